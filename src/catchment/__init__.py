@@ -1,0 +1,37 @@
+"""Federated reservoir computing: clients keep their time series, one model learns from all of them."""
+
+from __future__ import annotations
+
+import importlib
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Sequence": "catchment.data.sequence",
+    "Recipe": "catchment.reservoir.recipe",
+    "Spread": "catchment.reservoir.recipe",
+    "Mixture": "catchment.reservoir.recipe",
+    "Reservoir": "catchment.reservoir.reservoir",
+    "Features": "catchment.reservoir.features",
+    "RidgeStatistics": "catchment.readout.statistics",
+    "Readout": "catchment.readout.linear",
+    "accumulate": "catchment.readout.accumulate",
+    "Model": "catchment.readout.model",
+    "load": "catchment.readout.storage",
+    "save": "catchment.readout.storage",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name where it lives, so that `import catchment` stays quick."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'catchment' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

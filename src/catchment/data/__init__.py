@@ -1,0 +1,1 @@
+"""Sequences and clients: where data enters, and nothing else."""

@@ -1,0 +1,79 @@
+"""One recorded sequence, the unit in which data enters the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array, as_matrix, frozen, refuse_infinite
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """One sequence: inputs (T, I), and targets per step (T, K), per sequence (K,), or none.
+
+    Missing values are NaN. A class is a one-hot row; `labelled` makes it.
+
+    >>> s = Sequence([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
+    >>> s.u.shape, s.y.shape
+    ((3, 1), (3, 1))
+    >>> Sequence.labelled([[0.1, 0.2], [0.3, 0.4]], label=2, n_classes=3).y
+    array([0., 0., 1.])
+    """
+
+    u: Array
+    y: Array | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        u = as_matrix(self.u, "inputs")
+        if len(u) == 0:
+            raise ValueError("the sequence has no steps; leave empty sequences out")
+        refuse_infinite(u, "inputs")
+        object.__setattr__(self, "u", frozen(u.view()))
+        if self.y is not None:
+            object.__setattr__(self, "y", frozen(_targets(self.y, len(u)).view()))
+        if not (np.isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
+
+    @classmethod
+    def labelled(
+        cls, u: Any, label: int, n_classes: int, *, per_step: bool = False, weight: float = 1.0
+    ) -> Sequence:
+        """Return a sequence whose target is the one-hot row of its class."""
+        if not 0 <= label < n_classes:
+            raise ValueError(f"label {label} is outside 0..{n_classes - 1}")
+        inputs = as_matrix(u, "inputs")
+        y = np.zeros((len(inputs), n_classes) if per_step else n_classes)
+        y[..., label] = 1.0
+        return cls(inputs, y, weight)
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.u)
+
+    @property
+    def n_inputs(self) -> int:
+        return self.u.shape[1]
+
+    @property
+    def per_step(self) -> bool:
+        """Whether every step has its own target row."""
+        return self.y is not None and self.y.ndim == 2
+
+
+def _targets(value: Any, n_steps: int) -> Array:
+    y = np.asarray(value, dtype=np.float64)
+    if y.ndim == 0:
+        y = y[None]
+    elif y.ndim == 1 and len(y) == n_steps:
+        y = y[:, None]
+    if y.ndim > 2 or (y.ndim == 2 and len(y) != n_steps):
+        raise ValueError(
+            f"targets have shape {y.shape} for {n_steps} steps; "
+            f"pass ({n_steps}, K) for a target per step or (K,) for one per sequence"
+        )
+    refuse_infinite(y, "targets")
+    return y

@@ -1,0 +1,35 @@
+"""The errors a caller may want to catch; wrong arguments are plain ValueError and TypeError."""
+
+from __future__ import annotations
+
+
+class CatchmentError(Exception):
+    """Base of every error below."""
+
+
+class MissingExtraError(CatchmentError, ImportError):
+    """An optional package is not installed.
+
+    >>> raise MissingExtraError("plot", needed_for="plots")
+    Traceback (most recent call last):
+    catchment.errors.MissingExtraError: plots need an extra; pip install "catchment[plot]"
+    """
+
+    def __init__(self, extra: str, *, needed_for: str) -> None:
+        super().__init__(f'{needed_for} need an extra; pip install "catchment[{extra}]"')
+
+
+class MissingDataError(CatchmentError, FileNotFoundError):
+    """A public data set is not on this machine; the message says where to get and put it."""
+
+
+class IntegrityError(CatchmentError):
+    """A file or message is damaged, forged, or from a newer format."""
+
+
+class FingerprintError(CatchmentError, ValueError):
+    """Two things that must come from the same frozen features do not."""
+
+
+class SingularError(CatchmentError, ArithmeticError):
+    """A linear system has no unique solution; the message gives rank and remedy."""

@@ -1,0 +1,227 @@
+"""Sums from which ridge regression is solved exactly; adding two is pooling their data.
+
+With features Z (n, F) and targets Y (n, K) the statistics are n, Z'1, Y'1, G = Z'Z, C = Z'Y and
+Y'Y. The ridge solution is W = (G + ridge I)^-1 C (Bacciu et al., IJCNN 2021, eq. 3) on centred
+moments, so that the intercept is not penalised. The ridge is never part of the statistics: eqs. 7,
+9 and 12 of that paper add it once per client and per increment, which makes the solution depend on
+how the data were cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from catchment.arrays import Array, refuse_nonfinite
+from catchment.errors import FingerprintError
+from catchment.readout.linear import Readout
+from catchment.readout.packing import pack, packed_length, unpack
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeStatistics:
+    """Additive moments of features and targets.
+
+    `gram` and `target_gram` are packed upper triangles. `weight` is the sum of the sample weights
+    and equals `n_rows` when none were given. `fingerprint` names the features: statistics of
+    different features do not add.
+
+    >>> z, y = np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [4.0], [6.0]])
+    >>> a, b = RidgeStatistics.from_states(z[:1], y[:1]), RidgeStatistics.from_states(z[1:], y[1:])
+    >>> (a + b).solve(0.0).weights
+    array([[2.]])
+    >>> (a + b) - b == a
+    True
+    """
+
+    n_rows: int
+    weight: float
+    feature_sum: Array  # (F,)
+    target_sum: Array  # (K,)
+    gram: Array  # (F(F+1)/2,)
+    cross: Array  # (F, K)
+    target_gram: Array  # (K(K+1)/2,)
+    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        F, K = self.cross.shape
+        shapes = {
+            "feature_sum": (F,),
+            "target_sum": (K,),
+            "gram": (packed_length(F),),
+            "target_gram": (packed_length(K),),
+        }
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(
+                    f"{name} has shape {getattr(self, name).shape}, expected {shape} for "
+                    f"{F} features and {K} targets"
+                )
+        if self.n_rows < 0:
+            raise ValueError(f"n_rows is {self.n_rows}; statistics cannot hold fewer than no rows")
+
+    @classmethod
+    def zero(cls, n_features: int, n_targets: int, fingerprint: str = "") -> RidgeStatistics:
+        """Return the statistics of no data."""
+        return cls(
+            0,
+            0.0,
+            np.zeros(n_features),
+            np.zeros(n_targets),
+            np.zeros(packed_length(n_features)),
+            np.zeros((n_features, n_targets)),
+            np.zeros(packed_length(n_targets)),
+            fingerprint,
+        )
+
+    @classmethod
+    def from_states(
+        cls, z: Array, y: Array, *, weight: Array | None = None, fingerprint: str = ""
+    ) -> RidgeStatistics:
+        """Return the statistics of features (n, F) and targets (n, K).
+
+        Parameters
+        ----------
+        z
+            (n, F) features.
+        y
+            (n, K) targets. A row with a NaN target is left out, whole.
+        weight
+            (n,) non-negative sample weights; ones if not given.
+        """
+        z, y = np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        if z.ndim != 2 or y.ndim != 2 or len(z) != len(y):
+            raise ValueError(
+                f"features {z.shape} and targets {y.shape} must be matrices with equally many rows"
+            )
+        known = ~np.isnan(y).any(axis=1)
+        if not known.all():
+            z, y = z[known], y[known]
+            weight = None if weight is None else weight[known]
+        refuse_nonfinite(z, "features")
+        refuse_nonfinite(y, "targets")
+        if weight is None:
+            zw, yw, total = z, y, float(len(z))
+        else:
+            weight = np.asarray(weight, dtype=np.float64)
+            if weight.shape != (len(z),) or not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError("weight must be one finite, non-negative number per row")
+            zw, yw, total = z * weight[:, None], y * weight[:, None], float(weight.sum())
+        return cls(
+            len(z),
+            total,
+            zw.sum(axis=0),
+            yw.sum(axis=0),
+            pack(zw.T @ z),
+            zw.T @ y,
+            pack(yw.T @ y),
+            fingerprint,
+        )
+
+    @property
+    def n_features(self) -> int:
+        return self.cross.shape[0]
+
+    @property
+    def n_targets(self) -> int:
+        return self.cross.shape[1]
+
+    def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
+        self._refuse_mixing(other)
+        return RidgeStatistics(
+            self.n_rows + other.n_rows,
+            self.weight + other.weight,
+            self.feature_sum + other.feature_sum,
+            self.target_sum + other.target_sum,
+            self.gram + other.gram,
+            self.cross + other.cross,
+            self.target_gram + other.target_gram,
+            self.fingerprint,
+        )
+
+    def __sub__(self, other: RidgeStatistics) -> RidgeStatistics:
+        """Return the statistics without the other's rows, which must be among these."""
+        self._refuse_mixing(other)
+        if other.n_rows > self.n_rows:
+            raise ValueError(
+                f"cannot take {other.n_rows} rows out of {self.n_rows}; "
+                "subtract only statistics that were added"
+            )
+        if other.n_rows == self.n_rows:
+            return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
+        return RidgeStatistics(
+            self.n_rows - other.n_rows,
+            self.weight - other.weight,
+            self.feature_sum - other.feature_sum,
+            self.target_sum - other.target_sum,
+            self.gram - other.gram,
+            self.cross - other.cross,
+            self.target_gram - other.target_gram,
+            self.fingerprint,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RidgeStatistics):
+            return NotImplemented
+        return (
+            self.fingerprint == other.fingerprint
+            and self.n_rows == other.n_rows
+            and self.weight == other.weight
+            and all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("feature_sum", "target_sum", "gram", "cross", "target_gram")
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def scaled(self, factor: float) -> RidgeStatistics:
+        """Return the statistics with every row's weight multiplied by the factor."""
+        return RidgeStatistics(
+            self.n_rows,
+            self.weight * factor,
+            self.feature_sum * factor,
+            self.target_sum * factor,
+            self.gram * factor,
+            self.cross * factor,
+            self.target_gram * factor,
+            self.fingerprint,
+        )
+
+    def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
+        """Return the Gram matrix (F, F) and cross moments (F, K), centred if there is an intercept."""
+        G = unpack(self.gram)
+        if not intercept or self.weight == 0:
+            return G, self.cross.copy()
+        mean = self.feature_sum / self.weight
+        G -= np.outer(mean, self.feature_sum)
+        return G, self.cross - np.outer(mean, self.target_sum)
+
+    def solve(self, ridge: float | Array = 1e-6, *, intercept: bool = True) -> Readout:
+        """Return the readout that minimises squared error plus ridge times squared weights.
+
+        Parameters
+        ----------
+        ridge
+            One number, or (K,) numbers, one per output.
+        intercept
+            Whether to fit an intercept, which is not penalised.
+        """
+        from catchment.readout.solve import solve_readout
+
+        return solve_readout(self, ridge, intercept=intercept)
+
+    def _refuse_mixing(self, other: RidgeStatistics) -> None:
+        if not isinstance(other, RidgeStatistics):
+            raise TypeError(f"cannot combine RidgeStatistics with {type(other).__name__}")
+        if self.fingerprint != other.fingerprint:
+            raise FingerprintError(
+                f"statistics of different features do not add: {self.fingerprint[:12] or 'none'} "
+                f"and {other.fingerprint[:12] or 'none'}; use one recipe and one feature map"
+            )
+        if self.cross.shape != other.cross.shape:
+            raise ValueError(
+                f"statistics of {self.cross.shape} and {other.cross.shape} features and targets "
+                "do not add"
+            )

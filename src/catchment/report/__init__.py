@@ -1,0 +1,1 @@
+"""Pictures of reservoirs, forecasts and results; reads values, computes nothing new."""
