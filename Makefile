@@ -1,0 +1,85 @@
+# Everything a newcomer or a build machine needs. Each target sets up what it runs on, once:
+# a stamp file in the environment is renewed only when pyproject.toml or requirements/ change.
+#
+#   make demo    install into .venv and run the demonstration
+#   make test    lint, types, import order, then every test and documented example
+#   make bench   measure against the peers, in an environment of its own
+#   make docs    build the documentation into docs/_build/html
+#   make check   lint, types and import order only
+#   make clean   remove environments, caches and built files
+
+.DEFAULT_GOAL := demo
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+VENV := .venv
+BENCH := .venv-bench
+BIN := $(VENV)/bin
+PINS := requirements/constraints.txt
+INSTALL = -m pip install --quiet --disable-pip-version-check
+INPUTS := pyproject.toml $(wildcard requirements/*.txt)
+WORKERS ?= auto
+
+# The first interpreter that is new enough and really starts (a version manager may only pretend).
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+.PHONY: demo test bench docs check clean lint
+
+demo: $(VENV)/.installed
+	@$(BIN)/catchment demo
+
+# pytest is last, so that its closing line is the last one printed.
+test: lint
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q
+
+check: lint
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "documentation: docs/_build/html/index.html"
+
+bench: $(BENCH)/.installed
+	@$(BENCH)/bin/python benchmarks/peers.py
+
+clean:
+	rm -rf $(VENV) $(BENCH) docs/_build docs/api/generated build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: $(INPUTS)
+	$(call environment,$(VENV))
+	@echo "installing catchment into $(VENV)"
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@echo "installing the development tools into $(VENV)"
+	@$(BIN)/python $(INSTALL) -c $(PINS) --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	@echo "installing the documentation tools into $(VENV)"
+	@$(BIN)/python $(INSTALL) -c $(PINS) --group docs
+	@touch $@
+
+$(BENCH)/.installed: $(INPUTS)
+	$(call environment,$(BENCH))
+	@echo "installing catchment and its peers into $(BENCH)"
+	@$(BENCH)/bin/python $(INSTALL) -c $(PINS) -e . -r requirements/bench.txt
+	@touch $@
+
+# Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.
+define environment
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "catchment needs Python 3.11 or later and found none; install it, or name it: make PYTHON=/path/to/python3.11" >&2; \
+		exit 1; fi
+	@[ -x $(1)/bin/python ] || $(PYTHON) -m venv $(1)
+	@$(1)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
+endef
