@@ -56,7 +56,7 @@ class Sequence:
 
     @property
     def n_inputs(self) -> int:
-        return self.u.shape[1]
+        return int(self.u.shape[1])
 
     @property
     def per_step(self) -> bool:

@@ -1,0 +1,257 @@
+"""Ways to deal sequences out to clients, and clients to training, validation and test.
+
+Every split takes a flat list and returns client name -> list of sequences, such that each
+sequence lands in exactly one client and no client is empty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+
+import numpy as np
+
+from catchment.arrays import Array, Integers
+from catchment.data.generators import seeded_generator
+from catchment.data.sequence import Sequence
+
+Clients = dict[str, list[Sequence]]
+
+
+def by_subject(sequences: Many[Sequence], subjects: Iterable[object]) -> Clients:
+    """Return one client per subject, named by it, in the order subjects first appear.
+
+    >>> data = [Sequence([float(i)]) for i in range(4)]
+    >>> {name: len(part) for name, part in by_subject(data, ["ann", "bob", "ann", "ann"]).items()}
+    {'ann': 3, 'bob': 1}
+    """
+    names = [str(subject) for subject in subjects]
+    if len(names) != len(sequences):
+        raise ValueError(
+            f"there are {len(names)} subjects for {len(sequences)} sequences; pass one for each"
+        )
+    clients: Clients = {}
+    for name, sequence in zip(names, sequences, strict=True):
+        clients.setdefault(name, []).append(sequence)
+    return clients
+
+
+def contiguous(sequence: Sequence, n_clients: int) -> Clients:
+    """Return clients that hold consecutive blocks of one long sequence, as equal as can be.
+
+    Targets must be per step, or absent. Each block is a sequence of its own: a reservoir starts
+    from zero at its first step.
+
+    >>> parts = contiguous(Sequence([0.0, 1.0, 2.0, 3.0, 4.0]), 2)
+    >>> {name: part[0].u.ravel().tolist() for name, part in parts.items()}
+    {'client-000': [0.0, 1.0, 2.0], 'client-001': [3.0, 4.0]}
+    """
+    _refuse_count(n_clients, sequence.n_steps, "steps")
+    if sequence.y is not None and not sequence.per_step:
+        raise ValueError(
+            "the sequence has one target for all its steps; only targets per step can be cut"
+        )
+    inputs = np.array_split(sequence.u, n_clients)
+    y = sequence.y
+    targets = [None] * n_clients if y is None else np.array_split(y, n_clients)
+    return {
+        client_name(k): [Sequence(u, target, sequence.weight)]
+        for k, (u, target) in enumerate(zip(inputs, targets, strict=True))
+    }
+
+
+def iid(sequences: Many[Sequence], n_clients: int, *, seed: int = 0) -> Clients:
+    """Return clients of equal size (to within one) with sequences dealt at random.
+
+    >>> data = [Sequence([float(i)]) for i in range(7)]
+    >>> [len(part) for part in iid(data, 3).values()]
+    [3, 2, 2]
+    """
+    _refuse_count(n_clients, len(sequences), "sequences")
+    order = seeded_generator(seed).permutation(len(sequences))
+    return _dealt(sequences, np.array_split(order, n_clients))
+
+
+def label_skew(
+    sequences: Many[Sequence], n_clients: int, *, alpha: float = 0.5, seed: int = 0
+) -> Clients:
+    """Return clients whose shares of each class are drawn from a Dirichlet distribution.
+
+    A sequence's class is the largest entry of its target; with a target per step, of the mean of
+    its targets. A client left empty by the draw takes a sequence from the largest client.
+
+    Parameters
+    ----------
+    alpha
+        Concentration: 0.1 gives most of a class to few clients, 100 nearly equal shares.
+
+    >>> data = [Sequence.labelled([0.0], label=i % 2, n_classes=2) for i in range(40)]
+    >>> sum(len(part) for part in label_skew(data, 4, alpha=0.3).values())
+    40
+    """
+    _refuse_count(n_clients, len(sequences), "sequences")
+    _refuse_alpha(alpha)
+    labels = np.array([_label(sequence) for sequence in sequences])
+    rng = seeded_generator(seed)
+    groups: list[list[int]] = [[] for _ in range(n_clients)]
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        sizes = _whole(_dirichlet(rng, alpha, n_clients), len(members))
+        for group, part in zip(groups, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
+            group.extend(part.tolist())
+    for group in groups:
+        if not group:
+            group.append(max(groups, key=len).pop())
+    return _dealt(sequences, groups)
+
+
+def quantity_skew(
+    sequences: Many[Sequence], n_clients: int, *, alpha: float = 0.5, seed: int = 0
+) -> Clients:
+    """Return clients of very different sizes, drawn from a Dirichlet distribution.
+
+    Each client gets one sequence; the others are dealt by shares with concentration `alpha`.
+
+    >>> data = [Sequence([float(i)]) for i in range(50)]
+    >>> sizes = [len(part) for part in quantity_skew(data, 5, alpha=0.5).values()]
+    >>> sum(sizes), min(sizes) >= 1
+    (50, True)
+    """
+    _refuse_count(n_clients, len(sequences), "sequences")
+    _refuse_alpha(alpha)
+    rng = seeded_generator(seed)
+    order = rng.permutation(len(sequences))
+    sizes = 1 + _whole(_dirichlet(rng, alpha, n_clients), len(sequences) - n_clients)
+    return _dealt(sequences, np.split(order, np.cumsum(sizes)[:-1]))
+
+
+@dataclass(frozen=True)
+class Cohorts:
+    """Client names for training, validation and test; no name is in two of them."""
+
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+
+
+def cohorts(
+    names: Iterable[str],
+    *,
+    validation: float = 0.2,
+    test: float = 0.2,
+    seed: int | None = 0,
+) -> Cohorts:
+    """Return client names split into training, validation and test, whole clients at a time.
+
+    Parameters
+    ----------
+    names
+        Client names, each once; a mapping of clients will do.
+    validation, test
+        An integer is a number of clients. A float below 1 is a share, rounded, but at least one
+        client unless it is 0.
+    seed
+        Names the shuffle; None keeps the order given, training first.
+
+    >>> cohorts(["a", "b", "c", "d", "e"], validation=1, test=0.4, seed=None)
+    Cohorts(train=('a', 'b'), validation=('c',), test=('d', 'e'))
+    """
+    every = tuple(names)
+    if len(set(every)) != len(every):
+        raise ValueError("a client name occurs twice; client names must differ")
+    n_validation = _how_many(validation, len(every), "validation")
+    n_test = _how_many(test, len(every), "test")
+    n_train = len(every) - n_validation - n_test
+    if n_train < 1:
+        raise ValueError(
+            f"{n_validation} validation and {n_test} test clients leave none of {len(every)} "
+            "for training; ask for fewer"
+        )
+    if seed is not None:
+        every = tuple(every[i] for i in seeded_generator(seed).permutation(len(every)))
+    last = n_train + n_validation
+    return Cohorts(every[:n_train], every[n_train:last], every[last:])
+
+
+def select(clients: Mapping[str, list[Sequence]], names: Iterable[str]) -> Clients:
+    """Return the named clients only, in the order of the names.
+
+    >>> select({"a": [], "b": [], "c": []}, ["c", "a"])
+    {'c': [], 'a': []}
+    """
+    wanted = list(names)
+    missing = [name for name in wanted if name not in clients]
+    if missing:
+        raise ValueError(
+            f"there is no client {missing[0]!r}; the clients are {', '.join(sorted(clients)[:8])}"
+        )
+    return {name: clients[name] for name in wanted}
+
+
+def client_name(number: int) -> str:
+    """Return the name of a client that has only a number.
+
+    >>> client_name(7)
+    'client-007'
+    """
+    return f"client-{number:03d}"
+
+
+def _dealt(sequences: Many[Sequence], groups: Iterable[list[int] | Integers]) -> Clients:
+    # Within a client the sequences keep their given order, which may be an order in time.
+    return {
+        client_name(k): [sequences[int(i)] for i in sorted(group)] for k, group in enumerate(groups)
+    }
+
+
+def _label(sequence: Sequence) -> int:
+    if sequence.y is None:
+        raise ValueError("a sequence has no target; label skew needs a class for every sequence")
+    y = np.atleast_2d(sequence.y)
+    known = y[~np.isnan(y).any(axis=1)]
+    if y.shape[1] < 2 or len(known) == 0:
+        raise ValueError(
+            f"a sequence has no one-hot class in its target of shape {sequence.y.shape}; "
+            "make labelled sequences with Sequence.labelled"
+        )
+    return int(known.mean(axis=0).argmax())
+
+
+def _dirichlet(rng: np.random.Generator, alpha: float, n: int) -> Array:
+    shares = rng.dirichlet(np.full(n, alpha))
+    # For a tiny alpha every gamma variate can round to zero; the limit gives all to one client.
+    return shares if np.isfinite(shares).all() else np.eye(n)[rng.integers(n)]
+
+
+def _whole(shares: Array, total: int) -> Integers:
+    """Return integers that sum to the total, as near the shares as can be (largest remainders)."""
+    exact = shares * total
+    sizes = np.floor(exact).astype(np.int64)
+    order = np.argsort(sizes - exact, kind="stable")
+    sizes[order[: total - int(sizes.sum())]] += 1
+    return sizes
+
+
+def _how_many(amount: float, n: int, name: str) -> int:
+    if isinstance(amount, int) and 0 <= amount <= n:
+        return amount
+    if isinstance(amount, float) and 0.0 <= amount < 1.0:
+        return max(1, math.floor(amount * n + 0.5)) if amount > 0 else 0
+    raise ValueError(
+        f"{name} is {amount} of {n} clients; pass a number of clients or a share below 1.0"
+    )
+
+
+def _refuse_count(n_clients: int, n_items: int, items: str) -> None:
+    if not 1 <= n_clients <= n_items:
+        raise ValueError(
+            f"cannot make {n_clients} clients of {n_items} {items}; "
+            "every client needs at least one, so ask for fewer clients"
+        )
+
+
+def _refuse_alpha(alpha: float) -> None:
+    if not (math.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha is {alpha}; pass a positive number")
