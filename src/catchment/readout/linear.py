@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +20,27 @@ class Readout:
     weights: Array
     intercept: Array
     ridge: Array | float = 0.0
+
+    def __post_init__(self) -> None:
+        # One memory order, because the last bits of a matrix product depend on it and a reloaded
+        # readout must predict the very same numbers.
+        weights = np.array(self.weights, dtype=np.float64, order="C")
+        intercept = np.array(self.intercept, dtype=np.float64)
+        if weights.ndim != 2 or intercept.shape != weights.shape[1:]:
+            raise ValueError(
+                f"weights {weights.shape} and intercept {intercept.shape} do not fit; "
+                "pass weights (F, K) and intercept (K,)"
+            )
+        object.__setattr__(self, "weights", frozen(weights))
+        object.__setattr__(self, "intercept", frozen(intercept))
+
+    @property
+    def n_features(self) -> int:
+        return len(self.weights)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.intercept)
 
     def __call__(self, z: Array) -> Array:
         if z.shape[-1] != len(self.weights):

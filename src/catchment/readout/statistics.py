@@ -12,11 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import blas
 
 from catchment.arrays import Array, refuse_nonfinite
 from catchment.errors import FingerprintError
 from catchment.readout.linear import Readout
-from catchment.readout.packing import pack, packed_length, unpack
+from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
+
+# A variance below this share of the second moment is rounding left by the subtraction of the mean.
+CONSTANT = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +99,13 @@ class RidgeStatistics:
             raise ValueError(
                 f"features {z.shape} and targets {y.shape} must be matrices with equally many rows"
             )
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64)
+            if weight.shape != (len(z),) or not np.isfinite(weight).all() or (weight < 0).any():
+                raise ValueError(
+                    f"weight has shape {weight.shape} for {len(z)} rows; "
+                    "pass one finite, non-negative number per row"
+                )
         known = ~np.isnan(y).any(axis=1)
         if not known.all():
             z, y = z[known], y[known]
@@ -104,9 +115,6 @@ class RidgeStatistics:
         if weight is None:
             zw, yw, total = z, y, float(len(z))
         else:
-            weight = np.asarray(weight, dtype=np.float64)
-            if weight.shape != (len(z),) or not np.isfinite(weight).all() or (weight < 0).any():
-                raise ValueError("weight must be one finite, non-negative number per row")
             zw, yw, total = z * weight[:, None], y * weight[:, None], float(weight.sum())
         return cls(
             len(z),
@@ -121,11 +129,11 @@ class RidgeStatistics:
 
     @property
     def n_features(self) -> int:
-        return self.cross.shape[0]
+        return len(self.cross)
 
     @property
     def n_targets(self) -> int:
-        return self.cross.shape[1]
+        return len(self.target_sum)
 
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
         self._refuse_mixing(other)
@@ -190,13 +198,48 @@ class RidgeStatistics:
         )
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
-        """Return the Gram matrix (F, F) and cross moments (F, K), centred if there is an intercept."""
-        G = unpack(self.gram)
-        if not intercept or self.weight == 0:
-            return G, self.cross.copy()
-        mean = self.feature_sum / self.weight
-        G -= np.outer(mean, self.feature_sum)
-        return G, self.cross - np.outer(mean, self.target_sum)
+        """Return the Gram matrix (F, F) and cross moments (F, K), centred if there is an intercept.
+
+        A feature that does not vary has zeros there once it is centred.
+
+        >>> z, y = np.array([[1.0], [3.0]]), np.array([[0.0], [4.0]])
+        >>> RidgeStatistics.from_states(z, y).moments()
+        (array([[2.]]), array([[4.]]))
+        """
+        lower, cross = self.lower_moments(intercept=intercept)
+        return mirror_lower(lower), cross
+
+    def lower_moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
+        """Return what `moments` does, with only the lower triangle of the Gram matrix filled in.
+
+        >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0]]), np.array([[0.0], [4.0]])
+        >>> np.tril(RidgeStatistics.from_states(z, y).lower_moments()[0])
+        array([[2. , 0. ],
+               [1. , 0.5]])
+        """
+        G, C = unpack_lower(self.gram), self.cross.copy()
+        if not intercept or self.weight <= 0:
+            return G, C
+        raw = G.diagonal().copy()
+        G = blas.dsyr(-1.0 / self.weight, self.feature_sum, lower=1, a=G, overwrite_a=1)
+        C -= np.outer(self.feature_sum / self.weight, self.target_sum)
+        constant = np.flatnonzero(G.diagonal() <= CONSTANT * raw)
+        if len(constant):
+            G[constant] = 0.0
+            G[:, constant] = 0.0
+            C[constant] = 0.0
+        return G, C
+
+    def target_moments(self, *, intercept: bool = True) -> Array:
+        """Return the second moment (K,) of each target, centred if there is an intercept.
+
+        >>> RidgeStatistics.from_states(np.ones((2, 1)), np.array([[0.0], [4.0]])).target_moments()
+        array([8.])
+        """
+        q = unpack_lower(self.target_gram).diagonal().copy()
+        if intercept and self.weight > 0:
+            q -= self.target_sum**2 / self.weight
+        return np.maximum(q, 0.0)
 
     def solve(self, ridge: float | Array = 1e-6, *, intercept: bool = True) -> Readout:
         """Return the readout that minimises squared error plus ridge times squared weights.
