@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def contiguous(sequence: Sequence, n_clients: int) -> Clients:
     y = sequence.y
     targets = [None] * n_clients if y is None else np.array_split(y, n_clients)
     return {
-        client_name(k): [Sequence(u, target, sequence.weight)]
+        client_name(k): [replace(sequence, u=u, y=target)]
         for k, (u, target) in enumerate(zip(inputs, targets, strict=True))
     }
 

@@ -14,7 +14,10 @@ from catchment.arrays import Array, as_matrix, frozen, refuse_infinite
 class Sequence:
     """One sequence: inputs (T, I), and targets per step (T, K), per sequence (K,), or none.
 
-    Missing values are NaN. A class is a one-hot row; `labelled` makes it.
+    Missing values are NaN. A class is a one-hot row; `labelled` makes it. `per_step` says whether
+    every step has its own target row. If it is not given, a matrix, and a list of numbers as long
+    as the sequence, is a target per step; without targets it is None. To change a sequence use
+    `dataclasses.replace`, which keeps it: a one-hot row may happen to be as long as the sequence.
 
     >>> s = Sequence([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
     >>> s.u.shape, s.y.shape
@@ -26,6 +29,7 @@ class Sequence:
     u: Array
     y: Array | None = None
     weight: float = 1.0
+    per_step: bool | None = None
 
     def __post_init__(self) -> None:
         u = as_matrix(self.u, "inputs")
@@ -33,8 +37,12 @@ class Sequence:
             raise ValueError("the sequence has no steps; leave empty sequences out")
         refuse_infinite(u, "inputs")
         object.__setattr__(self, "u", frozen(u.view()))
-        if self.y is not None:
-            object.__setattr__(self, "y", frozen(_targets(self.y, len(u)).view()))
+        if self.y is None:
+            object.__setattr__(self, "per_step", None)
+        else:
+            y = _targets(self.y, len(u), self.per_step)
+            object.__setattr__(self, "y", frozen(y.view()))
+            object.__setattr__(self, "per_step", y.ndim == 2)
         if not (np.isfinite(self.weight) and self.weight >= 0):
             raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
 
@@ -48,7 +56,7 @@ class Sequence:
         inputs = as_matrix(u, "inputs")
         y = np.zeros((len(inputs), n_classes) if per_step else n_classes)
         y[..., label] = 1.0
-        return cls(inputs, y, weight)
+        return cls(inputs, y, weight, per_step)
 
     @property
     def n_steps(self) -> int:
@@ -58,19 +66,15 @@ class Sequence:
     def n_inputs(self) -> int:
         return int(self.u.shape[1])
 
-    @property
-    def per_step(self) -> bool:
-        """Whether every step has its own target row."""
-        return self.y is not None and self.y.ndim == 2
 
-
-def _targets(value: Any, n_steps: int) -> Array:
+def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
     y = np.asarray(value, dtype=np.float64)
     if y.ndim == 0:
         y = y[None]
-    elif y.ndim == 1 and len(y) == n_steps:
+    elif y.ndim == 1 and len(y) == n_steps and per_step is not False:
         y = y[:, None]
-    if y.ndim > 2 or (y.ndim == 2 and len(y) != n_steps):
+    wrong_rank = per_step is not None and y.ndim != 1 + per_step
+    if wrong_rank or y.ndim > 2 or (y.ndim == 2 and len(y) != n_steps):
         raise ValueError(
             f"targets have shape {y.shape} for {n_steps} steps; "
             f"pass ({n_steps}, K) for a target per step or (K,) for one per sequence"
