@@ -1,0 +1,61 @@
+"""`import catchment` stays light: heavy packages load where they are first needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import catchment
+
+HEAVY = (
+    "numba",
+    "llvmlite",
+    "sklearn",
+    "scipy.sparse",
+    "scipy.stats",
+    "scipy.optimize",
+    "torch",
+    "flwr",
+    "matplotlib",
+    "plotly",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "safetensors",
+    "cryptography",
+    "reservoirpy",
+    "typer",
+    "rich",
+)
+
+
+def loaded_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_loads_nothing_heavy() -> None:
+    loaded = loaded_after("import catchment")
+    assert "catchment" in loaded
+    assert sorted(loaded & set(HEAVY)) == []
+
+
+def test_values_load_without_the_compiler_or_the_estimators() -> None:
+    loaded = loaded_after("from catchment import Sequence, RidgeStatistics, Readout, Recipe")
+    assert "catchment.readout.statistics" in loaded
+    heavy = set(HEAVY) - {"scipy.sparse"}
+    assert sorted(loaded & heavy) == []
+
+
+def test_every_public_name_loads() -> None:
+    for name in catchment.__all__:
+        assert getattr(catchment, name) is not None
+    assert set(catchment.__all__) <= set(dir(catchment))
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        catchment.Nothing  # noqa: B018
