@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,8 @@ HEAVY = (
 
 
 def loaded_after(statement: str) -> set[str]:
-    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    source = str(Path(catchment.__file__).parents[1])
+    code = f"import sys\nsys.path[0] = {source!r}\n{statement}\nprint('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from catchment.errors import MissingExtraError
 from catchment.report import interactive, plots
@@ -30,7 +32,7 @@ def random_layer(N: int, density: float) -> LayerWeights:
 
 
 def title(figure: object) -> str:
-    if isinstance(figure, plots.Figure):
+    if isinstance(figure, Figure):
         return str(figure.axes[0].get_title(loc="left"))
     return str(figure.layout.title.text)  # type: ignore[attr-defined]
 
@@ -54,17 +56,14 @@ def drawn(module: ModuleType, *, dark: bool) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_matplotlib_draws_everything_without_pyplot(dark: bool, tmp_path: object) -> None:
-    import io
-
+def test_matplotlib_draws_everything_without_pyplot(dark: bool) -> None:
     for name, figure in drawn(plots, dark=dark).items():
         target = io.BytesIO()
         figure.savefig(target, format="png", dpi=40)  # type: ignore[attr-defined]
         assert len(target.getvalue()) > 2000, name
         assert title(figure), name
-    assert (
-        "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
-    )
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    assert pyplot is None or pyplot.get_fignums() == []
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -93,10 +92,7 @@ def test_titles_say_the_same(module: ModuleType) -> None:
 @pytest.mark.parametrize("module", [plots, interactive])
 def test_large_graph_says_what_is_left_out(module: ModuleType) -> None:
     figure = module.reservoir_graph(random_layer(200, 0.05), max_units=150)
-    if module is plots:
-        note = figure.axes[0].get_xlabel()
-    else:
-        note = figure.layout.annotations[0].text
+    note = figure.axes[0].get_xlabel() if module is plots else figure.layout.annotations[0].text
     assert "first 150 of 200 units" in note
 
 
@@ -125,7 +121,7 @@ def test_wrong_values_are_refused(module: ModuleType) -> None:
         module.states(np.zeros((0, 3)))
     with pytest.raises(ValueError, match="4 steps of input and 5 of states"):
         module.states(np.zeros((5, 3)), inputs=np.zeros(4))
-    with pytest.raises(ValueError, match="not all within 0..2"):
+    with pytest.raises(ValueError, match=r"not all within 0\.\.2"):
         module.states(np.zeros((5, 3)), units=[3])
     with pytest.raises(ValueError, match="units is 0"):
         module.states(np.zeros((5, 3)), units=0)
@@ -155,9 +151,10 @@ def test_wrong_values_are_refused(module: ModuleType) -> None:
         module.ridge_path([1.0, 2.0], [1.0, 2.0], chosen=5.0)
 
 
-@pytest.mark.parametrize(
-    ("module", "package"), [("plots", "matplotlib"), ("interactive", "plotly")]
-)
+PACKAGES = [("plots", "matplotlib"), ("interactive", "plotly")]
+
+
+@pytest.mark.parametrize(("module", "package"), PACKAGES)
 def test_missing_package_names_the_extra(
     module: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
