@@ -1,1 +1,1 @@
-"""Frozen recurrent networks, rebuilt bit for bit from a recipe, and the features of their states."""
+"""Frozen recurrent networks, rebuilt bit for bit from a recipe, and features of their states."""
