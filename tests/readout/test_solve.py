@@ -12,13 +12,13 @@ import sklearn.linear_model
 from catchment.arrays import Array
 from catchment.errors import SingularError
 from catchment.readout.linear import Readout
+from catchment.readout.rows import solve_rows
 from catchment.readout.solve import (
     SPECTRUM_FROM,
     Spectrum,
     diagnostics,
     solve_path,
     solve_readout,
-    solve_rows,
     squared_errors,
 )
 from catchment.readout.statistics import RidgeStatistics

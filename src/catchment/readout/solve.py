@@ -5,19 +5,18 @@ the mean prediction. Normal equations lose digits of the weights as the ridge fa
 about 1e-12 at ridge 1, 1e-6 at 1e-6 and 1e-3 at 1e-10 for states of condition 7e7), far fewer of
 the predictions. One eigendecomposition serves any number of ridges but is 2 to 30 times less
 accurate below ridge 1e-4, so it is used only where it is faster. Below 1e-8 keep the rows and use
-`solve_rows`, which never forms G.
+`solve_rows` of rows.py, which never forms G.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from scipy.linalg import eigh, eigvalsh, lapack, qr, solve_triangular, svd
+from scipy.linalg import eigh, eigvalsh, lapack
 
-from catchment.arrays import Array, refuse_nonfinite
+from catchment.arrays import Array
 from catchment.errors import SingularError
 from catchment.readout.linear import Readout
 from catchment.readout.statistics import RidgeStatistics
@@ -85,41 +84,6 @@ def solve_path(
     ]
 
 
-def solve_rows(
-    z: Array,
-    y: Array,
-    ridge: float,
-    *,
-    weight: Array | None = None,
-    intercept: bool = True,
-    method: Literal["qr", "svd"] = "qr",
-) -> Readout:
-    """Return the ridge readout of the rows themselves, for ridges below 1e-8.
-
-    The condition number enters once, not squared as in the statistics; the price is that all rows
-    are in memory. At ridge 0 and dependent features "qr" raises, "svd" gives the smallest weights.
-
-    Parameters
-    ----------
-    z
-        (n, F) features.
-    y
-        (n, K) targets. A row with a NaN target is left out, whole.
-    weight
-        (n,) non-negative sample weights; ones if not given.
-
-    >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
-    >>> solve_rows(z, y, 0.0, method="svd").weights.round(12)
-    array([[2.]])
-    """
-    beta = float(checked_ridges(ridge, 1)[0])
-    if method not in ("qr", "svd"):
-        raise ValueError(f"method is {method!r}; choose 'qr' or 'svd'")
-    rows = _Rows.of(z, y, weight, intercept)
-    W = _solve_qr(rows.z, rows.y, beta) if method == "qr" else _solve_svd(rows.z, rows.y, beta)
-    return Readout(W, rows.target_mean - rows.feature_mean @ W, beta)
-
-
 def squared_errors(statistics: RidgeStatistics, readout: Readout) -> Array:
     """Return the sum (K,) of squared errors of any readout on the rows behind the statistics.
 
@@ -130,20 +94,35 @@ def squared_errors(statistics: RidgeStatistics, readout: Readout) -> Array:
     >>> squared_errors(RidgeStatistics.from_states(z, y), Readout(np.array([[1.0]]), np.zeros(1)))
     array([17.])
     """
-    if readout.weights.shape != statistics.cross.shape:
-        raise ValueError(
-            f"the readout has weights {readout.weights.shape}, the statistics have "
-            f"{statistics.cross.shape} features and targets; use the features it was trained on"
-        )
-    if statistics.weight <= 0:
-        return np.zeros(statistics.n_targets)
+    return np.asarray(path_errors(statistics, [readout])[0])
+
+
+def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Array:
+    """Return the sums (R, K) of squared errors of several readouts, as `squared_errors` of each.
+
+    >>> z, y = np.array([[0.0], [1.0]]), np.array([[1.0], [5.0]])
+    >>> readouts = [Readout(np.array([[w]]), np.ones(1)) for w in (1.0, 4.0)]
+    >>> path_errors(RidgeStatistics.from_states(z, y), readouts)
+    array([[9.],
+           [0.]])
+    """
+    for readout in readouts:
+        if readout.weights.shape != statistics.cross.shape:
+            raise ValueError(
+                f"the readout has weights {readout.weights.shape}, the statistics have "
+                f"{statistics.cross.shape} features and targets; use the features it was trained on"
+            )
+    R, K = len(readouts), statistics.n_targets
+    if statistics.weight <= 0 or R == 0:
+        return np.zeros((R, K))
     G, C = statistics.moments()
-    W = readout.weights
-    q = statistics.target_moments()
-    spread = q - 2 * (W * C).sum(axis=0) + (W * (G @ W)).sum(axis=0)
-    error = statistics.target_sum - statistics.feature_sum @ W
-    error = error / statistics.weight - readout.intercept
-    return np.asarray(np.maximum(spread, 0.0) + statistics.weight * error**2)
+    W = np.hstack([readout.weights for readout in readouts])
+    quadratic = (W * (G @ W)).sum(axis=0).reshape(R, K)
+    linear = (W * np.tile(C, R)).sum(axis=0).reshape(R, K)
+    spread = statistics.target_moments() - 2 * linear + quadratic
+    mean = statistics.target_sum - (statistics.feature_sum @ W).reshape(R, K)
+    mean = mean / statistics.weight - np.array([readout.intercept for readout in readouts])
+    return np.asarray(np.maximum(spread, 0.0) + statistics.weight * mean**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +212,7 @@ class Spectrum:
         inverse = self._inverse(ridge)
         if (inverse == 0).any():
             column = int(np.argmin(inverse.min(axis=0)))
-            raise _singular(self.values, float(np.atleast_1d(ridge)[column]), None)
+            raise singular_error(self.values, float(np.atleast_1d(ridge)[column]), None)
         return np.asarray(self.vectors @ (self.cross * inverse))
 
     def squared_errors(self, ridge: float | Array) -> Array:
@@ -315,10 +294,16 @@ def _singular_statistics(
 ) -> SingularError:
     G, _ = statistics.lower_moments(intercept=intercept)
     eigenvalues: Array = eigvalsh(G, check_finite=False).astype(np.float64)
-    return _singular(eigenvalues, ridge, statistics.n_rows)
+    return singular_error(eigenvalues, ridge, statistics.n_rows)
 
 
-def _singular(eigenvalues: Array, ridge: float, n_rows: int | None) -> SingularError:
+def singular_error(eigenvalues: Array, ridge: float, n_rows: int | None) -> SingularError:
+    """Return the error that names rank, condition and remedy, from ascending eigenvalues (F,) of G.
+
+    >>> print(singular_error(np.array([0.0, 2.0]), 0.0, 10))
+    2 features in 10 rows have rank 1 (condition inf), which ridge 0 does not mend; use a ridge of
+    1e-12 or more, or leave out features that repeat others
+    """
     F, largest = len(eigenvalues), max(float(eigenvalues[-1]), 0.0)
     rank = int((eigenvalues > F * EPS * largest).sum())
     smallest = max(float(eigenvalues[0]), 0.0) + ridge
@@ -329,57 +314,3 @@ def _singular(eigenvalues: Array, ridge: float, n_rows: int | None) -> SingularE
         f"does not mend; use a ridge of {max(1e3 * F * EPS * largest, 1e-12):.0e} or more, "
         "or leave out features that repeat others"
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows ready for least squares: known, centred, multiplied by the roots of their weights."""
-
-    z: Array
-    y: Array
-    feature_mean: Array
-    target_mean: Array
-
-    @classmethod
-    def of(cls, z: Array, y: Array, weight: Array | None, intercept: bool) -> _Rows:
-        z, y = np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        if z.ndim != 2 or y.ndim != 2 or len(z) != len(y):
-            raise ValueError(
-                f"features {z.shape} and targets {y.shape} must be matrices with equally many rows"
-            )
-        w = np.ones(len(z)) if weight is None else np.asarray(weight, dtype=np.float64)
-        if w.shape != (len(z),) or not np.isfinite(w).all() or (w < 0).any():
-            raise ValueError(
-                f"weight has shape {w.shape} for {len(z)} rows; "
-                "pass one finite, non-negative number per row"
-            )
-        known = ~np.isnan(y).any(axis=1) & (w > 0)
-        z, y, w = z[known], y[known], w[known]
-        if len(z) == 0:
-            raise ValueError("there are no rows with a target and a weight; add data first")
-        refuse_nonfinite(z, "features")
-        refuse_nonfinite(y, "targets")
-        root = np.sqrt(w)[:, None]
-        if not intercept:
-            return cls(z * root, y * root, np.zeros(z.shape[1]), np.zeros(y.shape[1]))
-        means = w @ z / w.sum(), w @ y / w.sum()
-        return cls((z - means[0]) * root, (y - means[1]) * root, *means)
-
-
-def _solve_qr(z: Array, y: Array, ridge: float) -> Array:
-    F = z.shape[1]
-    Z = np.vstack([z, np.sqrt(ridge) * np.eye(F)])
-    if len(Z) < F:
-        raise _singular(np.zeros(F), ridge, len(z))
-    Q, R = qr(Z, mode="economic", overwrite_a=True, check_finite=False)
-    pivots = np.abs(R.diagonal())
-    if (pivots <= len(Z) * EPS * np.linalg.norm(R, axis=0)).any():
-        raise _singular(svd(z, compute_uv=False)[::-1] ** 2, ridge, len(z))
-    return np.asarray(solve_triangular(R, Q[: len(z)].T @ y, check_finite=False))
-
-
-def _solve_svd(z: Array, y: Array, ridge: float) -> Array:
-    U, s, V = svd(z, full_matrices=False, check_finite=False)
-    kept = s > max(z.shape) * EPS * s[0]
-    inverse = np.divide(s, s**2 + ridge, out=np.zeros_like(s), where=kept)
-    return np.asarray(V.T @ (inverse[:, None] * (U.T @ y)))

@@ -1,0 +1,181 @@
+"""The choice of the ridge, from statistics alone.
+
+Generalised cross-validation (Golub, Heath and Wahba 1979) scores a ridge by n SSE / (n - df)^2 with
+the effective degrees of freedom df. Blocked cross-validation solves without each block in turn and
+scores it on that block; with W from the other blocks the block's error is
+
+    SSE_k = q_k - 2 tr(W'C_k) + tr(W'G_k W)
+
+plus the terms of the intercept, so it needs no rows. A block may be a stretch of time, or one
+client: `held_out_errors` is the part that a client can compute for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.readout.solve import Spectrum, checked_ridges, path_errors, solve_path
+from catchment.readout.statistics import RidgeStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeChoice:
+    """The ridges tried, what each scored, and the best one.
+
+    `errors` are mean squared errors for blocks and GCV scores for GCV; less is better. `best` is
+    one ridge for all outputs, or (K,) ridges, one per output, whichever was asked for.
+    `block_errors` and `block_weights` have one entry per block, and none for GCV.
+    """
+
+    ridges: Array  # (R,)
+    errors: Array  # (R, K)
+    best: float | Array
+    block_errors: Array | None = None  # (B, R, K) sums of squared errors
+    block_weights: Array | None = None  # (B,) weight of the rows behind each
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether a best ridge is the smallest or the largest tried, so that more should be."""
+        return bool(np.isin(self.best, (self.ridges.min(), self.ridges.max())).any())
+
+
+def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
+    """Return ridges (R,), evenly spaced in the exponent, that span the features' own scale.
+
+    They run from 1e-11 to 10 times the mean squared length of a feature column.
+
+    >>> s = RidgeStatistics.from_states(np.array([[0.0], [2.0]]), np.zeros((2, 1)))
+    >>> ridge_grid(s, 4)
+    array([2.e-11, 2.e-07, 2.e-03, 2.e+01])
+    """
+    if n_ridges < 2:
+        raise ValueError(f"n_ridges is {n_ridges}; a grid needs at least 2")
+    scale = float(statistics.lower_moments()[0].diagonal().mean())
+    if scale <= 0:
+        raise ValueError("no feature varies in these statistics; there is nothing to regularise")
+    return np.geomspace(1e-11, 10.0, n_ridges) * scale
+
+
+def choose_by_gcv(
+    statistics: RidgeStatistics,
+    ridges: Sequence[float] | Array | None = None,
+    *,
+    per_output: bool = False,
+    intercept: bool = True,
+) -> RidgeChoice:
+    """Return the ridge with the least generalised cross-validation score.
+
+    GCV treats the rows as independent. Rows of a time series are not, and the choice then tends to
+    be too small: prefer `choose_by_blocks`.
+
+    Parameters
+    ----------
+    ridges
+        (R,) ridges to try; `ridge_grid` if not given.
+    per_output
+        Whether each output chooses for itself.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(50, 3))
+    >>> s = RidgeStatistics.from_states(z, z[:, :1] + 0.1 * rng.normal(size=(50, 1)))
+    >>> choose_by_gcv(s, [0.1, 1000.0]).best
+    0.1
+    """
+    tried = _tried(statistics, ridges)
+    spectrum = Spectrum.of(statistics, intercept=intercept)
+    scores = np.array([_gcv(spectrum, ridge, statistics.n_rows) for ridge in tried])
+    return RidgeChoice(tried, scores, _best(tried, scores, per_output))
+
+
+def choose_by_blocks(
+    blocks: Sequence[RidgeStatistics],
+    ridges: Sequence[float] | Array | None = None,
+    *,
+    per_output: bool = False,
+    intercept: bool = True,
+) -> RidgeChoice:
+    """Return the ridge with the least squared error on blocks that were left out of the solution.
+
+    Parameters
+    ----------
+    blocks
+        Statistics of at least two disjoint sets of rows: stretches of time, sequences or clients.
+    ridges
+        (R,) ridges to try; `ridge_grid` of all rows if not given.
+    per_output
+        Whether each output chooses for itself.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(50, 3))
+    >>> y = z[:, :1] + 0.1 * rng.normal(size=(50, 1))
+    >>> blocks = [RidgeStatistics.from_states(z[i::5], y[i::5]) for i in range(5)]
+    >>> choose_by_blocks(blocks, [0.1, 1000.0]).best
+    0.1
+    """
+    filled = [block for block in blocks if block.n_rows > 0]
+    if len(filled) < 2:
+        raise ValueError(
+            f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
+        )
+    total = reduce(add, filled)
+    tried = _tried(total, ridges)
+    errors = np.array(
+        [held_out_errors(total - block, block, tried, intercept=intercept) for block in filled]
+    )
+    weights = np.array([block.weight for block in filled])
+    mean = errors.sum(axis=0) / weights.sum()
+    return RidgeChoice(tried, mean, _best(tried, mean, per_output), errors, weights)
+
+
+def held_out_errors(
+    rest: RidgeStatistics,
+    block: RidgeStatistics,
+    ridges: Sequence[float] | Array,
+    *,
+    intercept: bool = True,
+) -> Array:
+    """Return the sums (R, K) of squared errors on a block of the readouts solved on the rest.
+
+    A client that is sent the total computes its own with `total - mine` and `mine`; the sums of all
+    clients add up to the leave-one-client-out error.
+
+    >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
+    >>> mine = RidgeStatistics.from_states(z[2:], y[2:])
+    >>> held_out_errors(RidgeStatistics.from_states(z, y) - mine, mine, [0.0])
+    array([[4.]])
+    """
+    return path_errors(block, solve_path(rest, ridges, intercept=intercept))
+
+
+def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:
+    if ridges is None:
+        return ridge_grid(statistics)
+    tried = np.asarray(ridges, dtype=np.float64)
+    if tried.ndim != 1 or len(tried) == 0:
+        raise ValueError(f"ridges have shape {tried.shape}; pass a list of at least one ridge")
+    return checked_ridges(tried, len(tried))
+
+
+def _gcv(spectrum: Spectrum, ridge: float, n_rows: int) -> Array:
+    left = n_rows - float(spectrum.degrees_of_freedom(ridge))
+    # Less than one: the readout all but interpolates, and the score would be noise over noise.
+    if left < 1:
+        return np.full(len(spectrum.target_moments), np.inf)
+    return np.asarray(n_rows * spectrum.squared_errors(ridge) / left**2)
+
+
+def _best(ridges: Array, errors: Array, per_output: bool) -> float | Array:
+    if not np.isfinite(errors).any():
+        raise ValueError(
+            f"no ridge between {ridges.min():g} and {ridges.max():g} leaves a degree of freedom; "
+            "try larger ones or add rows"
+        )
+    if per_output:
+        return np.asarray(ridges[errors.argmin(axis=0)])
+    return float(ridges[errors.sum(axis=1).argmin()])
