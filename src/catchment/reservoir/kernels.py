@@ -30,17 +30,17 @@ TANH, SIGMOID, RELU, SIN, IDENTITY = range(5)
 POOL_MEAN, POOL_MEAN_STD, POOL_MAX = range(3)
 
 
-def fast_tanh(x):  # type: ignore[no-untyped-def]
+def fast_tanh(x):
     """tanh of a float64 or float32, for compiled code only."""
     raise TypeError("fast_tanh is for compiled code")
 
 
 @overload(fast_tanh, jit_options={"fastmath": SAFE_MATH, "error_model": "numpy"})
-def _fast_tanh(x):  # type: ignore[no-untyped-def]
+def _fast_tanh(x):
     return _tanh32 if x == types.float32 else _tanh64
 
 
-def _tanh64(x):  # type: ignore[no-untyped-def]
+def _tanh64(x):
     y = min(max(x + x, -40.0), 40.0)
     shifted = y * 1.4426950408889634 + 6755399441055744.0
     k = shifted - 6755399441055744.0
@@ -65,7 +65,7 @@ def _tanh64(x):  # type: ignore[no-untyped-def]
     return e / (e + 2.0)
 
 
-def _tanh32(x):  # type: ignore[no-untyped-def]
+def _tanh32(x):
     one = np.float32(1.0)
     y = min(max(x + x, np.float32(-20.0)), np.float32(20.0))
     shifted = y * np.float32(1.44269504) + np.float32(12582912.0)
@@ -86,13 +86,13 @@ def _tanh32(x):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def row_product(typingctx, values, columns, begin, end, X, row, P, width):  # type: ignore[no-untyped-def]
+def row_product(typingctx, values, columns, begin, end, X, row, P, width):
     """P[row, :] = sum of values[q] * X[columns[q], :] over q in begin..end, 4 len(width) lanes."""
     signature = types.void(values, columns, begin, end, X, row, P, width)
     lanes = 4 if X.dtype == types.float64 else 8
     n_vectors = 4 * width.count // lanes
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         begin, end, row = args[2], args[3], args[5]
         v, c, x, p = (
             context.make_array(signature.args[k])(context, builder, value=args[k]).data
@@ -104,10 +104,10 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):  # ty
         spread = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
         stride = ir.Constant(index, lanes * n_vectors)
 
-        def constant(number):  # type: ignore[no-untyped-def]
+        def constant(number):
             return ir.Constant(index, number)
 
-        def vector_at(base, k):  # type: ignore[no-untyped-def]
+        def vector_at(base, k):
             pointer = builder.gep(base, [constant(k * lanes)])
             return builder.bitcast(pointer, ir.PointerType(vector))
 
@@ -119,7 +119,7 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):  # ty
             for _ in range(unroll)
         ]
 
-        def add_product(q, part):  # type: ignore[no-untyped-def]
+        def add_product(q, part):
             value = builder.load(builder.gep(v, [q]), typ=element)
             column = builder.load(builder.gep(c, [q]), typ=ir.IntType(32))
             first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
@@ -152,7 +152,7 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):  # ty
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _activate(code, a, p, x, n):  # type: ignore[no-untyped-def]
+def _activate(code, a, p, x, n):
     """x[:n] = (1 - a) x + a f(p), one branch for the whole row."""
     one, half = x.dtype.type(1.0), x.dtype.type(0.5)
     keep = one - a
@@ -174,7 +174,7 @@ def _activate(code, a, p, x, n):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def lockstep(starts, columns, values, leak, activation, U, X, P, S, width):  # type: ignore[no-untyped-def]
+def lockstep(starts, columns, values, leak, activation, U, X, P, S, width):
     """Advance X (N + I + 1, B) over U (I, T, B) and write the states into S (N, T, B)."""
     N = len(leak)
     for t in range(U.shape[1]):
@@ -191,7 +191,7 @@ def lockstep(starts, columns, values, leak, activation, U, X, P, S, width):  # t
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def activate_all(leak, activation, P, X, S, t):  # type: ignore[no-untyped-def]
+def activate_all(leak, activation, P, X, S, t):
     """Turn the pre-activations P (N, B) of step t into states, in X and in S (N, T, B)."""
     for i in range(len(leak)):
         _activate(activation[i], leak[i], P[i], X[i], P.shape[1])
@@ -200,7 +200,7 @@ def activate_all(leak, activation, P, X, S, t):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _sparse_dot(values, columns, begin, end, x):  # type: ignore[no-untyped-def]
+def _sparse_dot(values, columns, begin, end, x):
     s0 = s1 = s2 = s3 = x.dtype.type(0.0)
     whole = begin + (end - begin) // 4 * 4
     for q in range(begin, whole, 4):
@@ -214,7 +214,7 @@ def _sparse_dot(values, columns, begin, end, x):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial(starts, columns, values, leak, activation, uniform, U, x, p, S):  # type: ignore[no-untyped-def]
+def serial(starts, columns, values, leak, activation, uniform, U, x, p, S):
     """Advance x (N + I + 1,) over U (T, I) and write the states into the rows of S (T, N).
 
     `uniform` says that all units share one activation and one leak.
@@ -229,7 +229,7 @@ def serial(starts, columns, values, leak, activation, uniform, U, x, p, S):  # t
 
 
 @njit(fastmath=DOT_MATH, error_model="numpy")
-def _dense_dot(row, x):  # type: ignore[no-untyped-def]
+def _dense_dot(row, x):
     total = x.dtype.type(0.0)
     for j in range(len(row)):
         total += row[j] * x[j]
@@ -237,7 +237,7 @@ def _dense_dot(row, x):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial_dense(W, leak, activation, uniform, U, x, p, S):  # type: ignore[no-untyped-def]
+def serial_dense(W, leak, activation, uniform, U, x, p, S):
     """As `serial`, with one dense matrix W (N, N + I + 1) over the extended state."""
     N = len(leak)
     for t in range(U.shape[0]):
@@ -249,7 +249,7 @@ def serial_dense(W, leak, activation, uniform, U, x, p, S):  # type: ignore[no-u
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _finish_serial(leak, activation, uniform, x, p, S, t):  # type: ignore[no-untyped-def]
+def _finish_serial(leak, activation, uniform, x, p, S, t):
     N = len(leak)
     if uniform:
         _activate(activation[0], leak[0], p, x, N)
@@ -261,7 +261,7 @@ def _finish_serial(leak, activation, uniform, x, p, S, t):  # type: ignore[no-un
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pool_into(kind, Z, reference, first, second):  # type: ignore[no-untyped-def]
+def pool_into(kind, Z, reference, first, second):
     """Fold the steps of Z (F, T, B) into the running sums (F, B) of a pooling."""
     for i in range(Z.shape[0]):
         for t in range(Z.shape[1]):
