@@ -1,8 +1,9 @@
 """The choice of the ridge, from statistics alone.
 
 Generalised cross-validation (Golub, Heath and Wahba 1979) scores a ridge by n SSE / (n - df)^2 with
-the effective degrees of freedom df. Blocked cross-validation solves without each block in turn and
-scores it on that block; with W from the other blocks the block's error is
+n the weight of the rows and df the effective degrees of freedom. Blocked cross-validation solves
+without each block in turn and scores the solution on that block; with W from the other blocks the
+block's error is
 
     SSE_k = q_k - 2 tr(W'C_k) + tr(W'G_k W)
 
@@ -89,7 +90,7 @@ def choose_by_gcv(
     """
     tried = _tried(statistics, ridges)
     spectrum = Spectrum.of(statistics, intercept=intercept)
-    scores = np.array([_gcv(spectrum, ridge, statistics.n_rows) for ridge in tried])
+    scores = np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in tried])
     return RidgeChoice(tried, scores, _best(tried, scores, per_output))
 
 
@@ -162,12 +163,12 @@ def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) 
     return checked_ridges(tried, len(tried))
 
 
-def _gcv(spectrum: Spectrum, ridge: float, n_rows: int) -> Array:
-    left = n_rows - float(spectrum.degrees_of_freedom(ridge))
+def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
+    left = n - float(spectrum.degrees_of_freedom(ridge))
     # Less than one: the readout all but interpolates, and the score would be noise over noise.
     if left < 1:
         return np.full(len(spectrum.target_moments), np.inf)
-    return np.asarray(n_rows * spectrum.squared_errors(ridge) / left**2)
+    return np.asarray(n * spectrum.squared_errors(ridge) / left**2)
 
 
 def _best(ridges: Array, errors: Array, per_output: bool) -> float | Array:

@@ -209,7 +209,7 @@ class Spectrum:
 
     def weights(self, ridge: float | Array) -> Array:
         """Return the weights (F, K) at one ridge, or at (K,) ridges, one per output."""
-        inverse = self._inverse(ridge)
+        inverse = self.inverse(ridge)
         if (inverse == 0).any():
             column = int(np.argmin(inverse.min(axis=0)))
             raise singular_error(self.values, float(np.atleast_1d(ridge)[column]), None)
@@ -217,16 +217,17 @@ class Spectrum:
 
     def squared_errors(self, ridge: float | Array) -> Array:
         """Return the sum (K,) of squared training errors at one ridge, or at (K,) ridges."""
-        inverse = self._inverse(ridge)
+        inverse = self.inverse(ridge)
         explained = self.cross**2 * inverse * (1 + np.asarray(ridge) * inverse)
         return np.asarray(np.maximum(self.target_moments - explained.sum(axis=0), 0.0))
 
     def degrees_of_freedom(self, ridge: float | Array) -> Array:
         """Return the effective number of parameters, of one ridge or of each of (K,) ridges."""
-        shrinkage = self.values[:, None] * self._inverse(ridge)
+        shrinkage = self.values[:, None] * self.inverse(ridge)
         return np.asarray(shrinkage.sum(axis=0).reshape(np.shape(ridge)) + self.intercept)
 
-    def _inverse(self, ridge: float | Array) -> Array:
+    def inverse(self, ridge: float | Array) -> Array:
+        """Return 1 / (eigenvalue + ridge), (F, 1) or (F, K); zero where that is only rounding."""
         beta, largest = np.atleast_1d(ridge), self.values[-1]
         shifted = self.values[:, None] + beta
         kept = (shifted > len(self.values) * EPS * largest) | (beta > 2 * EPS * largest)
