@@ -1,0 +1,229 @@
+"""Standardising channels, by each client for itself or by all of them together.
+
+What a client sends is, per channel, how many values it has, their sum and their sum of squares,
+all about a public origin: `Moments`. They add, so one scaler for a federation costs one sum and is
+the scaler of the pooled data. The server sees these three numbers per channel, summed over clients
+under a secure sum, each client's otherwise.
+
+A scaler must never see test data: fit it on training clients, and apply it to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_infinite
+from catchment.data.sequence import Sequence
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Additive counts, sums and sums of squares (I,) of channels, about an origin (I,).
+
+    NaN values are not counted. The variance loses twice as many digits as the mean has more than
+    the standard deviation; where that matters, agree on an origin near the mean.
+
+    >>> a, b = Moments.of_array([[1.0], [2.0]]), Moments.of_array([[3.0]])
+    >>> (a + b).mean, (a + b) - b == a
+    (array([2.]), True)
+    """
+
+    count: Integers
+    total: Array
+    squares: Array
+    origin: Array
+
+    def __post_init__(self) -> None:
+        shapes = {self.count.shape, self.total.shape, self.squares.shape, self.origin.shape}
+        if len(shapes) != 1 or self.count.ndim != 1:
+            raise ValueError(f"moments need four vectors of one length, not shapes {shapes}")
+
+    @classmethod
+    def of_array(cls, values: Any, origin: Array | None = None) -> Moments:
+        """Return the moments of rows (T, I), about an origin (I,) or zero."""
+        u = as_matrix(values, "values")
+        refuse_infinite(u, "values")
+        zero = np.zeros(u.shape[1]) if origin is None else np.asarray(origin, dtype=np.float64)
+        if zero.shape != (u.shape[1],) or not np.isfinite(zero).all():
+            raise ValueError(
+                f"origin has shape {zero.shape}; pass one finite number for each of "
+                f"{u.shape[1]} channels"
+            )
+        # Rows of contiguous memory are summed pairwise, which keeps the error flat in T.
+        centred = np.ascontiguousarray((u - zero).T)
+        known = ~np.isnan(centred)
+        centred[~known] = 0.0
+        return cls(known.sum(axis=1), centred.sum(axis=1), (centred**2).sum(axis=1), zero)
+
+    @classmethod
+    def of(cls, sequences: Iterable[Sequence], origin: Array | None = None) -> Moments:
+        """Return the moments of the inputs of at least one sequence."""
+        parts = [cls.of_array(sequence.u, origin) for sequence in sequences]
+        if not parts:
+            raise ValueError("there are no sequences; a scaler needs at least one")
+        return reduce(add, parts)
+
+    @property
+    def mean(self) -> Array:
+        """(I,) means; NaN where a channel has no value."""
+        mean: Array = self.origin + self.total / np.where(self.count > 0, self.count, np.nan)
+        return mean
+
+    @property
+    def variance(self) -> Array:
+        """(I,) variances, divided by the count; NaN where a channel has no value."""
+        return variance(self.count, self.total, self.squares)
+
+    def __add__(self, other: Moments) -> Moments:
+        self._refuse_mixing(other)
+        return Moments(
+            self.count + other.count,
+            self.total + other.total,
+            self.squares + other.squares,
+            self.origin,
+        )
+
+    def __sub__(self, other: Moments) -> Moments:
+        """Return the moments without the other's values, which must be among these."""
+        self._refuse_mixing(other)
+        count = self.count - other.count
+        if (count < 0).any():
+            raise ValueError("cannot take out more values than were added; subtract what was added")
+        return Moments(
+            count,
+            np.where(count > 0, self.total - other.total, 0.0),
+            np.where(count > 0, self.squares - other.squares, 0.0),
+            self.origin,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("count", "total", "squares", "origin")
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _refuse_mixing(self, other: Moments) -> None:
+        if not isinstance(other, Moments):
+            raise TypeError(f"cannot combine Moments with {type(other).__name__}")
+        if not np.array_equal(self.origin, other.origin):
+            raise ValueError(
+                f"moments of {len(self.origin)} and {len(other.origin)} channels, or about "
+                "different origins, do not add; use the same channels and origin everywhere"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Scaler:
+    """An affine map per channel: (u - mean) / scale.
+
+    >>> scaler = Scaler.fit([Sequence(np.array([[0.0, 7.0], [2.0, 7.0]]))])
+    >>> scaler.mean, scaler.scale
+    (array([1., 7.]), array([1., 1.]))
+    >>> scaler(np.array([[2.0, 7.0]]))
+    array([[1., 0.]])
+    """
+
+    mean: Array  # (I,)
+    scale: Array  # (I,)
+
+    def __post_init__(self) -> None:
+        mean, scale = np.asarray(self.mean, dtype=float), np.asarray(self.scale, dtype=float)
+        if mean.ndim != 1 or mean.shape != scale.shape:
+            raise ValueError(
+                f"mean has shape {mean.shape} and scale {scale.shape}; pass vectors of one length"
+            )
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise ValueError("means must be finite and scales finite and positive")
+        object.__setattr__(self, "mean", frozen(mean.view()))
+        object.__setattr__(self, "scale", frozen(scale.view()))
+
+    @classmethod
+    def fit(cls, sequences: Iterable[Sequence]) -> Scaler:
+        """Return the scaler of the inputs; NaN values do not count. Pass training data only."""
+        return cls.from_moments(Moments.of(sequences))
+
+    @classmethod
+    def from_moments(cls, moments: Moments) -> Scaler:
+        """Return the scaler that gives the data of the moments mean 0 and standard deviation 1.
+
+        A constant channel has scale 1, a channel without any value also mean 0.
+        """
+        known = moments.count > 0
+        deviation = np.sqrt(np.where(known, moments.variance, 0.0))
+        return cls(np.where(known, moments.mean, 0.0), np.where(deviation > 0, deviation, 1.0))
+
+    def __call__(self, u: Any) -> Array:
+        """Return rows (T, I) scaled."""
+        scaled: Array = (self._checked(u) - self.mean) / self.scale
+        return scaled
+
+    def undo(self, u: Any) -> Array:
+        """Return scaled rows (T, I) in the original units."""
+        original: Array = self._checked(u) * self.scale + self.mean
+        return original
+
+    def apply(self, sequences: Iterable[Sequence]) -> list[Sequence]:
+        """Return the sequences with scaled inputs; targets stay as they are."""
+        return [replace(sequence, u=self(sequence.u)) for sequence in sequences]
+
+    def _checked(self, u: Any) -> Array:
+        rows = as_matrix(u, "inputs")
+        if rows.shape[1] != len(self.mean):
+            raise ValueError(
+                f"inputs have {rows.shape[1]} channels, the scaler was fitted on {len(self.mean)}; "
+                "pass the same channels"
+            )
+        return rows
+
+
+def federated_scaler(clients: Mapping[str, Iterable[Sequence]]) -> Scaler:
+    """Return one scaler from the sum of all clients' moments. Pass training clients only.
+
+    >>> a, b = [Sequence(np.array([0.0, 2.0]))], [Sequence(np.array([4.0]))]
+    >>> federated_scaler({"a": a, "b": b}).mean
+    array([2.])
+    """
+    if not clients:
+        raise ValueError("there are no clients; a scaler needs at least one")
+    # Floating-point sums depend on order, so the order is that of the names.
+    return Scaler.from_moments(reduce(add, (Moments.of(clients[name]) for name in sorted(clients))))
+
+
+def scale_each(clients: Mapping[str, Iterable[Sequence]]) -> dict[str, list[Sequence]]:
+    """Return every client's sequences scaled by that client's own moments.
+
+    A client that tests is scaled by its own inputs, never by another's, and no target is used.
+
+    >>> scaled = scale_each({"a": [Sequence(np.array([1.0, 3.0]))]})
+    >>> scaled["a"][0].u.ravel()
+    array([-1.,  1.])
+    """
+    scaled = {}
+    for name, sequences in clients.items():
+        own = list(sequences)
+        scaled[name] = Scaler.fit(own).apply(own)
+    return scaled
+
+
+def variance(count: Integers, total: Array, squares: Array) -> Array:
+    """Return variances (I,) from counts, sums and sums of squares; NaN where there is no value.
+
+    What is within rounding of zero is zero, so that a constant is known as one.
+
+    >>> variance(np.array([3]), np.array([0.3]), np.array([0.03]))
+    array([0.])
+    """
+    n = np.where(count > 0, count, np.nan)
+    second = squares / n
+    spread: Array = second - (total / n) ** 2
+    return np.where(spread <= 1e-12 * second, 0.0, spread)

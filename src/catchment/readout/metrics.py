@@ -1,0 +1,316 @@
+"""Errors as sums: add them over clients, then divide.
+
+A mean of the clients' errors is another number than the error of all their rows. So evaluation
+gathers `ErrorSums` or `ClassCounts`, small values with `+`, and only their total becomes a metric.
+
+With several outputs a metric is computed for each and averaged, as scikit-learn does.
+NRMSE = RMSE / standard deviation of the target: 1 is what the mean of the target scores. Where a
+metric is not defined (no rows; NRMSE and R2 of a constant target) it is NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_infinite, refuse_nonfinite
+from catchment.data.scaling import variance
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorSums:
+    """Additive sums over rows of errors and targets, (K,) each.
+
+    >>> a = ErrorSums.of([0.0, 1.0], [0.0, 2.0])
+    >>> b = ErrorSums.of([2.0, 3.0], [2.0, 2.0])
+    >>> (a + b).n, (a + b).mse, (a + b).mae
+    (4, 0.5, 0.5)
+    """
+
+    n: int
+    squared_error: Array
+    absolute_error: Array
+    target_sum: Array
+    target_squares: Array
+
+    @classmethod
+    def of(cls, target: Any, predicted: Any) -> ErrorSums:
+        """Return the sums of targets and predictions, (n, K) or (n,) each.
+
+        A row with a NaN target is left out, whole.
+        """
+        y, guess = _pair(target, predicted)
+        error = guess - y
+        return cls(
+            len(y),
+            (error**2).sum(axis=0),
+            np.abs(error).sum(axis=0),
+            y.sum(axis=0),
+            (y**2).sum(axis=0),
+        )
+
+    @classmethod
+    def zero(cls, n_outputs: int) -> ErrorSums:
+        """Return the sums of no rows."""
+        return cls(0, *(np.zeros(n_outputs) for _ in range(4)))
+
+    def __add__(self, other: ErrorSums) -> ErrorSums:
+        if self.squared_error.shape != other.squared_error.shape:
+            raise ValueError(
+                f"errors of {len(self.squared_error)} and {len(other.squared_error)} outputs "
+                "do not add"
+            )
+        return ErrorSums(
+            self.n + other.n,
+            self.squared_error + other.squared_error,
+            self.absolute_error + other.absolute_error,
+            self.target_sum + other.target_sum,
+            self.target_squares + other.target_squares,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ErrorSums):
+            return NotImplemented
+        names = ("n", "squared_error", "absolute_error", "target_sum", "target_squares")
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def per_output(self) -> tuple[ErrorSums, ...]:
+        """Return the sums of each output by itself."""
+        return tuple(
+            ErrorSums(
+                self.n,
+                self.squared_error[k : k + 1],
+                self.absolute_error[k : k + 1],
+                self.target_sum[k : k + 1],
+                self.target_squares[k : k + 1],
+            )
+            for k in range(len(self.squared_error))
+        )
+
+    @property
+    def mse(self) -> float:
+        return float(np.mean(self._mean_squares()))
+
+    @property
+    def rmse(self) -> float:
+        return float(np.mean(np.sqrt(self._mean_squares())))
+
+    @property
+    def mae(self) -> float:
+        return float(np.mean(self.absolute_error / self._rows()))
+
+    @property
+    def nrmse(self) -> float:
+        return float(np.mean(np.sqrt(self._mean_squares() / self._spread())))
+
+    @property
+    def r2(self) -> float:
+        return float(np.mean(1.0 - self._mean_squares() / self._spread()))
+
+    def _rows(self) -> float:
+        return float(self.n) if self.n else np.nan
+
+    def _mean_squares(self) -> Array:
+        return self.squared_error / self._rows()
+
+    def _spread(self) -> Array:
+        count = np.full(len(self.target_sum), self.n)
+        spread = variance(count, self.target_sum, self.target_squares)
+        return np.where(spread > 0, spread, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Additive confusion counts (K, K): rows are true classes, columns predicted ones.
+
+    >>> counts = ClassCounts.of_labels([0, 0, 1], [0, 1, 1], n_classes=2)
+    >>> counts.confusion.tolist(), (counts + counts).n, round(counts.accuracy, 3)
+    ([[1, 1], [0, 1]], 6, 0.667)
+    """
+
+    confusion: Integers
+
+    def __post_init__(self) -> None:
+        shape = self.confusion.shape
+        if len(shape) != 2 or shape[0] != shape[1] or (self.confusion < 0).any():
+            raise ValueError(f"confusion has shape {shape}; pass a square matrix of counts")
+
+    @classmethod
+    def of_labels(cls, target: Any, predicted: Any, n_classes: int) -> ClassCounts:
+        """Return the counts of class numbers (n,) against predicted class numbers (n,)."""
+        y, guess = _class_numbers(target, n_classes), _class_numbers(predicted, n_classes)
+        if len(y) != len(guess):
+            raise ValueError(f"there are {len(y)} targets and {len(guess)} predictions")
+        flat = np.bincount(y * n_classes + guess, minlength=n_classes**2)
+        return cls(flat.reshape(n_classes, n_classes).astype(np.int64))
+
+    @classmethod
+    def of_scores(cls, target: Any, scores: Any) -> ClassCounts:
+        """Return the counts of one-hot rows (n, K) against the largest of the scores (n, K).
+
+        A row with a NaN target is left out.
+        """
+        y, guess = _pair(target, scores)
+        return cls.of_labels(y.argmax(axis=1), guess.argmax(axis=1), y.shape[1])
+
+    @classmethod
+    def zero(cls, n_classes: int) -> ClassCounts:
+        """Return the counts of no rows."""
+        return cls(np.zeros((n_classes, n_classes), dtype=np.int64))
+
+    def __add__(self, other: ClassCounts) -> ClassCounts:
+        if self.confusion.shape != other.confusion.shape:
+            raise ValueError(
+                f"counts of {len(self.confusion)} and {len(other.confusion)} classes do not add"
+            )
+        return ClassCounts(self.confusion + other.confusion)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ClassCounts):
+            return NotImplemented
+        return np.array_equal(self.confusion, other.confusion)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def n(self) -> int:
+        return int(self.confusion.sum())
+
+    @property
+    def accuracy(self) -> float:
+        return float(np.trace(self.confusion)) / self.n if self.n else float("nan")
+
+    @property
+    def recall(self) -> Array:
+        """(K,) share of each true class that was found; NaN for a class that does not occur."""
+        return _share(np.diag(self.confusion), self.confusion.sum(axis=1))
+
+    @property
+    def precision(self) -> Array:
+        """(K,) share of each predicted class that was right; NaN for one never predicted."""
+        return _share(np.diag(self.confusion), self.confusion.sum(axis=0))
+
+    @property
+    def f1(self) -> Array:
+        """(K,) harmonic mean of precision and recall; NaN for a class in neither."""
+        both = self.confusion.sum(axis=0) + self.confusion.sum(axis=1)
+        return _share(2 * np.diag(self.confusion), both)
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean recall of the classes that occur."""
+        recall = self.recall[~np.isnan(self.recall)]
+        return float(recall.mean()) if len(recall) else float("nan")
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean F1 of the classes that occur or were predicted."""
+        f1 = self.f1[~np.isnan(self.f1)]
+        return float(f1.mean()) if len(f1) else float("nan")
+
+
+def mse(target: Any, predicted: Any) -> float:
+    """Return the mean squared error of (n, K) or (n,) predictions.
+
+    >>> mse([1.0, 2.0], [1.0, 4.0])
+    2.0
+    """
+    return ErrorSums.of(target, predicted).mse
+
+
+def rmse(target: Any, predicted: Any) -> float:
+    """Return the root of the mean squared error.
+
+    >>> rmse([1.0, 2.0], [4.0, 5.0])
+    3.0
+    """
+    return ErrorSums.of(target, predicted).rmse
+
+
+def mae(target: Any, predicted: Any) -> float:
+    """Return the mean absolute error.
+
+    >>> mae([1.0, 2.0], [0.0, 4.0])
+    1.5
+    """
+    return ErrorSums.of(target, predicted).mae
+
+
+def nrmse(target: Any, predicted: Any) -> float:
+    """Return the root mean squared error divided by the standard deviation of the target.
+
+    >>> nrmse([0.0, 2.0], [1.0, 1.0])
+    1.0
+    """
+    return ErrorSums.of(target, predicted).nrmse
+
+
+def r2(target: Any, predicted: Any) -> float:
+    """Return the share of the target's variance that is explained, 1 - NRMSE^2 for one output.
+
+    >>> r2([0.0, 2.0], [0.0, 2.0])
+    1.0
+    """
+    return ErrorSums.of(target, predicted).r2
+
+
+def accuracy(target: Any, predicted: Any) -> float:
+    """Return the share of right classes; both are labels of any kind (n,).
+
+    >>> accuracy(["sit", "walk"], ["sit", "sit"])
+    0.5
+    """
+    y, guess = np.asarray(target), np.asarray(predicted)
+    if y.ndim != 1 or y.shape != guess.shape:
+        raise ValueError(
+            f"targets have shape {y.shape} and predictions {guess.shape}; pass one label per row"
+        )
+    return float(np.mean(y == guess)) if len(y) else float("nan")
+
+
+def confusion_matrix(target: Any, predicted: Any, n_classes: int) -> Integers:
+    """Return the counts (K, K) of true (rows) against predicted (columns) class numbers.
+
+    >>> confusion_matrix([0, 1, 1], [1, 1, 1], n_classes=2).tolist()
+    [[0, 1], [0, 2]]
+    """
+    return ClassCounts.of_labels(target, predicted, n_classes).confusion
+
+
+def _pair(target: Any, predicted: Any) -> tuple[Array, Array]:
+    y, guess = as_matrix(target, "targets"), as_matrix(predicted, "predictions")
+    if y.shape != guess.shape:
+        raise ValueError(
+            f"targets have shape {y.shape} and predictions {guess.shape}; they must agree"
+        )
+    refuse_infinite(y, "targets")
+    known: Booleans = np.logical_not(np.isnan(y).any(axis=1))
+    guess = guess[known]
+    refuse_nonfinite(guess, "predictions")
+    return y[known], guess
+
+
+def _class_numbers(labels: Any, n_classes: int) -> Integers:
+    numbers = np.asarray(labels)
+    if numbers.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise ValueError(
+            f"labels have shape {numbers.shape} and type {numbers.dtype}; "
+            f"pass integers from 0 to {n_classes - 1}, one per row"
+        )
+    if numbers.min() < 0 or numbers.max() >= n_classes:
+        raise ValueError(
+            f"labels reach from {numbers.min()} to {numbers.max()}; "
+            f"they must be from 0 to {n_classes - 1}"
+        )
+    return numbers.astype(np.int64)
+
+
+def _share(part: Integers, whole: Integers) -> Array:
+    share: Array = part / np.where(whole > 0, whole, np.nan)
+    return share
