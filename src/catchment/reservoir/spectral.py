@@ -1,7 +1,7 @@
 """The spectral radius of a sparse matrix: its largest absolute eigenvalue.
 
 A matrix is first cut into the strongly connected parts of its graph, whose eigenvalues together
-are its own; a part without a cycle has only zeros, exactly. Small parts are solved densely. Large
+are its own: a matrix without a cycle has only zeros, exactly. Small parts are solved densely. Large
 ones go to ARPACK, which is asked for several eigenvalues in a wide subspace: the random matrices
 used here have many eigenvalues near the edge of a disc, and asked for only one or two it returns,
 without any error, one that is not the largest.
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 DENSE_UP_TO = 500
 DENSE_AT_MOST = 4000
 N_EIGENVALUES = 6
-SUBSPACES = (120, 400)
+SUBSPACE, WIDE_SUBSPACE = 120, 400
+RESTARTS = 100
 TOLERANCE = 1e-9
 
 
@@ -61,14 +62,17 @@ def spectral_radius(W: SparseRows) -> float:
 
 def _connected_radius(matrix: csr_array) -> float:
     N = matrix.shape[0]
+    # An iteration cannot tell the eigenvalues of a cycle apart: all have the same size.
+    if matrix.nnz == N:
+        return float(np.exp(np.log(np.abs(matrix.data)).mean()))
     if N <= DENSE_UP_TO:
         return _dense_radius(matrix.toarray())
-    for subspace in SUBSPACES:
-        radius = _arpack_radius(matrix, min(subspace, N - 1))
-        if radius is not None:
-            return radius
-    if N <= DENSE_AT_MOST:
+    radius = _arpack_radius(matrix, SUBSPACE)
+    if radius is None and N <= DENSE_AT_MOST:
         return _dense_radius(matrix.toarray())
+    radius = _arpack_radius(matrix, WIDE_SUBSPACE) if radius is None else radius
+    if radius is not None:
+        return radius
     raise ArithmeticError(
         f"the largest eigenvalue of a matrix of {N} units did not converge; choose another seed, "
         "or a topology whose radius is known (ring, permutation, orthogonal)"
@@ -93,7 +97,7 @@ def _arpack_radius(matrix: csr_array, subspace: int) -> float | None:
             which="LM",
             v0=start,
             tol=TOLERANCE,
-            maxiter=max(1000, 10 * N // subspace),
+            maxiter=RESTARTS,
             return_eigenvectors=False,
         )
     except ArpackError:
