@@ -56,6 +56,8 @@ class Folder:
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
         """Yield a file as a binary stream, uncompressed if its name ends in .gz."""
+        if name not in self.names:
+            raise IntegrityError(f"{self} has no {self.prefix}{name}; get the whole set")
         try:
             with contextlib.ExitStack() as stack:
                 stream = _open(stack, self.path, self.archives, self.prefix + name)

@@ -35,14 +35,20 @@ class Place:
         return "compact" if self.original is None else "original"
 
     @property
+    def folder(self) -> Folder:
+        """The files that will be read."""
+        if self.original is not None:
+            return self.original
+        return Folder(self.directory, tuple(name for name, _ in self.source.files))
+
+    @property
     def n_bytes(self) -> int:
         """Size on disk of the files that will be read."""
-        if self.original is None:
-            return sum((self.directory / name).stat().st_size for name, _ in self.source.files)
-        if self.original.archives:
-            return self.original.path.stat().st_size
-        root = self.original.path / self.original.prefix
-        return sum((root / name).stat().st_size for name in self.original.names)
+        folder = self.folder
+        if folder.archives:
+            return folder.path.stat().st_size
+        root = folder.path / folder.prefix
+        return sum((root / name).stat().st_size for name in folder.names)
 
 
 def source(name: str) -> Source:

@@ -18,7 +18,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ _DTYPE = re.compile(r"([<>=|]?)([biufcSU])([0-9]{1,6})")
 _MAX_DEPTH = 64
 
 
-def unpickle(stream: BinaryIO, *, encoding: str = "latin1", name: str = "the pickle") -> object:
+def unpickle(stream: IO[bytes], *, encoding: str = "latin1", name: str = "the pickle") -> object:
     """Return the plain value in a pickle, with numpy arrays read-only; refuse everything else.
 
     Parameters
