@@ -1,0 +1,229 @@
+"""The command line, thin: each command reads its arguments, calls the library, and prints.
+
+Heavy imports live inside the commands, so that `catchment --help` answers at once. A mistake of
+the user is one line on stderr and exit code 2; a check that fails is exit code 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence as Many
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import catchment
+from catchment.errors import CatchmentError
+
+if TYPE_CHECKING:
+    from catchment.data.sources import Place
+
+app = typer.Typer(
+    name="catchment",
+    help="Federated reservoir computing.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Public data sets on this machine.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Data directory, instead of $CATCHMENT_DATA, ../shared/data and the cache.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def main(arguments: Many[str] | None = None) -> None:
+    """Run the command line and exit; errors of the user become one line.
+
+    Parameters
+    ----------
+    arguments
+        The words after `catchment`; those of the process if not given.
+
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    try:
+        app(args=arguments, prog_name="catchment")
+    except (CatchmentError, ValueError, OSError) as error:
+        message = " ".join(str(error).split())
+        typer.secho(f"error: {message}", fg=typer.colors.RED, err=True)
+        sys.exit(2)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"catchment {catchment.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Federated reservoir computing."""
+
+
+@data_app.command("list")
+def data_list(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """List the public data sets, and which are on this machine."""
+    from catchment.data.catalogue import CATALOGUE
+
+    rows = [_entry(name, data) for name in CATALOGUE]
+    if as_json:
+        _print_json(rows)
+        return
+    _print_table(
+        ("name", "clients", "task", "here", "size"),
+        [
+            (row["name"], row["clients"], row["task"], row["form"] or "-", _size(row["bytes"]))
+            for row in rows
+        ],
+    )
+
+
+@data_app.command("path")
+def data_path(
+    name: Annotated[
+        str | None, typer.Argument(help="A data set; all directories if left out.")
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print where a data set lies, or the directories searched, first the one that wins."""
+    from catchment.data.sources import data_directories, locate
+
+    if name is None:
+        paths = [str(path) for path in data_directories(data)]
+    else:
+        paths = [str(locate(name, directory=data).directory)]
+    if as_json:
+        _print_json(paths if name is None else paths[0])
+    else:
+        typer.echo("\n".join(paths))
+
+
+@data_app.command("check")
+def data_check(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Data sets; all if left out.")
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check that data sets are there, that their checksums are right, and that they load.
+
+    A set that is missing fails only if it was named.
+    """
+    from catchment.data.catalogue import CATALOGUE
+    from catchment.data.sources import source
+
+    for name in names or ():
+        source(name)
+    rows = [_check(name, data) for name in names or CATALOGUE]
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(
+            ("name", "here", "state", "what"),
+            [(row["name"], row["form"] or "-", row["state"], row["what"]) for row in rows],
+        )
+    failing = {"failed", "missing"} if names else {"failed"}
+    if any(row["state"] in failing for row in rows):
+        raise typer.Exit(1)
+
+
+def _entry(name: str, data: Path | None) -> dict[str, object]:
+    """Return the row of `data list` for one set."""
+    from catchment.data.sources import find, source
+
+    entry = source(name)
+    try:
+        place = find(name, directory=data)
+        form = None if place is None else place.form
+    except CatchmentError:
+        place, form = None, "damaged"
+    return {
+        "name": name,
+        "clients": entry.clients,
+        "task": entry.task,
+        "description": entry.description,
+        "home": entry.home,
+        "citation": entry.citation,
+        "licence": entry.licence,
+        "form": form,
+        "path": None if place is None else str(place.directory),
+        "bytes": None if place is None else place.n_bytes,
+    }
+
+
+def _check(name: str, data: Path | None) -> dict[str, str | None]:
+    """Return the row of `data check` for one set: ok, missing or failed, and what was found."""
+    from catchment.data.sources import find
+
+    form = None
+    try:
+        place = find(name, directory=data)
+        if place is None:
+            return {"name": name, "form": None, "state": "missing", "what": "not on this machine"}
+        form = place.form
+        return {"name": name, "form": form, "state": "ok", "what": _summary(place, data)}
+    except (CatchmentError, ValueError, OSError) as error:
+        return {"name": name, "form": form, "state": "failed", "what": str(error)}
+
+
+def _summary(place: Place, data: Path | None) -> str:
+    """Load a set, its checksum verified, and say what is in it."""
+    from catchment.data import loaders
+
+    name = place.source.name
+    if place.source.kind == "images":
+        images = loaders.load_images(name, directory=data)
+        return f"{len(images.train):,} + {len(images.test):,} images"
+    if place.source.kind == "texts":
+        texts = loaders.load_texts(name, directory=data)
+        return f"{len(texts.train):,} + {len(texts.test):,} texts"
+    dataset = loaders.load(name, directory=data)
+    n_clients = len(dataset.clients)
+    of = "" if n_clients == 1 else f" of {n_clients} clients"
+    return f"{dataset.n_sequences:,} {'sequence' if n_clients == 1 else 'sequences'}{of}"
+
+
+def _size(n_bytes: object) -> str:
+    if not isinstance(n_bytes, int):
+        return ""
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.0f} kB"
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2))
+
+
+def _print_table(header: Many[str], rows: Many[Many[object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in header:
+        table.add_column(title, justify="right" if title == "size" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
