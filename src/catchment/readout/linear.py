@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.arrays import Array, frozen
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,3 +50,15 @@ class Readout:
                 f"{len(self.weights)}; use the features it was trained on"
             )
         return np.asarray(z @ self.weights + self.intercept)
+
+    def parts(self) -> Parts:
+        """Return the readout as it travels."""
+        return Parts(
+            "readout", {}, (self.weights, self.intercept, np.atleast_1d(self.ridge).astype(float))
+        )
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Readout:
+        """Return the readout that travelled; IntegrityError if it is malformed."""
+        weights, intercept, ridge = parts.expect("readout", 3).arrays
+        return cls(weights, intercept, float(ridge[0]) if len(ridge) == 1 else ridge)

@@ -15,9 +15,10 @@ import numpy as np
 from scipy.linalg import blas
 
 from catchment.arrays import Array, refuse_nonfinite
-from catchment.errors import FingerprintError
+from catchment.errors import FingerprintError, IntegrityError
 from catchment.readout.linear import Readout
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
+from catchment.wire import Parts
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.
 CONSTANT = 1e-12
@@ -254,6 +255,25 @@ class RidgeStatistics:
         from catchment.readout.solve import solve_readout
 
         return solve_readout(self, ridge, intercept=intercept)
+
+    def parts(self) -> Parts:
+        """Return the statistics as they travel: half a Gram matrix, no ridge, no names."""
+        facts = {"rows": self.n_rows, "weight": self.weight, "fingerprint": self.fingerprint}
+        arrays = (self.feature_sum, self.target_sum, self.gram, self.cross, self.target_gram)
+        return Parts("ridge-statistics", facts, arrays)
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> RidgeStatistics:
+        """Return the statistics that travelled; IntegrityError if they are malformed."""
+        parts.expect("ridge-statistics", 5)
+        rows, weight = parts.facts.get("rows"), parts.facts.get("weight")
+        if type(rows) is not int or not isinstance(weight, int | float):
+            raise IntegrityError(f"ridge statistics came with {rows!r} rows of weight {weight!r}")
+        arrays = [np.asarray(array, dtype=np.float64) for array in parts.arrays]
+        if arrays[3].ndim != 2:
+            raise IntegrityError(f"cross moments came with shape {arrays[3].shape}")
+        fingerprint = str(parts.facts.get("fingerprint", ""))
+        return cls(rows, float(weight), *arrays, fingerprint)
 
     def _refuse_mixing(self, other: RidgeStatistics) -> None:
         if not isinstance(other, RidgeStatistics):

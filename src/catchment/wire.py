@@ -1,0 +1,179 @@
+"""How values travel and are kept: a fixed binary form with no pickle, no compression, no surprises.
+
+    magic "CTMT" | version u16 | body length u64 | SHA-256 of the body (32) | body
+    body: header length u32 | header, canonical JSON | array bytes, little-endian, one after another
+
+The header names the kind of value, its small facts, and the type and shape of each array. Lengths
+are checked against the bytes at hand before anything is allocated, so a lying header costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import IntegrityError
+
+MAGIC = b"CTMT"
+VERSION = 1
+MAX_HEADER = 1 << 24
+MAX_MESSAGE = 1 << 32
+_PREFIX = struct.Struct("<4sHQ32s")
+_TYPES = {"f8": "<f8", "f4": "<f4", "i8": "<i8", "u8": "<u8", "u4": "<u4", "i1": "|i1", "u1": "|u1"}
+
+Fact = str | int | float | bool | None | Sequence["Fact"] | Mapping[str, "Fact"]
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """A value taken apart: what kind it is, small facts about it, and its arrays.
+
+    >>> sent = Parts("pair", {"n": 2}, (np.array([1.0, 2.0]),))
+    >>> got = Parts.from_bytes(sent.to_bytes())
+    >>> got.kind, dict(got.facts), got.arrays
+    ('pair', {'n': 2}, (array([1., 2.]),))
+    """
+
+    kind: str
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    arrays: tuple[NDArray[Any], ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """Return the value as one message; equal values give equal bytes."""
+        arrays = [_little_endian(array) for array in self.arrays]
+        header = {
+            "kind": self.kind,
+            "facts": self.facts,
+            "arrays": [[_code(array), list(array.shape)] for array in arrays],
+        }
+        text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        body = b"".join(
+            [struct.pack("<I", len(text)), text, *(array.tobytes() for array in arrays)]
+        )
+        return _PREFIX.pack(MAGIC, VERSION, len(body), hashlib.sha256(body).digest()) + body
+
+    @classmethod
+    def from_bytes(cls, message: bytes, *, limit: int = MAX_MESSAGE) -> Parts:
+        """Return the value of a message; IntegrityError if it is damaged, too large or too new."""
+        header, payload = _open(message, limit)
+        kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
+        if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
+            raise IntegrityError("the message header lacks kind, facts or arrays")
+        arrays, start = [], 0
+        for entry in listed:
+            dtype, shape = _described(entry)
+            size = math.prod(shape) * dtype.itemsize
+            if start + size > len(payload):
+                raise IntegrityError(
+                    f"the header promises {start + size} bytes of arrays, {len(payload)} came"
+                )
+            flat = np.frombuffer(payload, dtype, math.prod(shape), start)
+            arrays.append(flat.reshape(shape).astype(dtype.newbyteorder("=")))
+            start += size
+        if start != len(payload):
+            raise IntegrityError(f"{len(payload) - start} bytes follow the last array")
+        return cls(kind, facts, tuple(arrays))
+
+    def expect(self, kind: str, n_arrays: int) -> Parts:
+        """Return self; IntegrityError if it is another kind of value or has other arrays."""
+        if self.kind != kind or len(self.arrays) != n_arrays:
+            raise IntegrityError(
+                f"expected {kind!r} with {n_arrays} arrays, got {self.kind!r} "
+                f"with {len(self.arrays)}"
+            )
+        return self
+
+    def shapes(self) -> list[list[int]]:
+        return [list(array.shape) for array in self.arrays]
+
+
+NOTHING = Parts("nothing")
+
+
+def join(kind: str, named: Mapping[str, Parts]) -> Parts:
+    """Return several values as one; `split` takes it apart again."""
+    entries: list[Fact] = [
+        {"name": name, "kind": part.kind, "facts": part.facts, "arrays": len(part.arrays)}
+        for name, part in named.items()
+    ]
+    return Parts(
+        kind, {"parts": entries}, tuple(array for part in named.values() for array in part.arrays)
+    )
+
+
+def split(parts: Parts, kind: str) -> dict[str, Parts]:
+    """Return the values that `join` put together."""
+    entries = parts.facts.get("parts")
+    if parts.kind != kind or not isinstance(entries, list):
+        raise IntegrityError(f"expected {kind!r}, got {parts.kind!r}")
+    named, first = {}, 0
+    for entry in entries:
+        try:
+            last = first + int(entry["arrays"])
+            named[str(entry["name"])] = Parts(
+                str(entry["kind"]), dict(entry["facts"]), parts.arrays[first:last]
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise IntegrityError(f"a part of {kind!r} is malformed") from error
+        first = last
+    if first != len(parts.arrays) or len(named) != len(entries):
+        raise IntegrityError(f"the parts of {kind!r} do not use each array once")
+    return named
+
+
+def _open(message: bytes, limit: int) -> tuple[dict[str, Any], memoryview]:
+    if len(message) < _PREFIX.size:
+        raise IntegrityError(f"the message has {len(message)} bytes, too few for a header")
+    if len(message) > limit:
+        raise IntegrityError(f"the message has {len(message)} bytes, the limit is {limit}")
+    magic, version, length, digest = _PREFIX.unpack_from(message)
+    if magic != MAGIC:
+        raise IntegrityError("this is not a catchment message")
+    if version > VERSION:
+        raise IntegrityError(f"the message has format {version}, newer than {VERSION}; upgrade")
+    body = memoryview(message)[_PREFIX.size :]
+    if len(body) != length:
+        raise IntegrityError(f"the message should have {length} bytes of body, {len(body)} came")
+    if hashlib.sha256(body).digest() != digest:
+        raise IntegrityError("the message is damaged: its checksum does not match")
+    return _header(body)
+
+
+def _header(body: memoryview) -> tuple[dict[str, Any], memoryview]:
+    size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else MAX_HEADER + 1
+    if size > MAX_HEADER or 4 + size > len(body):
+        raise IntegrityError(f"the message header claims {size} bytes")
+    try:
+        header = json.loads(bytes(body[4 : 4 + size]))
+    except (ValueError, RecursionError) as error:
+        raise IntegrityError("the message header is not JSON") from error
+    if not isinstance(header, dict):
+        raise IntegrityError("the message header is not an object")
+    return header, body[4 + size :]
+
+
+def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    match entry:
+        case [str(code), list(shape)] if code in _TYPES and len(shape) <= 8:
+            if all(type(size) is int and 0 <= size <= MAX_MESSAGE for size in shape):
+                return np.dtype(_TYPES[code]), tuple(shape)
+    raise IntegrityError(f"the message header describes an array as {str(entry)[:80]}")
+
+
+def _code(array: NDArray[Any]) -> str:
+    code = array.dtype.str[1:]
+    if code not in _TYPES:
+        raise TypeError(f"arrays of {array.dtype} do not travel; use one of {', '.join(_TYPES)}")
+    return code
+
+
+def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
