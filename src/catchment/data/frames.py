@@ -1,0 +1,345 @@
+"""Sequences from arrays and from data frames (pandas, polars), which are not imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Sequence as Many
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.arrays import Array, Booleans
+from catchment.data.sequence import Sequence
+
+ONE_CLIENT = "all"
+
+_Values = NDArray[Any]
+
+
+class Frame(Protocol):
+    """What pandas and polars frames have in common: column names, and columns by name."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    def __getitem__(self, name: Any, /) -> Any: ...
+
+
+def sequences_from_arrays(
+    u: Any,
+    y: Any = None,
+    *,
+    classes: Many[object] | None = None,
+    per_step: bool | None = None,
+) -> list[Sequence]:
+    """Return the sequences held by one array or by many.
+
+    Parameters
+    ----------
+    u
+        One sequence: an array (T, I) or (T,), or a list of numbers. Many sequences: an array
+        (B, T, I), or a list with one array for each, of any lengths.
+    y
+        For one sequence its target, (T, K) or (T,) per step or (K,) per sequence; for many
+        sequences one of these for each. With `classes`, labels in their place: one per step or
+        one per sequence.
+    classes
+        The labels that may occur, in the order of the outputs.
+    per_step
+        Whether targets are per step; needed only if a target per sequence may be as long as the
+        sequence.
+
+    >>> [s.u.shape for s in sequences_from_arrays([np.zeros((5, 2)), np.zeros((3, 2))])]
+    [(5, 2), (3, 2)]
+    >>> both = sequences_from_arrays(np.zeros((2, 4, 3)), ["walk", "sit"], classes=["sit", "walk"])
+    >>> [s.y.tolist() for s in both]
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    inputs = _many_inputs(u)
+    if inputs is None:
+        inputs, targets = [u], [y]
+    else:
+        targets = [None] * len(inputs) if y is None else list(y)
+    if len(targets) != len(inputs):
+        raise ValueError(
+            f"there are {len(targets)} targets for {len(inputs)} sequences; pass one for each"
+        )
+    if classes is None:
+        return [
+            Sequence(one, target, per_step=per_step)
+            for one, target in zip(inputs, targets, strict=True)
+        ]
+    return [
+        _labelled(one, target, classes, per_step)
+        for one, target in zip(inputs, targets, strict=True)
+    ]
+
+
+def from_frame(
+    frame: Frame | Mapping[str, Any],
+    *,
+    inputs: str | Many[str],
+    target: str | Many[str] | None = None,
+    sequence: str | None = None,
+    client: str | None = None,
+    time: str | None = None,
+    classes: Many[object] | None = None,
+    per_step: bool | None = None,
+) -> dict[str, list[Sequence]]:
+    """Return client name -> sequences, from the named columns of a frame.
+
+    Clients and sequences come in the order of their first rows. Missing numbers are NaN, for the
+    gap policy to treat.
+
+    Parameters
+    ----------
+    frame
+        A pandas or polars frame, or a mapping of column names to arrays.
+    inputs
+        Columns of the inputs.
+    target
+        Columns of numbers; or, with `classes`, one column of labels.
+    sequence
+        Column whose value names a row's sequence within its client. Without it a client's rows
+        are one sequence.
+    client
+        Column whose value names a row's client. Without it there is one client, "all".
+    time
+        Column of numbers, timestamps or ISO 8601 text, by which the rows of a sequence are
+        sorted. No time may occur twice in a sequence. Without it rows keep their order.
+    classes
+        The labels that may occur, in the order of the outputs: the same for all clients.
+        `class_labels` lists those of a column.
+    per_step
+        Whether every step has its own target. If not given: yes for numbers, no for labels. If
+        not, the target must be the same in all rows of a sequence.
+
+    >>> frame = {"who": ["ann", "bob", "ann"], "t": [2, 1, 1], "x": [0.2, 0.3, 0.1]}
+    >>> clients = from_frame(frame, inputs="x", client="who", time="t")
+    >>> clients["ann"][0].u.ravel().tolist(), clients["bob"][0].u.ravel().tolist()
+    ([0.1, 0.2], [0.3])
+    """
+    input_names = _names(inputs)
+    if not input_names:
+        raise ValueError("inputs names no column; pass at least one")
+    u = _numbers(frame, input_names)
+    if len(u) == 0:
+        raise ValueError("the frame has no rows; leave empty frames out")
+    per_step = classes is None if per_step is None else per_step
+    y = None if target is None else _targets(frame, _names(target), classes)
+    times = None if time is None else _times(_column(frame, time), time)
+    groups = _groups(
+        [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
+        [""] * len(u) if sequence is None else _keys(frame, sequence),
+    )
+    clients: dict[str, list[Sequence]] = {}
+    for (name, key), members in groups.items():
+        where = f"client {name!r}" + (f", sequence {key!r}" if sequence is not None else "")
+        rows = np.array(members)
+        if times is not None:
+            rows = rows[_order(times[rows], where)]
+        own = None if y is None else y[rows]
+        if own is not None and not per_step:
+            own = _the_same(own, where)
+        try:
+            made = Sequence(u[rows], own, per_step=per_step)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        clients.setdefault(name, []).append(made)
+    return clients
+
+
+def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ...]:
+    """Return the labels that occur in a column, sorted, without missing ones.
+
+    Clients of one federation must agree on their classes: pass the union to all of them.
+
+    >>> class_labels({"activity": ["walk", "sit", None, "walk"]}, "activity")
+    ('sit', 'walk')
+    """
+    values = _column(frame, column)
+    return tuple(sorted(set(values[~_missing(values)].tolist())))
+
+
+def one_hot(labels: Iterable[object], classes: Many[object]) -> Array:
+    """Return one row (n, K) per label, 1 at its class; NaN where the label is missing.
+
+    >>> one_hot(["sit", None], ["sit", "walk"])
+    array([[ 1.,  0.],
+           [nan, nan]])
+    """
+    place = {label: k for k, label in enumerate(classes)}
+    if len(place) != len(classes):
+        raise ValueError("a class occurs twice; name every class once")
+    values = np.asarray(labels, dtype=object).tolist()
+    y = np.zeros((len(values), len(classes)))
+    for row, label in enumerate(values):
+        if _is_missing(label):
+            y[row] = np.nan
+        elif label in place:
+            y[row, place[label]] = 1.0
+        else:
+            raise ValueError(f"there is no class {label!r}; {_nearest(str(label), classes)}")
+    return y
+
+
+def _many_inputs(u: Any) -> list[Any] | None:
+    """Return the list of sequences, or None if u is one sequence."""
+    if isinstance(u, list | tuple):
+        return None if all(np.ndim(one) == 0 for one in u) else list(u)
+    return list(u) if np.ndim(u) == 3 else None
+
+
+def _labelled(u: Any, label: Any, classes: Many[object], per_step: bool | None) -> Sequence:
+    if np.ndim(label) == 0:
+        return Sequence(u, one_hot([label], classes)[0], per_step=False)
+    if per_step is False:
+        raise ValueError("there is a label per step; pass one label per sequence")
+    return Sequence(u, one_hot(label, classes), per_step=True)
+
+
+def _names(columns: str | Many[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _column(frame: Frame | Mapping[str, Any], name: str) -> _Values:
+    known = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
+    if name not in known:
+        raise ValueError(f"there is no column {name!r}; {_nearest(name, known)}")
+    values = np.asarray(frame[name])
+    if values.dtype.kind == "U":
+        # Among text numpy would write a missing value as the word nan.
+        values = np.asarray(frame[name], dtype=object)
+    if values.ndim != 1:
+        raise ValueError(
+            f"column {name!r} has {values.ndim} dimensions; it must be one column of scalars"
+        )
+    return values
+
+
+def _nearest(name: str, known: Iterable[object]) -> str:
+    every = [str(other) for other in known]
+    near = get_close_matches(name, every, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"there are {', '.join(every[:12])}{' and more' if len(every) > 12 else ''}"
+
+
+def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
+    columns = []
+    for name in names:
+        values = _column(frame, name)
+        try:
+            if values.dtype.kind in "mM":
+                raise TypeError("it holds times")
+            if values.dtype.kind == "O":
+                values = np.where(_missing(values), np.nan, values)
+            columns.append(values.astype(np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"column {name!r} is not numeric: {error}") from error
+    if len({len(values) for values in columns}) > 1:
+        raise ValueError(f"the columns {', '.join(names)} differ in length")
+    return np.stack(columns, axis=1)
+
+
+def _targets(
+    frame: Frame | Mapping[str, Any], names: list[str], classes: Many[object] | None
+) -> Array:
+    if not names:
+        raise ValueError("target names no column; pass None for sequences without targets")
+    if classes is not None:
+        if len(names) != 1:
+            raise ValueError(f"classes belong to one target column, not to {len(names)}")
+        return one_hot(_column(frame, names[0]), classes)
+    for name in names:
+        if _holds_text(_column(frame, name)):
+            labels = class_labels(frame, name)
+            raise ValueError(
+                f"target {name!r} holds text; pass the classes, such as classes={labels[:8]!r}"
+            )
+    return _numbers(frame, names)
+
+
+def _keys(frame: Frame | Mapping[str, Any], name: str) -> list[str]:
+    values = _column(frame, name)
+    _refuse_missing(values, name)
+    return [str(key) for key in values.tolist()]
+
+
+def _groups(clients: list[str], sequences: list[str]) -> dict[tuple[str, str], list[int]]:
+    if len(clients) != len(sequences):
+        raise ValueError("the client and the sequence column differ in length")
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row, key in enumerate(zip(clients, sequences, strict=True)):
+        groups.setdefault(key, []).append(row)
+    return groups
+
+
+def _times(values: _Values, name: str) -> _Values:
+    _refuse_missing(values, name)
+    if not _holds_text(values):
+        return values
+    try:
+        parsed = [datetime.fromisoformat(value) for value in values.tolist()]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"time column {name!r} holds text that is not ISO 8601 ({error}); "
+            "convert it to numbers or timestamps"
+        ) from error
+    return np.array(parsed, dtype=object)
+
+
+def _order(times: _Values, where: str) -> NDArray[np.intp]:
+    try:
+        order = np.argsort(times, kind="stable")
+    except TypeError as error:
+        raise ValueError(f"{where}: times cannot be compared ({error})") from error
+    ordered = times[order]
+    twice = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if len(twice):
+        raise ValueError(
+            f"{where}: time {ordered[twice[0]]} occurs twice; "
+            "keep one row per time, or name a sequence column"
+        )
+    return order
+
+
+def _the_same(y: Array, where: str) -> Array:
+    if not np.array_equal(y, np.broadcast_to(y[0], y.shape), equal_nan=True):
+        raise ValueError(
+            f"{where}: the target changes from row to row; "
+            "pass per_step=True for a target at every step"
+        )
+    first: Array = y[0]
+    return first
+
+
+def _holds_text(values: _Values) -> bool:
+    return values.dtype.kind == "O" and any(isinstance(value, str) for value in values)
+
+
+def _refuse_missing(values: _Values, name: str) -> None:
+    missing = np.flatnonzero(_missing(values))
+    if len(missing):
+        raise ValueError(f"column {name!r} is empty in row {missing[0]}; fill it or drop the row")
+
+
+def _missing(values: _Values) -> Booleans:
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind == "O":
+        return np.array([_is_missing(value) for value in values], dtype=bool)
+    return np.zeros(len(values), dtype=bool)
+
+
+def _is_missing(value: object) -> bool:
+    if value is None:
+        return True
+    # NaN and NaT do not equal themselves, and pandas' NA answers neither yes nor no.
+    same = value == value
+    return not (isinstance(same, bool | np.bool_) and bool(same))

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import builtins
+import gzip
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from catchment.data.frames import class_labels
+from catchment.data.tables import read_columns, read_table
+from catchment.errors import MissingExtraError
+
+TEXT = """who,t,x,label
+ann,2024-01-02,0.2,sit
+bob,2024-01-01,,
+ann,2024-01-01,0.1,walk
+"""
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.csv.gz", "log.parquet"])
+def test_every_format_gives_the_same_sequences(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        frame = pd.DataFrame(
+            {
+                "who": ["ann", "bob", "ann"],
+                "t": pd.to_datetime(["2024-01-02", "2024-01-01", "2024-01-01"]),
+                "x": [0.2, None, 0.1],
+                "label": ["sit", None, "walk"],
+            }
+        )
+        frame.to_parquet(path)
+    elif name.endswith("gz"):
+        path.write_bytes(gzip.compress(TEXT.encode()))
+    else:
+        path.write_text(TEXT.replace(",", "\t") if name.endswith("tsv") else TEXT)
+    clients = read_table(
+        path,
+        inputs="x",
+        target="label",
+        client="who",
+        time="t",
+        classes=class_labels(read_columns(path), "label"),
+        per_step=True,
+    )
+    assert list(clients) == ["ann", "bob"]
+    ann, bob = clients["ann"][0], clients["bob"][0]
+    np.testing.assert_array_equal(ann.u, [[0.1], [0.2]])
+    assert ann.y is not None
+    np.testing.assert_array_equal(ann.y, [[0.0, 1.0], [1.0, 0.0]])
+    assert np.isnan(bob.u).all()
+    assert bob.y is not None
+    assert np.isnan(bob.y).all()
+
+
+def test_a_missing_file_and_a_strange_one_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no file .*nothing\.csv; check the path"):
+        read_table(tmp_path / "nothing.csv", inputs="x")
+    strange = tmp_path / "log.xlsx"
+    strange.write_text("x")
+    with pytest.raises(ValueError, match=r"log\.xlsx is not a \.csv"):
+        read_table(strange, inputs="x")
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_a_damaged_file_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("x,y\n1,2\n3\n")
+    with pytest.raises(ValueError, match=f"{name} cannot be read"):
+        read_columns(path)
+
+
+def test_empty_files_and_repeated_columns_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("")
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_table(path, inputs="x")
+    path.write_text("x\n")
+    with pytest.raises(ValueError, match="no rows"):
+        read_table(path, inputs="x")
+    path.write_text("x,x\n1,2\n")
+    with pytest.raises(ValueError, match="two columns of one name"):
+        read_table(path, inputs="x")
+
+
+def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.delitem(sys.modules, "catchment.data.tables")
+    with pytest.raises(MissingExtraError, match=r"catchment\[frames\]"):
+        importlib.import_module("catchment.data.tables")
