@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, Literal, cast
 
 from catchment.errors import IntegrityError
 
@@ -170,7 +170,8 @@ def _archive(
     stack: contextlib.ExitStack, path: Path, archives: tuple[str, ...]
 ) -> zipfile.ZipFile | tarfile.TarFile:
     if not archives[0].lower().endswith(".zip"):
-        return stack.enter_context(tarfile.open(path))
+        mode: Literal["r:", "r:gz"] = "r:" if path.suffix.lower() == ".tar" else "r:gz"
+        return stack.enter_context(tarfile.open(path, mode))
     archive = stack.enter_context(zipfile.ZipFile(path))
     for name in archives[1:]:
         inner = stack.enter_context(archive.open(name))
