@@ -268,9 +268,17 @@ def _from_plain(value: object, name: str) -> object:
     if isinstance(value, list):
         return tuple(_from_plain(item, name) for item in value)
     if isinstance(value, str) and name == "scale":
-        return float.fromhex(value)
+        try:
+            return float.fromhex(value)
+        except ValueError:
+            raise ValueError(f"scale is {value!r}; give hexadecimal floats") from None
     if isinstance(value, dict):
-        return (Spread if "kind" in value else Mixture)(**value)
+        kind = Mixture if name == "activation" else Spread
+        known = [field.name for field in fields(kind)]
+        for part in value:
+            if part not in known:
+                raise ValueError(f"{name} has a part {part!r}; the parts are {', '.join(known)}")
+        return kind(**value)
     return value
 
 

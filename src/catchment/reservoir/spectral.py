@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.parallel import single_blas_thread
 from catchment.reservoir.draws import Purpose, Words, uniform
 from catchment.reservoir.weights import SparseRows
 
@@ -54,9 +55,10 @@ def spectral_radius(W: SparseRows) -> float:
     # A part of one unit is its own eigenvalue.
     alone = np.abs(matrix.diagonal())[sizes[part] == 1]
     radii = [float(alone.max(initial=0.0))]
-    for label in np.flatnonzero(sizes > 1):
-        units = np.flatnonzero(part == label)
-        radii.append(_connected_radius(matrix[units][:, units]))
+    with single_blas_thread():
+        for label in np.flatnonzero(sizes > 1):
+            units = np.flatnonzero(part == label)
+            radii.append(_connected_radius(matrix[units][:, units]))
     return max(radii)
 
 
