@@ -1,0 +1,58 @@
+"""Sphinx settings; every warning is an error (`make docs`)."""
+
+from __future__ import annotations
+
+from sphinx.application import Sphinx
+
+import catchment
+
+project = "catchment"
+author = "The catchment authors"
+copyright = "The catchment authors"
+release = version = catchment.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {"Array": "Array", "ArrayLike": "ArrayLike", "Integers": "Integers"}
+napoleon_google_docstring = False
+napoleon_numpy_docstring = True
+# Docstrings write `name` for code, as Markdown does.
+default_role = "code"
+python_use_unqualified_type_names = True
+add_module_names = False
+
+html_theme = "furo"
+html_title = f"catchment {version}"
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0072b2", "color-brand-content": "#0072b2"},
+    "dark_css_variables": {"color-brand-primary": "#56b4e9", "color-brand-content": "#56b4e9"},
+}
+
+
+def head_examples(
+    app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]
+) -> None:
+    """Put a heading over examples that follow parameters, or they would pass for one of them."""
+    sections = [k for k, line in enumerate(lines) if set(line) == {"-"}]
+    for k in range(sections[0] if sections else len(lines), len(lines)):
+        if lines[k].startswith(">>>"):
+            lines[k:k] = ["Examples", "--------"]
+            return
+
+
+def setup(app: Sphinx) -> None:
+    """Run before the docstrings are parsed."""
+    app.connect("autodoc-process-docstring", head_examples, priority=1)

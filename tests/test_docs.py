@@ -1,0 +1,51 @@
+"""Every Python block of the documentation and of the README runs, page by page."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[int, str]]:
+    """Return the line and the text of each block of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [(text[: m.start(1)].count("\n") + 1, m.group(1)) for m in BLOCK.finditer(text)]
+
+
+WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    # A module, because dataclasses and pickling look their classes' module up.
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    for line, text in blocks(page):
+        # Blank lines first, so that a traceback names the line of the page.
+        exec(compile("\n" * (line - 1) + text, str(page), "exec"), module.__dict__)
+
+
+def test_pages_have_blocks() -> None:
+    assert len(WITH_BLOCKS) >= 4
+
+
+def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
+    docs = ROOT / "docs"
+    listed = {docs / "index.md"}
+    for page in docs.rglob("*.md"):
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.DOTALL):
+            lines = [line.strip() for line in tree.splitlines()]
+            names = [line for line in lines if line and not line.startswith(":")]
+            listed |= {(page.parent / f"{name}.md").resolve() for name in names}
+    pages = {page for page in docs.rglob("*.md") if "_build" not in page.parts}
+    assert pages - listed == set()
+    assert listed - pages == set()
