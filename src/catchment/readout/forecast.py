@@ -1,0 +1,160 @@
+"""Forecasts: one step ahead, several horizons at once, or closed loop.
+
+A model trained on targets one step ahead is fed its own predictions in closed loop, which any error
+enters. A direct forecast needs no feedback: one readout has a column for each horizon and channel,
+because ridge regression on more targets costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.data.sequence import Sequence as Recorded
+from catchment.readout.model import Model
+from catchment.reservoir.advance import advance
+from catchment.reservoir.features import Features
+
+
+def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
+    """Return targets (T, H K): at each step, the series so many steps later, horizon by horizon.
+
+    Steps whose future is not known have NaN and leave the statistics by themselves.
+
+    Parameters
+    ----------
+    series
+        (T, K) values.
+    horizons
+        H numbers of steps ahead, each at least 1.
+
+    >>> horizon_targets([1.0, 2.0, 3.0], (1, 2))
+    array([[ 2.,  3.],
+           [ 3., nan],
+           [nan, nan]])
+    """
+    values = as_matrix(series, "series")
+    steps = [int(h) for h in horizons]
+    if not steps or min(steps) < 1 or steps != list(horizons):
+        raise ValueError(f"horizons are {horizons}; pass whole numbers of at least 1 step")
+    T, K = values.shape
+    targets = np.full((T, len(steps), K), np.nan)
+    for j, h in enumerate(steps):
+        targets[: max(T - h, 0), j] = values[h:]
+    return targets.reshape(T, -1)
+
+
+def next_step_sequence(series: ArrayLike) -> Recorded:
+    """Return the training sequence whose target is its own next value.
+
+    >>> next_step_sequence([1.0, 2.0, 3.0]).y.ravel()
+    array([2., 3.])
+    """
+    values = as_matrix(series, "series")
+    if len(values) < 2:
+        raise ValueError(f"the series has {len(values)} steps; forecasting needs at least 2")
+    return Recorded(values[:-1], values[1:])
+
+
+def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
+    """Return the forecasts (H, K) from the end of inputs (T, I), by a model of several horizons.
+
+    The model was trained on `horizon_targets` of H horizons.
+
+    >>> from catchment import Features, Recipe, Reservoir
+    >>> from catchment.readout.model import train
+    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
+    >>> s = np.sin(np.arange(600) / 10)
+    >>> model = train(features, [Recorded(s, horizon_targets(s, (1, 10)))])
+    >>> (forecast_direct(model, s[:500], 2).ravel() - s[[500, 509]]).round(2)
+    array([0., 0.])
+    """
+    if n_horizons < 1 or model.n_outputs % n_horizons:
+        raise ValueError(
+            f"{model.n_outputs} outputs do not divide into {n_horizons} horizons; "
+            "pass the number of horizons the model was trained on"
+        )
+    _per_step(model.features)
+    return np.asarray(model.predict(u)[-1].reshape(n_horizons, -1))
+
+
+def forecast(
+    model: Model, warmup: ArrayLike, horizon: int, *, known: ArrayLike | None = None
+) -> Array:
+    """Return the next values (horizon, K) after the warm-up, each prediction being the next input.
+
+    Parameters
+    ----------
+    model
+        Trained to predict, at each step, the first K inputs of the next one; features per step.
+    warmup
+        (T, I) inputs up to now, longer than the washout.
+    horizon
+        Number of steps to go on.
+    known
+        (horizon, I - K) future values of the inputs that are not predicted, such as the hour of
+        day; row j belongs to step j of the forecast. Not needed if all inputs are predicted.
+
+    >>> from catchment import Features, Recipe, Reservoir
+    >>> from catchment.readout.model import train
+    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
+    >>> s = np.sin(np.arange(600) / 10)
+    >>> model = train(features, [next_step_sequence(s[:500])], 1e-8)
+    >>> bool(np.abs(forecast(model, s[:500], 100).ravel() - s[500:]).max() < 0.05)
+    True
+    """
+    features = model.features
+    _per_step(features)
+    if horizon < 1:
+        raise ValueError(f"horizon is {horizon}; pass at least 1 step")
+    given = _known(model, known, horizon)
+    z, x = _last(features, features.checked(warmup, "warm-up"), None)
+    out = np.empty((horizon, model.n_outputs))
+    for step in range(horizon):
+        out[step] = model.readout(z[None])[0]
+        if not np.isfinite(out[step]).all():
+            raise ValueError(
+                f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use a "
+                "bounded activation such as tanh"
+            )
+        if step + 1 < horizon:
+            u = np.concatenate([out[step], given[step]])
+            z, x = _last(features, u[None], x)
+    return out
+
+
+def _last(features: Features, u: Array, x: Array | None) -> tuple[Array, Array]:
+    """Return the features (F,) and the state (N, 1) after the last of inputs (T, I)."""
+    for block in advance(features.programs, [u], x0=x):
+        rows = block.rows[:, -1:]
+    z = features.select(rows)[:, 0, 0].astype(np.float64)
+    return z, rows[1 + features.reservoir.n_inputs :, 0].astype(np.float64)
+
+
+def _per_step(features: Features) -> None:
+    if not features.per_step:
+        raise ValueError(
+            f"features pooled by {features.pool!r} give one row per sequence; "
+            "forecasts need pool=None"
+        )
+
+
+def _known(model: Model, known: ArrayLike | None, horizon: int) -> Array:
+    n_known = model.features.reservoir.n_inputs - model.n_outputs
+    if n_known < 0 or (n_known > 0 and known is None):
+        raise ValueError(
+            f"the model has {model.n_outputs} outputs, which cannot be the next values of its "
+            f"{model.features.reservoir.n_inputs} inputs; train it on next_step_sequence, or pass "
+            "`known` for the inputs it does not predict"
+        )
+    values = np.zeros((horizon, 0)) if known is None else as_matrix(known, "known")
+    if values.shape != (horizon, n_known):
+        raise ValueError(
+            f"known has shape {values.shape}, expected ({horizon}, {n_known}): "
+            "one row per forecast step, one column per input that is not predicted"
+        )
+    refuse_nonfinite(values, "known")
+    return values
