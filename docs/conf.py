@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sphinx.application import Sphinx
 
 import catchment
@@ -33,6 +35,7 @@ napoleon_numpy_docstring = True
 default_role = "code"
 python_use_unqualified_type_names = True
 add_module_names = False
+maximum_signature_line_length = 90
 
 html_theme = "furo"
 html_title = f"catchment {version}"
@@ -53,6 +56,24 @@ def head_examples(
             return
 
 
+def name_aliases(
+    app: Sphinx,
+    what: str,
+    name: str,
+    item: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str, str | None] | None:
+    """Write a type alias by its name where Sphinx shows how it remembers it."""
+    if signature is None:
+        return None
+    remembered = re.compile(r"~?(?:sphinx\.util\.inspect\.)?TypeAliasForwardRef\('(\w+)'\)")
+    short = None if returns is None else remembered.sub(r"\1", returns)
+    return remembered.sub(r"\1", signature), short
+
+
 def setup(app: Sphinx) -> None:
-    """Run before the docstrings are parsed."""
+    """Adjust docstrings and signatures before they are parsed."""
     app.connect("autodoc-process-docstring", head_examples, priority=1)
+    app.connect("autodoc-process-signature", name_aliases)
