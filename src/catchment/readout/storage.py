@@ -227,7 +227,7 @@ def _typed(tensors: Tensors, name: str, dtype: type[np.generic]) -> NDArray[Any]
 
 
 def _write(path: Path, header: Header, tensors: Mapping[str, NDArray[Any]]) -> Path:
-    dense = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    dense = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     stored = header | {
         "format": FORMAT,
         "library": catchment.__version__,
@@ -310,7 +310,7 @@ def _digest_place(raw: bytes, path: Path) -> slice:
 
 def _sha256(tensor: NDArray[Any]) -> str:
     little = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)
-    return hashlib.sha256(np.ascontiguousarray(little).data).hexdigest()
+    return hashlib.sha256(np.asarray(little, order="C").data).hexdigest()
 
 
 def _replace_file(path: Path, content: bytes) -> None:
