@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,12 @@ def test_every_public_name_loads() -> None:
     for name in catchment.__all__:
         assert getattr(catchment, name) is not None
     assert set(catchment.__all__) <= set(dir(catchment))
+
+
+def test_type_checkers_see_every_public_name() -> None:
+    text = Path(catchment.__file__).read_text(encoding="utf-8")
+    seen = set(re.findall(r"import (\w+) as \1$", text, re.MULTILINE))
+    assert seen == set(catchment.__all__) - {"__version__"}
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

@@ -1,8 +1,24 @@
-"""Federated reservoir computing: clients keep their time series, one model learns from all of them."""
+"""Federated reservoir computing: clients keep their series, one model learns from all of them."""
 
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Type checkers do not follow the table below.
+    from catchment.data.sequence import Sequence as Sequence
+    from catchment.readout.accumulate import accumulate as accumulate
+    from catchment.readout.linear import Readout as Readout
+    from catchment.readout.model import Model as Model
+    from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
+    from catchment.readout.storage import load as load
+    from catchment.readout.storage import save as save
+    from catchment.reservoir.features import Features as Features
+    from catchment.reservoir.recipe import Mixture as Mixture
+    from catchment.reservoir.recipe import Recipe as Recipe
+    from catchment.reservoir.recipe import Spread as Spread
+    from catchment.reservoir.reservoir import Reservoir as Reservoir
 
 __version__ = "0.1.0"
 
