@@ -33,6 +33,11 @@ _HOME = {
     "Readout": "catchment.readout.linear",
     "accumulate": "catchment.readout.accumulate",
     "Model": "catchment.readout.model",
+    "train": "catchment.readout.model",
+    "Plan": "catchment.federation.plan",
+    "FederatedRidge": "catchment.federation.ridge",
+    "Evaluation": "catchment.federation.evaluation",
+    "fit": "catchment.engine.local",
     "load": "catchment.readout.storage",
     "save": "catchment.readout.storage",
 }

@@ -33,3 +33,22 @@ class FingerprintError(CatchmentError, ValueError):
 
 class SingularError(CatchmentError, ArithmeticError):
     """A linear system has no unique solution; the message gives rank and remedy."""
+
+
+class FederationError(CatchmentError):
+    """A run could not go on; the message names the clients."""
+
+
+class TooFewClientsError(FederationError):
+    """Fewer clients answered than the plan asks for."""
+
+
+class UploadError(FederationError):
+    """One client's upload is refused; the round goes on without it.
+
+    `code` is one short word for programs, the message one sentence for people.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code

@@ -113,18 +113,21 @@ class RidgeStatistics:
             weight = None if weight is None else weight[known]
         refuse_nonfinite(z, "features")
         refuse_nonfinite(y, "targets")
+        known_weight = np.ones(len(z)) if weight is None else weight
         if weight is None:
-            zw, yw, total = z, y, float(len(z))
+            zr, yr = z, y
         else:
-            zw, yw, total = z * weight[:, None], y * weight[:, None], float(weight.sum())
+            # Roots on both sides, so that the product is symmetric and costs half.
+            root = np.sqrt(weight)[:, None]
+            zr, yr = z * root, y * root
         return cls(
             len(z),
-            total,
-            _column_sums(zw),
-            _column_sums(yw),
-            pack(zw.T @ z),
-            zw.T @ y,
-            pack(yw.T @ y),
+            float(known_weight.sum()),
+            _column_sums(z, known_weight),
+            _column_sums(y, known_weight),
+            pack(zr.T @ zr),
+            zr.T @ yr,
+            pack(yr.T @ yr),
             fingerprint,
         )
 
@@ -258,9 +261,11 @@ class RidgeStatistics:
 
     def parts(self) -> Parts:
         """Return the statistics as they travel: half a Gram matrix, no ridge, no names."""
-        facts = {"rows": self.n_rows, "weight": self.weight, "fingerprint": self.fingerprint}
-        arrays = (self.feature_sum, self.target_sum, self.gram, self.cross, self.target_gram)
-        return Parts("ridge-statistics", facts, arrays)
+        return Parts(
+            "ridge-statistics",
+            {"rows": self.n_rows, "weight": self.weight, "fingerprint": self.fingerprint},
+            (self.feature_sum, self.target_sum, self.gram, self.cross, self.target_gram),
+        )
 
     @classmethod
     def from_parts(cls, parts: Parts) -> RidgeStatistics:
@@ -269,11 +274,19 @@ class RidgeStatistics:
         rows, weight = parts.facts.get("rows"), parts.facts.get("weight")
         if type(rows) is not int or not isinstance(weight, int | float):
             raise IntegrityError(f"ridge statistics came with {rows!r} rows of weight {weight!r}")
-        arrays = [np.asarray(array, dtype=np.float64) for array in parts.arrays]
-        if arrays[3].ndim != 2:
-            raise IntegrityError(f"cross moments came with shape {arrays[3].shape}")
-        fingerprint = str(parts.facts.get("fingerprint", ""))
-        return cls(rows, float(weight), *arrays, fingerprint)
+        feature_sum, target_sum, gram, cross, target_gram = parts.arrays
+        if cross.ndim != 2:
+            raise IntegrityError(f"cross moments came with shape {cross.shape}")
+        return cls(
+            rows,
+            float(weight),
+            feature_sum,
+            target_sum,
+            gram,
+            cross,
+            target_gram,
+            str(parts.facts.get("fingerprint", "")),
+        )
 
     def _refuse_mixing(self, other: RidgeStatistics) -> None:
         if not isinstance(other, RidgeStatistics):
@@ -290,14 +303,13 @@ class RidgeStatistics:
             )
 
 
-def _column_sums(rows: Array) -> Array:
-    """Return the sum (n_columns,) over rows, by blocks so that rounding does not pile up.
+def _column_sums(rows: Array, weight: Array) -> Array:
+    """Return the weighted sum (n_columns,) over rows, by blocks so that rounding does not pile up.
 
     A centred moment is a small difference of large sums; one running sum over 20 000 equal values
     is already wrong in the twelfth digit and would give a constant feature a variance.
     """
     total = np.zeros(rows.shape[1])
     for start in range(0, len(rows), 512):
-        block = rows[start : start + 512]
-        total += np.ones(len(block)) @ block
+        total += weight[start : start + 512] @ rows[start : start + 512]
     return total

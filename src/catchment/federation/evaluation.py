@@ -1,0 +1,134 @@
+"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from catchment.errors import IntegrityError
+from catchment.federation.plan import Data, Turn
+from catchment.federation.values import Tally
+from catchment.readout.linear import Readout
+from catchment.readout.metrics import ClassCounts, ErrorSums
+from catchment.readout.model import Model
+from catchment.wire import Parts, join, split
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Error sums of predictions and, where outputs are classes, counts of confusions."""
+
+    errors: ErrorSums
+    counts: ClassCounts | None = None
+
+    def __add__(self, other: Score) -> Score:
+        both = self.counts is not None and other.counts is not None
+        counts = self.counts + other.counts if both else None  # type: ignore[operator]
+        return Score(self.errors + other.errors, counts)
+
+    @property
+    def value(self) -> float:
+        """Accuracy where outputs are classes, else NRMSE."""
+        return self.counts.accuracy if self.counts is not None else self.errors.nrmse
+
+    def parts(self) -> Parts:
+        e = self.errors
+        sums = (e.squared_error, e.absolute_error, e.target_sum, e.target_squares)
+        named = {"errors": Parts("error-sums", {"n": e.n}, sums)}
+        if self.counts is not None:
+            named["counts"] = Parts("class-counts", {}, (self.counts.confusion,))
+        return join("score", named)
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Score:
+        named = split(parts, "score")
+        errors = named["errors"].expect("error-sums", 4)
+        n = errors.facts.get("n")
+        if type(n) is not int or n < 0:
+            raise IntegrityError(f"error sums came with {n!r} rows")
+        counts = named.get("counts")
+        return cls(
+            ErrorSums(n, *errors.arrays),
+            ClassCounts(counts.expect("class-counts", 1).arrays[0]) if counts else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The score of all rows together, and of each client by itself."""
+
+    total: Score | None = None
+    by_client: Mapping[str, Score] = field(default_factory=dict)
+
+    def worst(self) -> tuple[str, float]:
+        """Return the client with the worst score, and the score."""
+        values = {name: score.value for name, score in sorted(self.by_client.items())}
+        classes = any(score.counts is not None for score in self.by_client.values())
+        name = (min if classes else max)(values, key=values.__getitem__)
+        return name, values[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How well a model does on each client's data, and on all together.
+
+    The server learns each client's error sums and, for classes, its confusion counts (and so its
+    class balance); with `keep_clients=False` it keeps only their sum.
+    """
+
+    model_under_test: Model
+    keep_clients: bool = True
+
+    def start(self) -> Scores:
+        return Scores()
+
+    def broadcast(self, state: Scores, turn: Turn) -> Parts:
+        return self.model_under_test.readout.parts()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
+        tested = self.model_under_test
+        model = Model(tested.features, Readout.from_parts(received), tested.classes)
+        return evaluate(model, data)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
+        score = Score.from_parts(parts)
+        return Tally(score, {turn.client: score} if self.keep_clients and turn.client else {})
+
+    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+        return Scores(total.total, total.by_client)
+
+    def model(self, state: Scores) -> Model | None:
+        return None
+
+    def save_state(self, state: Scores) -> Parts:
+        named = {f"client/{name}": score for name, score in sorted(state.by_client.items())}
+        if state.total is not None:
+            named["total"] = state.total
+        return join("scores", {name: score.parts() for name, score in named.items()})
+
+    def load_state(self, parts: Parts) -> Scores:
+        named = {name: Score.from_parts(part) for name, part in split(parts, "scores").items()}
+        total = named.pop("total", None)
+        return Scores(total, {name.removeprefix("client/"): s for name, s in named.items()})
+
+
+def evaluate(model: Model, data: Data) -> Score:
+    """Return the score of a model on one client's sequences."""
+    sequences = list(data())
+    targets, outputs = [], []
+    for sequence, z in zip(
+        sequences, model.features.rows([s.u for s in sequences], threads=1), strict=True
+    ):
+        if sequence.y is None:
+            raise ValueError("a sequence has no target; evaluation compares with targets")
+        y = sequence.y[model.features.washout :] if sequence.per_step else sequence.y[None]
+        if not sequence.per_step and len(z) > 1:
+            y = np.repeat(y, len(z), axis=0)
+        targets.append(y)
+        outputs.append(model.readout(z))
+    y, guess = np.concatenate(targets), np.concatenate(outputs)
+    known = ~np.isnan(y).any(axis=1)
+    counts = ClassCounts.of_scores(y[known], guess[known]) if model.classes else None
+    return Score(ErrorSums.of(y, guess), counts)

@@ -1,0 +1,177 @@
+"""What both sides of a federation agree on before it starts, and what one turn knows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from catchment.data.sequence import Sequence as Recorded
+from catchment.readout.model import Model
+from catchment.reservoir.features import Features
+from catchment.reservoir.recipe import Recipe
+from catchment.reservoir.reservoir import Reservoir
+from catchment.wire import Fact, Parts
+
+Data = Callable[[], Iterable[Recorded]]
+
+
+class Upload(Protocol):
+    """What leaves a client: a value that can be taken apart for the journey."""
+
+    def parts(self) -> Parts: ...
+
+
+class Additive(Protocol):
+    """What the server makes of an upload: a value that adds."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+
+
+S = TypeVar("S")
+U = TypeVar("U", bound=Additive)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """All that an algorithm or a protection may know of the moment: round, cohort, and client."""
+
+    round: int
+    cohort: tuple[str, ...]
+    seed: int = 0
+    client: str = ""
+
+    def rng(self) -> np.random.Generator:
+        """Return the generator of this client in this round, whoever answers first.
+
+        >>> turn = Turn(0, ("a", "b"), seed=1, client="a")
+        >>> turn.rng().random() == turn.rng().random()
+        True
+        """
+        return np.random.default_rng([self.seed, self.round, zlib.crc32(self.client.encode())])
+
+    def at(self, client: str) -> Turn:
+        return replace(self, client=client)
+
+
+class Algorithm(Protocol[S, U]):
+    """A way to learn: `S` is the server's state, `U` an upload as the server adds it."""
+
+    def start(self) -> S:
+        """Return the state before the first round."""
+
+    def broadcast(self, state: S, turn: Turn) -> Parts:
+        """Return what every client of the cohort is told."""
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Upload:
+        """Return what one client sends; runs where the data is."""
+
+    def read_update(self, parts: Parts, turn: Turn) -> U:
+        """Return an upload ready to add; IntegrityError or UploadError if it is not acceptable.
+
+        The turn names the client, unless a protection hides whose upload this is.
+        """
+
+    def server_update(self, state: S, total: U, turn: Turn) -> S:
+        """Return the state after a round, from the sum of the updates."""
+
+    def model(self, state: S) -> Model | None:
+        """Return the model that the state amounts to, or None if it makes none."""
+
+    def save_state(self, state: S) -> Parts:
+        """Return the state as it is kept between rounds."""
+
+    def load_state(self, parts: Parts) -> S:
+        """Return the state that was kept."""
+
+
+class Protection(Protocol):
+    """Both halves of a change to uploads: made on the client, undone on the sum if it can be."""
+
+    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+        """Return what leaves the client instead."""
+
+    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        """Return what came, ready to add; `inner` reads what was there before this protection."""
+
+    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
+        """Return the sum as it would be without this protection, as far as it can be had."""
+
+
+Read = Callable[[Parts, Turn], Additive]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Generic[S, U]):
+    """An algorithm, how often and with whom it is run, and how its messages are protected.
+
+    Parameters
+    ----------
+    algorithm
+        What is learned.
+    rounds
+        How many rounds to run.
+    share
+        Fraction of the clients asked in each round, drawn anew from the seed.
+    min_clients
+        Fewest answers with which a round may end.
+    protections
+        Applied in this order on the client, and undone in the reverse order on the server.
+    """
+
+    algorithm: Algorithm[S, U]
+    rounds: int = 1
+    share: float = 1.0
+    min_clients: int = 1
+    protections: tuple[Protection, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ValueError(f"rounds is {self.rounds}; run at least 1")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
+        if self.min_clients < 1:
+            raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
+
+    def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
+        """Return the clients of a round, by name; the draw depends on the seed and round alone."""
+        names = sorted(clients)
+        if self.share == 1:
+            return tuple(names)
+        n = max(1, min(len(names), round(self.share * len(names))))
+        rng = np.random.default_rng([self.seed, round_, 0xC0407])
+        return tuple(names[k] for k in sorted(rng.choice(len(names), n, replace=False)))
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of every setting; both sides compare it before they talk."""
+        return hashlib.sha256(json.dumps(describe(self), sort_keys=True).encode()).hexdigest()
+
+
+def describe(value: object) -> Fact:
+    """Return a value's settings as plain JSON; frozen parts appear by their fingerprint."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Recipe():
+            return {"recipe": value.to_json()}
+        case Reservoir() | Features():
+            return {type(value).__name__: value.fingerprint}
+        case np.ndarray():
+            return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
+        case tuple() | list():
+            return [describe(item) for item in value]
+        case dict():
+            return {str(key): describe(item) for key, item in value.items()}
+        case Path():
+            return value.name
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            inner = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+            return {type(value).__name__: inner}
+    raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
