@@ -166,7 +166,14 @@ def test_odd_cifar_files(tmp_path: Path) -> None:
         cifar10(directory=tmp_path)
 
 
-@pytest.mark.skipif(find("mnist_writers") is None, reason="the set is not on this machine")
+def has_compact(name: str) -> bool:
+    place = find(name)
+    return place is not None and place.form == "compact"
+
+
+@pytest.mark.skipif(
+    not has_compact("mnist_writers"), reason="no compact mnist_writers on this machine"
+)
 def test_real_mnist() -> None:
     images = load_images("mnist_writers")
     assert images.train.shape == (60_000, 28, 28)
@@ -178,7 +185,7 @@ def test_real_mnist() -> None:
     assert not set(images.test_clients) & set(images.train_clients)
 
 
-@pytest.mark.skipif(find("cifar10") is None, reason="the set is not on this machine")
+@pytest.mark.skipif(not has_compact("cifar10"), reason="no compact cifar10 on this machine")
 def test_real_cifar() -> None:
     images = load_images("cifar10")
     assert images.train.shape == (10_000, 32, 32, 3)
@@ -187,7 +194,9 @@ def test_real_cifar() -> None:
     assert images.train[0, 0, 0].tolist() == [59, 62, 63]
 
 
-@pytest.mark.skipif(find("fashion_mnist") is None, reason="the set is not on this machine")
+@pytest.mark.skipif(
+    not has_compact("fashion_mnist"), reason="no compact fashion_mnist on this machine"
+)
 def test_real_fashion() -> None:
     images = load_images("fashion_mnist")
     assert np.bincount(images.train_labels).tolist() == [2000] * 10

@@ -119,7 +119,12 @@ def test_wisdm_odd_input(tmp_path: Path) -> None:
         wisdm_watch(directory=tmp_path)
 
 
-@pytest.mark.skipif(find("motionsense") is None, reason="MotionSense is not on this machine")
+def has_compact(name: str) -> bool:
+    place = find(name)
+    return place is not None and place.form == "compact"
+
+
+@pytest.mark.skipif(not has_compact("motionsense"), reason="no compact motionsense on this machine")
 def test_real_motionsense() -> None:
     data = load("motionsense", window="whole")
     lengths = [s.n_steps for part in data.clients.values() for s in part]
@@ -131,7 +136,7 @@ def test_real_motionsense() -> None:
     assert np.linalg.norm(gravity, axis=1).mean() == pytest.approx(1.0, abs=1e-3)
 
 
-@pytest.mark.skipif(find("wisdm_watch") is None, reason="WISDM is not on this machine")
+@pytest.mark.skipif(not has_compact("wisdm_watch"), reason="no compact wisdm_watch on this machine")
 def test_real_wisdm() -> None:
     data = load("wisdm_watch", window="whole")
     assert len(data.clients) == 51

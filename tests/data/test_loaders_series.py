@@ -69,7 +69,12 @@ def test_odd_series(tmp_path: Path) -> None:
         santafe_laser(directory=tmp_path)
 
 
-@pytest.mark.skipif(find("sunspots") is None, reason="the series are not on this machine")
+def has_compact(name: str) -> bool:
+    place = find(name)
+    return place is not None and place.form == "compact"
+
+
+@pytest.mark.skipif(not has_compact("sunspots"), reason="no compact sunspots on this machine")
 def test_real_series() -> None:
     (laser,) = santafe_laser(horizon=0).clients["santafe_laser"]
     assert laser.u.shape == (10_093, 1)

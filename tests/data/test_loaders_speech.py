@@ -194,7 +194,14 @@ def test_wrong_settings_of_the_front_end() -> None:
     assert log_mel(np.zeros(0)).shape == (1, 24)
 
 
-@pytest.mark.skipif(find("japanese_vowels") is None, reason="the set is not on this machine")
+def has_compact(name: str) -> bool:
+    place = find(name)
+    return place is not None and place.form == "compact"
+
+
+@pytest.mark.skipif(
+    not has_compact("japanese_vowels"), reason="no compact japanese_vowels on this machine"
+)
 def test_real_vowels() -> None:
     data = load("japanese_vowels")
     assert [len(part) for part in data.train.values()] == [30] * 9
@@ -203,7 +210,7 @@ def test_real_vowels() -> None:
     assert (min(lengths), max(lengths)) == (7, 29)
 
 
-@pytest.mark.skipif(find("fsdd") is None, reason="the set is not on this machine")
+@pytest.mark.skipif(not has_compact("fsdd"), reason="no compact fsdd on this machine")
 def test_real_digits() -> None:
     data = fsdd(raw=True)
     assert list(data.clients) == ["george", "jackson", "lucas", "nicolas", "theo", "yweweler"]

@@ -98,7 +98,12 @@ def test_addresses_as_published(tmp_path: Path) -> None:
             sotu(directory=tmp_path)
 
 
-@pytest.mark.skipif(find("sst2") is None, reason="SST-2 is not on this machine")
+def has_compact(name: str) -> bool:
+    place = find(name)
+    return place is not None and place.form == "compact"
+
+
+@pytest.mark.skipif(not has_compact("sst2"), reason="no compact sst2 on this machine")
 def test_real_sst2() -> None:
     for texts, sizes, positive in (
         (load_texts("sst2"), (67_349, 872), (37_569, 444)),
@@ -109,7 +114,7 @@ def test_real_sst2() -> None:
         assert tuple(counts) == positive
 
 
-@pytest.mark.skipif(find("shakespeare") is None, reason="the speeches are not on this machine")
+@pytest.mark.skipif(not has_compact("shakespeare"), reason="no compact shakespeare on this machine")
 def test_real_speeches() -> None:
     texts = load_texts("shakespeare")
     assert len(texts.train) == 7_095
@@ -117,7 +122,7 @@ def test_real_speeches() -> None:
     assert sum(len(part) >= 20 for part in texts.clients.values()) == 98
 
 
-@pytest.mark.skipif(find("sotu") is None, reason="the addresses are not on this machine")
+@pytest.mark.skipif(not has_compact("sotu"), reason="no compact sotu on this machine")
 def test_real_addresses() -> None:
     texts = load_texts("sotu")
     assert len(texts.train) == 233

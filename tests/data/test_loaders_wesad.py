@@ -121,7 +121,12 @@ def test_odd_subjects(tmp_path: Path) -> None:
             wesad(directory=tmp_path)
 
 
-@pytest.mark.skipif(find("wesad") is None, reason="WESAD is not on this machine")
+def has_compact(name: str) -> bool:
+    place = find(name)
+    return place is not None and place.form == "compact"
+
+
+@pytest.mark.skipif(not has_compact("wesad"), reason="no compact wesad on this machine")
 def test_real_compact_form() -> None:
     data = wesad(window="whole")
     lengths = {name: sum(s.n_steps for s in part) for name, part in data.clients.items()}
