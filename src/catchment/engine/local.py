@@ -39,12 +39,12 @@ class LocalEngine(Generic[S, U]):
     def clients(self) -> Sequence[str]:
         return sorted(self.sources)
 
-    def ask(self, message: bytes, cohort: Sequence[str]) -> Iterator[Reply]:
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
         def answer(client: str) -> Reply:
             node = Node(client, self.plan, data_of(self.sources[client]))
-            return Reply(client, node.answer(message))
+            return Reply(client, node.answer(letters[client]))
 
-        return ordered_map(answer, cohort, threads=self.threads)
+        return ordered_map(answer, letters, threads=self.threads)
 
 
 def data_of(source: Source) -> Data:

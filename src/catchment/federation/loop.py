@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -36,8 +36,8 @@ class Engine(Protocol):
     def clients(self) -> Sequence[str]:
         """Return the names of the clients that can be asked."""
 
-    def ask(self, message: bytes, cohort: Sequence[str]) -> Iterator[Reply]:
-        """Yield the replies of the cohort, in its order."""
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        """Yield the clients' replies to their letters, in the order of the letters."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,8 @@ def gather(
     gathered.note(Entry.of(turn.round, "", "down", payload, message))
     read = readers(plan)[-1]
     places = {client: place for place, client in enumerate(turn.cohort)}
-    for done, reply in enumerate(engine.ask(message, turn.cohort), start=1):
+    letters = dict.fromkeys(turn.cohort, message)
+    for done, reply in enumerate(engine.ask(letters), start=1):
         try:
             if reply.client not in places:
                 raise UploadError("stranger", f"{reply.client} was not asked in this round")
