@@ -16,7 +16,7 @@ VENV := .venv
 BENCH := .venv-bench
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
-INSTALL = -m pip install --quiet --disable-pip-version-check
+INSTALL = -m pip install -qq --disable-pip-version-check
 INPUTS := pyproject.toml $(wildcard requirements/*.txt)
 WORKERS ?= auto
 
@@ -55,7 +55,7 @@ clean:
 
 $(VENV)/.installed: $(INPUTS)
 	$(call environment,$(VENV))
-	@echo "installing catchment into $(VENV)"
+	@echo "installing catchment into $(VENV) (a minute or two, once)"
 	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]'
 	@touch $@
 

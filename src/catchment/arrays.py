@@ -23,13 +23,13 @@ def as_matrix(value: Any, name: str) -> Array:
         array = array[:, None]
     if array.ndim != 2:
         raise ValueError(
-            f"{name} has {array.ndim} dimensions, expected 2; pass an array of shape (steps, columns)"
+            f"{name} has {array.ndim} dimensions, expected 2; pass an array (steps, columns)"
         )
     return array
 
 
 def refuse_infinite(array: Array, name: str) -> None:
-    """Raise ValueError, naming the first row, if any value is infinite (NaN is for the gap policy)."""
+    """Raise ValueError, naming the first row, if any value is infinite; NaN means missing."""
     if np.isinf(array).any():
         row = int(np.argwhere(np.isinf(array))[0][0])
         raise ValueError(f"{name} is infinite at row {row}; remove or replace infinite values")
