@@ -21,7 +21,8 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.readout.solve import Spectrum, checked_ridges, path_errors, solve_path
+from catchment.readout.packing import unpack_lower
+from catchment.readout.solve import EPS, Spectrum, checked_ridges, path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
 
 
@@ -49,7 +50,8 @@ class RidgeChoice:
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     """Return ridges (R,), evenly spaced in the exponent, that span the features' own scale.
 
-    They run from 1e-11 to 10 times the mean squared length of a feature column.
+    They run from 1e-11 to 10 times the mean squared length of a centred feature column, but leave
+    out what rounding would not let be solved.
 
     >>> s = RidgeStatistics.from_states(np.array([[0.0], [2.0]]), np.zeros((2, 1)))
     >>> ridge_grid(s, 4)
@@ -60,7 +62,10 @@ def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     scale = float(statistics.lower_moments()[0].diagonal().mean())
     if scale <= 0:
         raise ValueError("no feature varies in these statistics; there is nothing to regularise")
-    return np.geomspace(1e-11, 10.0, n_ridges) * scale
+    # Rounding follows the moments before centring, which are large where means are.
+    raw = float(unpack_lower(statistics.gram).diagonal().sum())
+    smallest = max(1e-11 * scale, 4 * statistics.n_features**0.5 * EPS * raw)
+    return np.geomspace(min(smallest, scale), 10.0 * scale, n_ridges)
 
 
 def choose_by_gcv(
