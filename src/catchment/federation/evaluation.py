@@ -36,7 +36,7 @@ class Score:
     def parts(self) -> Parts:
         e = self.errors
         sums = (e.squared_error, e.absolute_error, e.target_sum, e.target_squares)
-        named = {"errors": Parts("error-sums", {"n": e.n}, sums)}
+        named = {"errors": Parts("error-sums", {}, (np.array([float(e.n)]), *sums))}
         if self.counts is not None:
             named["counts"] = Parts("class-counts", {}, (self.counts.confusion,))
         return join("score", named)
@@ -44,13 +44,12 @@ class Score:
     @classmethod
     def from_parts(cls, parts: Parts) -> Score:
         named = split(parts, "score")
-        errors = named["errors"].expect("error-sums", 4)
-        n = errors.facts.get("n")
-        if type(n) is not int or n < 0:
-            raise IntegrityError(f"error sums came with {n!r} rows")
+        n, *sums = named["errors"].expect("error-sums", 5).arrays
+        if n.shape != (1,) or not (0 <= n[0] < 2**53):
+            raise IntegrityError(f"error sums came with {n} rows")
         counts = named.get("counts")
         return cls(
-            ErrorSums(n, *errors.arrays),
+            ErrorSums(int(n[0]), *sums),
             ClassCounts(counts.expect("class-counts", 1).arrays[0]) if counts else None,
         )
 

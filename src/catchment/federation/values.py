@@ -49,21 +49,20 @@ class WeightedSum:
         return tuple(array / self.weight for array in self.arrays)
 
     def parts(self) -> Parts:
-        facts = {"weight": self.weight, "clients": self.n_clients}
-        return Parts("weighted-sum", facts, self.arrays)
+        counts = np.array([self.n_clients, self.weight])
+        return Parts("weighted-sum", {}, (counts, *self.arrays))
 
     @classmethod
     def from_parts(cls, parts: Parts, n_arrays: int) -> WeightedSum:
         """Return the sum that travelled; UploadError if a number is not finite."""
-        parts.expect("weighted-sum", n_arrays)
-        weight, clients = parts.facts.get("weight"), parts.facts.get("clients")
-        if not isinstance(weight, int | float) or type(clients) is not int:
-            raise IntegrityError(f"a weighted sum came with weight {weight!r} of {clients!r}")
-        if not (np.isfinite(weight) and weight >= 0):
-            raise UploadError("weight", f"the weight is {weight}; it must be finite, not negative")
+        counts, *arrays = parts.expect("weighted-sum", 1 + n_arrays).arrays
+        if counts.shape != (2,):
+            raise IntegrityError(f"the counts of a weighted sum came with shape {counts.shape}")
         if not all(np.isfinite(array).all() for array in parts.arrays):
             raise UploadError("not-finite", "an array holds NaN or infinite numbers")
-        return cls(tuple(parts.arrays), float(weight), clients)
+        if (counts < 0).any():
+            raise UploadError("count", f"{counts[0]} clients of weight {counts[1]} cannot be")
+        return cls(tuple(arrays), float(counts[1]), int(counts[0]))
 
 
 @dataclass(frozen=True, eq=False)

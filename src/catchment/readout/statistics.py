@@ -263,22 +263,30 @@ class RidgeStatistics:
         """Return the statistics as they travel: half a Gram matrix, no ridge, no names."""
         return Parts(
             "ridge-statistics",
-            {"rows": self.n_rows, "weight": self.weight, "fingerprint": self.fingerprint},
-            (self.feature_sum, self.target_sum, self.gram, self.cross, self.target_gram),
+            {"fingerprint": self.fingerprint},
+            (
+                np.array([self.n_rows, self.weight]),
+                self.feature_sum,
+                self.target_sum,
+                self.gram,
+                self.cross,
+                self.target_gram,
+            ),
         )
 
     @classmethod
     def from_parts(cls, parts: Parts) -> RidgeStatistics:
         """Return the statistics that travelled; IntegrityError if they are malformed."""
-        parts.expect("ridge-statistics", 5)
-        rows, weight = parts.facts.get("rows"), parts.facts.get("weight")
-        if type(rows) is not int or not isinstance(weight, int | float):
-            raise IntegrityError(f"ridge statistics came with {rows!r} rows of weight {weight!r}")
-        feature_sum, target_sum, gram, cross, target_gram = parts.arrays
-        if cross.ndim != 2:
-            raise IntegrityError(f"cross moments came with shape {cross.shape}")
+        counts, feature_sum, target_sum, gram, cross, target_gram = parts.expect(
+            "ridge-statistics", 6
+        ).arrays
+        if counts.shape != (2,) or cross.ndim != 2:
+            raise IntegrityError(f"counts {counts.shape}, cross moments {cross.shape} do not fit")
+        rows, weight = counts
+        if not (0 <= rows < 2**53 and rows == int(rows)):
+            raise IntegrityError(f"{rows} is not a number of rows")
         return cls(
-            rows,
+            int(rows),
             float(weight),
             feature_sum,
             target_sum,
