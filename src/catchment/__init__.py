@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.data.sequence import Sequence as Sequence
+    from catchment.engine.local import fit as fit
+    from catchment.federation.evaluation import Evaluation as Evaluation
+    from catchment.federation.plan import Plan as Plan
+    from catchment.federation.ridge import FederatedRidge as FederatedRidge
     from catchment.readout.accumulate import accumulate as accumulate
     from catchment.readout.linear import Readout as Readout
     from catchment.readout.model import Model as Model
+    from catchment.readout.model import train as train
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
     from catchment.readout.storage import load as load
     from catchment.readout.storage import save as save
