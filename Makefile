@@ -77,9 +77,9 @@ $(BENCH)/.installed: $(INPUTS)
 
 # Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.
 define environment
-	@if [ -z "$(PYTHON)" ]; then \
-		echo "catchment needs Python 3.11 or later and found none; install it, or name it: make PYTHON=/path/to/python3.11" >&2; \
-		exit 1; fi
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "catchment needs Python 3.11 or later, found $(or $(PYTHON),none);" \
+			"install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@[ -x $(1)/bin/python ] || $(PYTHON) -m venv $(1)
 	@$(1)/bin/python $(INSTALL) --upgrade 'pip>=25.1'
 endef
