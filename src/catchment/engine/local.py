@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from catchment.data.sequence import Sequence as Recorded
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.node import Node
-from catchment.federation.plan import Additive, Data, Plan
+from catchment.federation.plan import Additive, Data, Memory, Plan
 from catchment.parallel import ordered_map
 
 S = TypeVar("S")
@@ -30,18 +30,22 @@ class LocalEngine(Generic[S, U]):
         Each client's sequences, or a function that makes them when the client is asked.
     threads
         All cores if None; results do not depend on it.
+    memories
+        What each client remembers between messages, secrets included.
     """
 
     plan: Plan[S, U]
     sources: Mapping[str, Source]
     threads: int | None = None
+    memories: dict[str, Memory] = field(default_factory=dict)
 
     def clients(self) -> Sequence[str]:
         return sorted(self.sources)
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
         def answer(client: str) -> Reply:
-            node = Node(client, self.plan, data_of(self.sources[client]))
+            memory = self.memories.setdefault(client, {}) if self.plan.masking else {}
+            node = Node(client, self.plan, data_of(self.sources[client]), memory)
             return Reply(client, node.answer(letters[client]))
 
         return ordered_map(answer, letters, threads=self.threads)

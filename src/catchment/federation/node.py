@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from catchment.errors import CatchmentError, IntegrityError
-from catchment.federation.plan import Additive, Data, Plan, Turn, Upload
+from catchment.federation.plan import Additive, Data, Memory, Plan, Turn, Upload
 from catchment.wire import Parts, join, split
 
 S = TypeVar("S")
@@ -15,10 +15,11 @@ U = TypeVar("U", bound=Additive)
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What the server asks of every client of a cohort."""
+    """What the server asks of a client at one stage of a round."""
 
     plan: str
     turn: Turn
+    stage: str
     payload: Parts
 
     def to_bytes(self) -> bytes:
@@ -28,40 +29,57 @@ class Request:
                 "plan": self.plan,
                 "round": self.turn.round,
                 "seed": self.turn.seed,
-                "clients": len(self.turn.cohort),
+                "stage": self.stage,
             },
         )
         return join("request", {"turn": about, "payload": self.payload}).to_bytes()
 
+    @classmethod
+    def from_bytes(cls, message: bytes, client: str) -> Request:
+        """Return the request as a client reads it; IntegrityError if it is malformed."""
+        named = split(Parts.from_bytes(message), "request")
+        if named.keys() != {"turn", "payload"}:
+            raise IntegrityError("the request lacks its turn or its payload")
+        facts = named["turn"].facts
+        round_, seed = facts.get("round"), facts.get("seed")
+        if type(round_) is not int or type(seed) is not int:
+            raise IntegrityError("the request names no round")
+        turn = Turn(round_, (), seed, client)
+        return cls(str(facts.get("plan")), turn, str(facts.get("stage")), named["payload"])
+
 
 @dataclass(frozen=True, eq=False)
 class Node(Generic[S, U]):
-    """One client: its name, the plan it agreed to, and its data, which stays here."""
+    """One client: its name, the plan it agreed to, its data and its secrets, which stay here."""
 
     name: str
     plan: Plan[S, U]
     data: Data
+    memory: Memory = field(default_factory=dict)
 
     def answer(self, message: bytes) -> bytes:
         """Return the reply to a request, or a refusal with its reason."""
         try:
-            return self._upload(message).parts().to_bytes()
+            return self._reply(Request.from_bytes(message, self.name)).to_bytes()
         except (CatchmentError, ValueError, ArithmeticError, OSError) as error:
-            reason = {"reason": str(error), "error": type(error).__name__}
-            return Parts(
-                "refusal", {**reason, "code": getattr(error, "code", "refused")}
-            ).to_bytes()
+            reason = {"reason": str(error), "code": getattr(error, "code", "refused")}
+            return Parts("refusal", reason).to_bytes()
 
-    def _upload(self, message: bytes) -> Upload:
-        request = split(Parts.from_bytes(message), "request")
-        about = request["turn"].facts
-        round_, seed = about.get("round"), about.get("seed")
-        if type(round_) is not int or type(seed) is not int:
-            raise IntegrityError("the request names no round")
-        if about.get("plan") != self.plan.fingerprint():
+    def _reply(self, request: Request) -> Parts:
+        if request.plan != self.plan.fingerprint():
             raise IntegrityError("the server runs another plan than this client agreed to")
-        turn = Turn(round_, (), seed, self.name)
-        upload = self.plan.algorithm.client_update(request["payload"], self.data, turn)
-        for protection in self.plan.protections:
-            upload = protection.on_client(upload, turn)
-        return upload
+        masking = self.plan.masking
+        if request.stage != "update":
+            if masking is None:
+                raise IntegrityError(f"the plan has no stage {request.stage!r}")
+            return masking.on_stage(request.stage, request.payload, request.turn, self.memory)
+
+        def upload(payload: Parts) -> Upload:
+            made = self.plan.algorithm.client_update(payload, self.data, request.turn)
+            for protection in self.plan.plain:
+                made = protection.on_client(made, request.turn)
+            return made
+
+        if masking is None:
+            return upload(request.payload).parts()
+        return masking.mask(request.payload, upload, request.turn, self.memory).parts()

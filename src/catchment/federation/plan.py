@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -105,6 +105,48 @@ class Protection(Protocol):
 
 
 Read = Callable[[Parts, Turn], Additive]
+Memory = MutableMapping[str, bytes]
+
+
+@runtime_checkable
+class Masking(Protocol):
+    """A protection with messages of its own before and after the upload, such as a secure sum."""
+
+    def open(self, turn: Turn) -> Exchange:
+        """Return the server's half of one round."""
+
+    def on_stage(self, stage: str, received: Parts, turn: Turn, memory: Memory) -> Parts:
+        """Return a client's answer to a stage; secrets stay in its memory."""
+
+    def mask(
+        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+    ) -> Upload:
+        """Return the masked upload; `upload` makes it from the algorithm's own letter."""
+
+
+class Exchange(Protocol):
+    """The server's half of a masking protocol in one round; the loop carries its letters."""
+
+    before: Sequence[str]
+    after: Sequence[str]
+
+    def letter(self, stage: str, client: str) -> Parts:
+        """Return what a client is sent at a stage."""
+
+    def take(self, stage: str, replies: Mapping[str, Parts]) -> tuple[str, ...]:
+        """Note the replies of a stage and return who goes on; raise if too few do."""
+
+    def wrap(self, payload: Parts, client: str) -> Parts:
+        """Return the algorithm's letter with what the client needs in order to mask its upload."""
+
+    def read_update(self, parts: Parts, turn: Turn) -> Additive:
+        """Return a masked upload, ready to add."""
+
+    def seal(self, uploaded: Sequence[str]) -> tuple[str, ...]:
+        """Fix the set of clients whose uploads are summed, for good; return who is asked next."""
+
+    def unmask(self, total: Additive, inner: Read) -> Additive:
+        """Return the sum without masks, read by `inner`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +171,7 @@ class Plan(Generic[S, U]):
     rounds: int = 1
     share: float = 1.0
     min_clients: int = 1
-    protections: tuple[Protection, ...] = ()
+    protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -139,6 +181,19 @@ class Plan(Generic[S, U]):
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
+        if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
+            raise ValueError("a secure sum must be the last of the protections")
+
+    @property
+    def plain(self) -> tuple[Protection, ...]:
+        """The protections that change an upload by themselves."""
+        return tuple(p for p in self.protections if not isinstance(p, Masking))
+
+    @property
+    def masking(self) -> Masking | None:
+        """The protection that hides uploads in their sum, if there is one; always the last."""
+        last = self.protections[-1] if self.protections else None
+        return last if isinstance(last, Masking) else None
 
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""
