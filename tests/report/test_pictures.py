@@ -119,6 +119,8 @@ def test_wrong_values_are_refused(module: ModuleType) -> None:
         module.reservoir_graph(small, max_units=0)
     with pytest.raises(ValueError, match="at least one step"):
         module.states(np.zeros((0, 3)))
+    with pytest.raises(ValueError, match="states is not finite at row 1"):
+        module.states([0.0, np.nan])
     with pytest.raises(ValueError, match="4 steps of input and 5 of states"):
         module.states(np.zeros((5, 3)), inputs=np.zeros(4))
     with pytest.raises(ValueError, match=r"not all within 0\.\.2"):

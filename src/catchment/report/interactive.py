@@ -138,7 +138,7 @@ def states(
     for i, k in enumerate(values.shown_units(N, units)):
         line = {"color": colours.series[i % len(colours.series)], "width": 1.2}
         figure.add_scatter(x=time, y=x[:, k], name=f"unit {k}", line=line, row=rows - 1, col=1)
-    limit = float(np.nanmax(np.abs(x))) or 1.0
+    limit = float(np.abs(x).max()) or 1.0
     bar = {"title": {"text": "state"}, "thickness": 12, "outlinewidth": 0}
     bar |= {"len": shares[-1], "y": 0, "yanchor": "bottom"}
     figure.add_heatmap(

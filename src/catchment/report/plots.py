@@ -164,7 +164,7 @@ def states(
     if len(axes[-2].lines) <= 8:
         place = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": 8}
         _paint(axes[-2].legend(**place, borderpad=0, columnspacing=1, handlelength=1), colours)
-    limit = float(np.nanmax(np.abs(x))) or 1.0
+    limit = float(np.abs(x).max()) or 1.0
     image = axes[-1].imshow(
         x.T,
         aspect="auto",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment.arrays import Array, Integers, as_matrix
+from catchment.arrays import Array, Integers, as_matrix, refuse_nonfinite
 from catchment.reservoir.weights import LayerWeights
 
 MOST_EIGENVALUES = 3000
@@ -191,6 +191,7 @@ def state_values(x: ArrayLike, inputs: ArrayLike | None) -> tuple[Array, Array |
     states = as_matrix(x, "states")
     if states.size == 0:
         raise ValueError(f"states have shape {states.shape}; pass at least one step and one unit")
+    refuse_nonfinite(states, "states")
     if inputs is None:
         return states, None
     u = as_matrix(inputs, "inputs")
