@@ -244,7 +244,7 @@ def _write(path: Path, header: Header, tensors: Mapping[str, NDArray[Any]]) -> P
         )
     place = _digest_place(bytes(content[:size]), path)
     content[place] = hashlib.sha256(content[:size]).hexdigest().encode()
-    _replace_file(path, bytes(content))
+    replace_file(path, bytes(content))
     return path
 
 
@@ -313,7 +313,15 @@ def _sha256(tensor: NDArray[Any]) -> str:
     return hashlib.sha256(np.asarray(little, order="C").data).hexdigest()
 
 
-def _replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: beside its place, to the disk, and then renamed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     replace_file(Path(folder) / "note", b"kept")
+    ...     (Path(folder) / "note").read_bytes()
+    b'kept'
+    """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with draft.open("xb") as file:
