@@ -36,6 +36,8 @@ Fact = str | int | float | bool | None | Sequence["Fact"] | Mapping[str, "Fact"]
 class Parts:
     """A value taken apart: what kind it is, small facts about it, and its arrays.
 
+    Of a value that adds, the arrays hold all that adds and the facts only what must be equal.
+
     >>> sent = Parts("pair", {"n": 2}, (np.array([1.0, 2.0]),))
     >>> got = Parts.from_bytes(sent.to_bytes())
     >>> got.kind, dict(got.facts), got.arrays
@@ -96,6 +98,11 @@ class Parts:
 
 
 NOTHING = Parts("nothing")
+
+
+def digest(message: bytes) -> bytes:
+    """Return the SHA-256 (32,) of a message's body, as its prefix states it."""
+    return message[_PREFIX.size - 32 : _PREFIX.size]
 
 
 def join(kind: str, named: Mapping[str, Parts]) -> Parts:
