@@ -7,7 +7,7 @@ states of all layers, so that any choice of features is a slice of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -99,6 +99,10 @@ def padded_lanes(n_lanes: int) -> int:
     return 1 if n_lanes == 1 else next(width for width in (8, 16, 32, 64) if width >= n_lanes)
 
 
+Rows = NDArray[np.floating[Any]]
+Step = Callable[[int, int, Rows, Rows, Rows], None]
+
+
 @dataclass(frozen=True, eq=False)
 class Block:
     """Steps `start` to `stop` of all lanes: `rows` (1 + I + N, stop - start, lanes)."""
@@ -115,6 +119,7 @@ def advance(
     cuts: Sequence[int] = (),
     x0: Array | None = None,
     block_columns: int = BLOCK_COLUMNS,
+    step: Step | None = None,
 ) -> Iterator[Block]:
     """Yield the blocks of all lanes, in time order; each block's array is overwritten by the next.
 
@@ -129,11 +134,15 @@ def advance(
         Steps at which a block must end, besides the regular ones.
     x0
         (N, lanes) states before the first input, all layers; zeros if not given.
+    step
+        What advances a layer by a block, if not its fixed weights: called with the layer's number,
+        the block's first step, the extended states, the inputs (I, T, B) and the states (N, T, B)
+        to write. There are at least eight lanes then.
     """
     T = max(len(u) for u in lanes)
     dtype = programs[0].values.dtype
     I, N = programs[0].n_inputs, sum(program.n_units for program in programs)
-    B = padded_lanes(len(lanes))
+    B = padded_lanes(len(lanes) if step is None else max(2, len(lanes)))
     states = _start(programs, B, x0, dtype)
     block_steps = max(1, min(T, block_columns // B))
     memory = np.empty((1 + I + N) * block_steps * B, dtype=dtype)
@@ -143,9 +152,12 @@ def advance(
         rows[0] = 1
         _lay_inputs(rows[1 : 1 + I], lanes, start, stop)
         below, first = rows[1 : 1 + I], 1 + I
-        for program, state in zip(programs, states, strict=True):
+        for k, (program, state) in enumerate(zip(programs, states, strict=True)):
             above = rows[first : first + program.n_units]
-            _step_layer(program, state, below, above)
+            if step is None:
+                _step_layer(program, state, below, above)
+            else:
+                step(k, start, state, below, above)
             below, first = above, first + program.n_units
         yield Block(start, stop, rows)
 

@@ -89,7 +89,8 @@ def _tanh32(x):
 def row_product(typingctx, values, columns, begin, end, X, row, P, width):
     """P[row, :] = sum of values[q] * X[columns[q], :] over q in begin..end, 4 len(width) lanes."""
     signature = types.void(values, columns, begin, end, X, row, P, width)
-    lanes = 4 if X.dtype == types.float64 else 8
+    # One cache line; where registers are narrower the compiler takes several.
+    lanes = 8 if X.dtype == types.float64 or width.count < 4 else 16
     n_vectors = 4 * width.count // lanes
 
     def codegen(context, builder, signature, args):
@@ -174,29 +175,40 @@ def _activate(code, a, p, x, n):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def lockstep(starts, columns, values, leak, activation, U, X, P, S, width):
-    """Advance X (N + I + 1, B) over U (I, T, B) and write the states into S (N, T, B)."""
-    N = len(leak)
-    for t in range(U.shape[1]):
+def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, S, steps, width):
+    """Advance X (N + I + 1, B) over so many steps of U (I, steps * B) into S (N, steps * B).
+
+    `flat` is (X, P) once more, as two flat arrays. `uniform` says that all units share one
+    activation and one leak.
+    """
+    N, B = len(leak), 4 * len(width)
+    for t in range(steps):
         for j in range(U.shape[0]):
-            for b in range(4 * len(width)):
-                X[N + j, b] = U[j, t, b]
+            for b in range(B):
+                X[N + j, b] = U[j, t * B + b]
         for i in range(N):
             row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)
-        for i in range(N):
-            # A trip count known to the compiler would be unrolled into scalars at 8 and 16 lanes.
-            _activate(activation[i], leak[i], P[i], X[i], P.shape[1])
-            for b in range(4 * len(width)):
-                S[i, t, b] = X[i, b]
+        _activate_rows(leak, activation, uniform, X, flat, P, S, t)
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def activate_all(leak, activation, P, X, S, t):
-    """Turn the pre-activations P (N, B) of step t into states, in X and in S (N, T, B)."""
-    for i in range(len(leak)):
-        _activate(activation[i], leak[i], P[i], X[i], P.shape[1])
-        for b in range(P.shape[1]):
-            S[i, t, b] = X[i, b]
+def activate_all(leak, activation, uniform, X, flat, P, S, t):
+    """Turn the pre-activations P (N, B) of step t into states, in X and in S (N, steps * B)."""
+    _activate_rows(leak, activation, uniform, X, flat, P, S, t)
+
+
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
+def _activate_rows(leak, activation, uniform, X, flat, P, S, t):
+    N, B = P.shape
+    if uniform:
+        # One long loop: rows of 8 or 16 lanes are too short for the unrolled tanh.
+        _activate(activation[0], leak[0], flat[1], flat[0], N * B)
+    else:
+        for i in range(N):
+            _activate(activation[i], leak[i], P[i], X[i], B)
+    for i in range(N):
+        for b in range(B):
+            S[i, t * B + b] = X[i, b]
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
@@ -276,3 +288,67 @@ def pool_into(kind, Z, reference, first, second):
             else:
                 for b in range(Z.shape[2]):
                     first[i, b] = max(first[i, b], Z[i, t, b])
+
+
+@njit(fastmath=DOT_MATH, error_model="numpy")
+def _sum(row):
+    total = 0.0
+    for b in range(len(row)):
+        total += row[b]
+    return total
+
+
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
+def _plastic_row(code, a, g, s, p, x, mask, mean, variance, rate, y, d):
+    """Advance one unit in all lanes; leave its outputs in y and the descent of its shift in d."""
+    keep = 1.0 - a
+    if code == TANH:
+        for b in range(len(x)):
+            y[b] = fast_tanh(g * p[b] + s)
+            slope = y[b] * (2.0 * variance + 1.0 - y[b] * y[b] + mean * y[b]) - mean
+            d[b] = -mask[b] * slope / variance
+            x[b] = keep * x[b] + a * y[b]
+    else:
+        for b in range(len(x)):
+            y[b] = 0.5 + 0.5 * fast_tanh(0.5 * (g * p[b] + s))
+            d[b] = mask[b] * (1.0 - (2.0 + rate) * y[b] + rate * y[b] * y[b])
+            x[b] = keep * x[b] + a * y[b]
+
+
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
+def lockstep_plastic(
+    starts, columns, values, leak, activation, U, X, P, S, width, mask, gain, shift, target, moments
+):
+    """As `lockstep`, while gain and shift (N,) follow the mean of the lanes that the mask counts.
+
+    `mask` is (T, B), ones and zeros; `values` hold neither gain nor shift; `target` is mean,
+    variance, 1 / exponential mean and learning rate; `moments` (2, N) gathers the sums of drive and
+    squared drive over the lanes that count.
+    """
+    N = len(leak)
+    y, d, work = np.empty((3, X.shape[1]))
+    mean, variance, rate, eta = target
+    for t in range(U.shape[1]):
+        for j in range(U.shape[0]):
+            for b in range(4 * len(width)):
+                X[N + j, b] = U[j, t, b]
+        for i in range(N):
+            row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)
+        n = _sum(mask[t])
+        for i in range(N):
+            p, x = P[i], X[i]
+            _plastic_row(
+                activation[i], leak[i], gain[i], shift[i], p, x, mask[t], mean, variance, rate, y, d
+            )
+            for b in range(len(p)):
+                S[i, t, b] = x[b]
+                work[b] = mask[t, b] * p[b]
+            moments[0, i] += _sum(work)
+            for b in range(len(p)):
+                work[b] = work[b] * p[b]
+            moments[1, i] += _sum(work)
+            if n > 0.0 and eta > 0.0:
+                for b in range(len(p)):
+                    work[b] = d[b] * p[b]
+                shift[i] += eta * _sum(d) / n
+                gain[i] += eta * (1.0 / gain[i] + _sum(work) / n)
