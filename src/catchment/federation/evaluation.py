@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from catchment.errors import IntegrityError
+from catchment.federation.local import feature_rows
 from catchment.federation.plan import Data, Turn
 from catchment.federation.values import Tally
 from catchment.readout.linear import Readout
@@ -115,19 +116,7 @@ class Evaluation:
 
 def evaluate(model: Model, data: Data) -> Score:
     """Return the score of a model on one client's sequences."""
-    sequences = list(data())
-    targets, outputs = [], []
-    for sequence, z in zip(
-        sequences, model.features.rows([s.u for s in sequences], threads=1), strict=True
-    ):
-        if sequence.y is None:
-            raise ValueError("a sequence has no target; evaluation compares with targets")
-        y = sequence.y[model.features.washout :] if sequence.per_step else sequence.y[None]
-        if not sequence.per_step and len(z) > 1:
-            y = np.repeat(y, len(z), axis=0)
-        targets.append(y)
-        outputs.append(model.readout(z))
-    y, guess = np.concatenate(targets), np.concatenate(outputs)
-    known = ~np.isnan(y).any(axis=1)
-    counts = ClassCounts.of_scores(y[known], guess[known]) if model.classes else None
+    z, y, _ = feature_rows(model.features, data())
+    guess = model.readout(z)
+    counts = ClassCounts.of_scores(y, guess) if model.classes else None
     return Score(ErrorSums.of(y, guess), counts)

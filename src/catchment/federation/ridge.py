@@ -9,15 +9,12 @@ The server sees each client's statistics unless a protection hides them; they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import numpy as np
-
-from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
 from catchment.errors import FederationError
+from catchment.federation.local import stretch
 from catchment.federation.plan import Data, Turn
 from catchment.federation.trust import check_statistics
 from catchment.federation.values import Tally
@@ -94,7 +91,12 @@ class FederatedRidge:
         return NOTHING
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        return accumulate(self.features, increment(data(), turn.round, self.increments), threads=1)
+        if self.increments == 1:
+            return accumulate(self.features, data(), threads=1)
+        place = turn.round % self.increments
+        share = place / self.increments, (place + 1) / self.increments
+        new = stretch(data(), *share, washout=self.features.washout)
+        return accumulate(self.features, new, threads=1)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_parts(parts)
@@ -160,30 +162,3 @@ class FederatedRidge:
         total = named.pop("total")
         by_client = {name.removeprefix("client/"): value for name, value in named.items()}
         return self.solved(RidgeState(total, by_client))
-
-
-def increment(sequences: Iterable[Recorded], round_: int, increments: int) -> Iterator[Recorded]:
-    """Yield the data that are new in a round: a stretch of every sequence, or a share of them.
-
-    A stretch keeps the steps before it as inputs, so that the reservoir's state is what it would be
-    had the sequence never been cut; only their targets are taken away.
-
-    >>> s = Recorded(np.arange(6.0), np.arange(6.0))
-    >>> [part.y.ravel() for part in increment([s], 1, 2)]
-    [array([nan, nan, nan,  3.,  4.,  5.])]
-    """
-    if increments == 1:
-        yield from sequences
-        return
-    place = round_ % increments
-    for k, sequence in enumerate(sequences):
-        if not sequence.per_step:
-            if k % increments == place:
-                yield sequence
-            continue
-        begin = sequence.n_steps * place // increments
-        end = sequence.n_steps * (place + 1) // increments
-        if begin < end and sequence.y is not None:
-            y: Array = sequence.y[:end].copy()
-            y[:begin] = np.nan
-            yield replace(sequence, u=sequence.u[:end], y=y)

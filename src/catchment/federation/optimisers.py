@@ -1,0 +1,199 @@
+"""What the server does with the clients' mean change: take it, or learn how far to go.
+
+With the mean change D of a round as a pseudo-gradient (Reddi et al., "Adaptive Federated
+Optimization", ICLR 2021; no bias correction, as there):
+
+    Mean      x += rate D
+    Momentum  v <- momentum v + D;                         x += rate v
+    Adam      m <- b1 m + (1 - b1) D
+              v <- b2 v + (1 - b2) D^2;                    x += rate m / (sqrt(v) + tau)
+    Yogi      v <- v - (1 - b2) D^2 sign(v - D^2);         x as for Adam
+
+v starts at tau^2 in Adam and Yogi, everything else at zero. An optimiser is a frozen value; what it
+remembers between rounds is passed in and out, and is part of the algorithm's state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from catchment.arrays import Array
+
+Arrays = tuple[Array, ...]
+
+
+class ServerOptimiser(Protocol):
+    """A rule that moves values by the mean change of a round."""
+
+    def start(self, values: Arrays) -> Arrays:
+        """Return the memory before the first round, for values of these shapes."""
+
+    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+        """Return the values and the memory after a round whose mean change is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """Plain federated averaging: go where the clients went, on average.
+
+    >>> Mean().step((np.array([1.0]),), (np.array([0.5]),), ())
+    ((array([1.5]),), ())
+    """
+
+    learning_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        _refuse_nonpositive(self.learning_rate, "learning_rate")
+
+    def start(self, values: Arrays) -> Arrays:
+        return ()
+
+    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+        return _moved(values, change, self.learning_rate), ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Momentum:
+    """Averaging with a velocity that outlives the round.
+
+    >>> rule, x, v = Momentum(momentum=0.5), (np.array([0.0]),), (np.array([0.0]),)
+    >>> x, v = rule.step(x, (np.array([1.0]),), v)
+    >>> rule.step(x, (np.array([1.0]),), v)
+    ((array([2.5]),), (array([1.5]),))
+    """
+
+    learning_rate: float = 1.0
+    momentum: float = 0.9
+
+    def __post_init__(self) -> None:
+        _refuse_nonpositive(self.learning_rate, "learning_rate")
+        _refuse_decay(self.momentum, "momentum")
+
+    def start(self, values: Arrays) -> Arrays:
+        return tuple(np.zeros_like(x) for x in values)
+
+    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+        velocity = tuple(
+            self.momentum * v + D for v, D in zip(_sized(memory, values), change, strict=True)
+        )
+        return _moved(values, velocity, self.learning_rate), velocity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam:
+    """Steps divided by the root of a running mean of squared changes (FedAdam).
+
+    Parameters
+    ----------
+    learning_rate
+        About how far a value moves in a round, whatever the size of the change.
+    mean_decay, square_decay
+        b1 and b2: what the running means keep of their past.
+    tau
+        Changes much smaller than this are not blown up to full steps.
+
+    >>> rule, x = Adam(learning_rate=0.1, tau=1e-3), (np.array([0.0]),)
+    >>> x, _ = rule.step(x, (np.array([1.0]),), rule.start(x))
+    >>> x[0].round(6)
+    array([0.099005])
+    """
+
+    learning_rate: float = 0.01
+    mean_decay: float = 0.9
+    square_decay: float = 0.99
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _refuse_nonpositive(self.learning_rate, "learning_rate")
+        _refuse_nonpositive(self.tau, "tau")
+        _refuse_decay(self.mean_decay, "mean_decay")
+        _refuse_decay(self.square_decay, "square_decay")
+
+    def start(self, values: Arrays) -> Arrays:
+        return _adaptive_start(values, self.tau)
+
+    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+        means, squares = _halves(memory, values)
+        b1, b2 = self.mean_decay, self.square_decay
+        means = tuple(b1 * m + (1 - b1) * D for m, D in zip(means, change, strict=True))
+        squares = tuple(b2 * v + (1 - b2) * D**2 for v, D in zip(squares, change, strict=True))
+        return _scaled_step(values, means, squares, self.learning_rate, self.tau), means + squares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yogi:
+    """Adam whose squares move by additive steps, so that a burst is forgotten more slowly.
+
+    Parameters are those of `Adam`.
+
+    >>> rule, x = Yogi(learning_rate=0.1, tau=1e-3), (np.array([0.0]),)
+    >>> x, _ = rule.step(x, (np.array([1.0]),), rule.start(x))
+    >>> x[0].round(6)
+    array([0.099005])
+    """
+
+    learning_rate: float = 0.01
+    mean_decay: float = 0.9
+    square_decay: float = 0.99
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _refuse_nonpositive(self.learning_rate, "learning_rate")
+        _refuse_nonpositive(self.tau, "tau")
+        _refuse_decay(self.mean_decay, "mean_decay")
+        _refuse_decay(self.square_decay, "square_decay")
+
+    def start(self, values: Arrays) -> Arrays:
+        return _adaptive_start(values, self.tau)
+
+    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+        means, squares = _halves(memory, values)
+        b1, b2 = self.mean_decay, self.square_decay
+        means = tuple(b1 * m + (1 - b1) * D for m, D in zip(means, change, strict=True))
+        squares = tuple(
+            v - (1 - b2) * D**2 * np.sign(v - D**2) for v, D in zip(squares, change, strict=True)
+        )
+        return _scaled_step(values, means, squares, self.learning_rate, self.tau), means + squares
+
+
+def _adaptive_start(values: Arrays, tau: float) -> Arrays:
+    means = tuple(np.zeros_like(x) for x in values)
+    return means + tuple(np.full_like(x, tau**2) for x in values)
+
+
+def _scaled_step(
+    values: Arrays, means: Arrays, squares: Arrays, learning_rate: float, tau: float
+) -> Arrays:
+    steps = tuple(m / (np.sqrt(v) + tau) for m, v in zip(means, squares, strict=True))
+    return _moved(values, steps, learning_rate)
+
+
+def _moved(values: Arrays, direction: Arrays, learning_rate: float) -> Arrays:
+    return tuple(x + learning_rate * d for x, d in zip(values, direction, strict=True))
+
+
+def _halves(memory: Arrays, values: Arrays) -> tuple[Arrays, Arrays]:
+    n = len(values)
+    return _sized(memory[:n], values), _sized(memory[n:], values)
+
+
+def _sized(memory: Arrays, values: Arrays) -> Arrays:
+    if [m.shape for m in memory] != [x.shape for x in values]:
+        raise ValueError(
+            f"the optimiser remembers shapes {[m.shape for m in memory]} for values "
+            f"{[x.shape for x in values]}; begin with what `start` returns"
+        )
+    return memory
+
+
+def _refuse_nonpositive(value: float, name: str) -> None:
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} is {value}; pass a finite number above 0")
+
+
+def _refuse_decay(value: float, name: str) -> None:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} is {value}; pass a number from 0 to below 1")
