@@ -88,7 +88,7 @@ class ReadoutAveraging:
         if self.ridge == "blocks":
             blocks = local_blocks(self.features, data)
             statistics = sum(blocks[1:], start=blocks[0])
-            readout = statistics.solve(choose_by_blocks(blocks).best)
+            readout = statistics.solve(choose_by_blocks(blocks, threads=1).best)
         else:
             statistics = accumulate(self.features, data(), threads=1)
             chosen = choose_by_gcv(statistics).best if self.ridge == "gcv" else self.ridge

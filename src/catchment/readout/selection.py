@@ -21,6 +21,7 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.parallel import ordered_map
 from catchment.readout.packing import unpack_lower
 from catchment.readout.solve import EPS, Spectrum, checked_ridges, path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
@@ -105,6 +106,7 @@ def choose_by_blocks(
     *,
     per_output: bool = False,
     intercept: bool = True,
+    threads: int | None = None,
 ) -> RidgeChoice:
     """Return the ridge with the least squared error on blocks that were left out of the solution.
 
@@ -116,6 +118,8 @@ def choose_by_blocks(
         (R,) ridges to try; `ridge_grid` of all rows if not given.
     per_output
         Whether each output chooses for itself.
+    threads
+        All cores if None; the result does not depend on it.
 
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(50, 3))
@@ -131,9 +135,11 @@ def choose_by_blocks(
         )
     total = reduce(add, filled)
     tried = _tried(total, ridges)
-    errors = np.array(
-        [held_out_errors(total - block, block, tried, intercept=intercept) for block in filled]
-    )
+
+    def held_out(block: RidgeStatistics) -> Array:
+        return held_out_errors(total - block, block, tried, intercept=intercept)
+
+    errors = np.array(list(ordered_map(held_out, filled, threads=threads)))
     weights = np.array([block.weight for block in filled])
     mean = errors.sum(axis=0) / weights.sum()
     return RidgeChoice(tried, mean, _best(tried, mean, per_output), errors, weights)
