@@ -69,6 +69,19 @@ class Scores:
         name = (min if classes else max)(values, key=values.__getitem__)
         return name, values[name]
 
+    def parts(self) -> Parts:
+        """Return the scores as they are kept."""
+        named = {f"client/{name}": score for name, score in sorted(self.by_client.items())}
+        if self.total is not None:
+            named["total"] = self.total
+        return join("scores", {name: score.parts() for name, score in named.items()})
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Scores:
+        named = {name: Score.from_parts(part) for name, part in split(parts, "scores").items()}
+        total = named.pop("total", None)
+        return cls(total, {name.removeprefix("client/"): s for name, s in named.items()})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
@@ -103,15 +116,10 @@ class Evaluation:
         return None
 
     def save_state(self, state: Scores) -> Parts:
-        named = {f"client/{name}": score for name, score in sorted(state.by_client.items())}
-        if state.total is not None:
-            named["total"] = state.total
-        return join("scores", {name: score.parts() for name, score in named.items()})
+        return state.parts()
 
     def load_state(self, parts: Parts) -> Scores:
-        named = {name: Score.from_parts(part) for name, part in split(parts, "scores").items()}
-        total = named.pop("total", None)
-        return Scores(total, {name.removeprefix("client/"): s for name, s in named.items()})
+        return Scores.from_parts(parts)
 
 
 def evaluate(model: Model, data: Data) -> Score:
