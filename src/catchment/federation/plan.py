@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
@@ -184,12 +185,12 @@ class Plan(Generic[S, U]):
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
 
-    @property
+    @cached_property
     def plain(self) -> tuple[Protection, ...]:
         """The protections that change an upload by themselves."""
         return tuple(p for p in self.protections if not isinstance(p, Masking))
 
-    @property
+    @cached_property
     def masking(self) -> Masking | None:
         """The protection that hides uploads in their sum, if there is one; always the last."""
         last = self.protections[-1] if self.protections else None
@@ -206,6 +207,11 @@ class Plan(Generic[S, U]):
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of every setting; both sides compare it before they talk."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        # Every client compares it in every turn, and describing a plan takes longer than many do.
         return hashlib.sha256(json.dumps(describe(self), sort_keys=True).encode()).hexdigest()
 
 
