@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from typing import Literal
 
 from catchment.errors import FederationError
 from catchment.federation.local import stretch
 from catchment.federation.plan import Data, Turn
+from catchment.federation.scaling import feature_scale, for_raw_features, rescaled
 from catchment.federation.trust import check_statistics
 from catchment.federation.values import Tally
 from catchment.readout.accumulate import accumulate
@@ -29,12 +32,16 @@ from catchment.wire import NOTHING, Parts, join, split
 
 @dataclass(frozen=True, eq=False)
 class RidgeState:
-    """The sum of all statistics so far, each client's own where they are kept, and the readout."""
+    """The sum of all statistics so far, each client's own where they are kept, and the readout.
+
+    `recent` holds the last rounds one by one if the algorithm has a window.
+    """
 
     total: RidgeStatistics | None = None
     by_client: Mapping[str, RidgeStatistics] = field(default_factory=dict)
     readout: Readout | None = None
     choice: RidgeChoice | None = None
+    recent: tuple[Tally[RidgeStatistics], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +57,9 @@ class FederatedRidge:
         exact and from the same statistics; or "gcv", which needs only the sum.
     per_output
         Whether each output chooses its own ridge.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation over all clients,
+        which the same sums tell.
     classes
         Names of the outputs if they are classes.
     keep_clients
@@ -59,15 +69,19 @@ class FederatedRidge:
         Rounds over which a client hands in its data, each time the next stretch of it.
     forgetting
         Factor on the sum before a round's statistics are added.
+    window
+        Keep the last so many rounds, one by one, and leave out what came before them.
     """
 
     features: Features
     ridge: float | Literal["clients", "gcv"] = "clients"
     per_output: bool = False
+    standardise: bool = False
     classes: tuple[str, ...] | None = None
     keep_clients: bool = True
     increments: int = 1
     forgetting: float = 1.0
+    window: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
@@ -82,6 +96,11 @@ class FederatedRidge:
             raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")
         if self.increments < 1:
             raise ValueError(f"increments is {self.increments}; pass at least 1")
+        if self.window is not None and (self.window < 1 or self.forgetting < 1):
+            raise ValueError(
+                f"window is {self.window} with forgetting {self.forgetting}; "
+                "pass 1 round or more, and no forgetting beside it"
+            )
 
     def start(self) -> RidgeState:
         return RidgeState()
@@ -111,6 +130,9 @@ class FederatedRidge:
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
     ) -> RidgeState:
+        if self.window is not None:
+            recent = (*state.recent, total)[-self.window :]
+            return self.solved(_of_rounds(recent))
         if state.total is None:
             return self.solved(RidgeState(total.total, total.by_client))
         by_client = {name: old.scaled(self.forgetting) for name, old in state.by_client.items()}
@@ -122,23 +144,30 @@ class FederatedRidge:
         """Return the state with the ridge chosen and the readout solved from its sum."""
         if state.total is None:
             return state
-        choice = self._choice(state)
-        ridge = choice.best if choice else self.ridge
-        assert not isinstance(ridge, str)
-        return replace(state, readout=state.total.solve(ridge), choice=choice)
+        if not self.standardise:
+            choice, readout = self._solution(state.total, state.by_client)
+            return replace(state, readout=readout, choice=choice)
+        scale = feature_scale(state.total)
+        by_client = {name: rescaled(value, scale) for name, value in state.by_client.items()}
+        choice, readout = self._solution(rescaled(state.total, scale), by_client)
+        return replace(state, readout=for_raw_features(readout, scale), choice=choice)
 
-    def _choice(self, state: RidgeState) -> RidgeChoice | None:
-        if not isinstance(self.ridge, str) or state.total is None:
-            return None
+    def _solution(
+        self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
+    ) -> tuple[RidgeChoice | None, Readout]:
+        if not isinstance(self.ridge, str):
+            return None, total.solve(self.ridge)
         if self.ridge == "gcv":
-            return choose_by_gcv(state.total, per_output=self.per_output)
-        if len(state.by_client) < 2:
+            choice = choose_by_gcv(total, per_output=self.per_output)
+        elif len(by_client) < 2:
             raise FederationError(
-                f"choosing the ridge by clients needs 2 or more, {len(state.by_client)} gave "
+                f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
-        clients = [state.by_client[name] for name in sorted(state.by_client)]
-        return choose_by_blocks(clients, per_output=self.per_output)
+        else:
+            clients = [by_client[name] for name in sorted(by_client)]
+            choice = choose_by_blocks(clients, per_output=self.per_output)
+        return choice, total.solve(choice.best)
 
     def model(self, state: RidgeState) -> Model | None:
         if state.readout is None:
@@ -148,17 +177,37 @@ class FederatedRidge:
     def save_state(self, state: RidgeState) -> Parts:
         if state.total is None:
             return NOTHING
-        clients = {f"client/{name}": value for name, value in sorted(state.by_client.items())}
-        named = {"total": state.total, **clients}
-        return join("ridge-state", {name: value.parts() for name, value in named.items()})
+        rounds = state.recent or (Tally(state.total, state.by_client),)
+        named = {}
+        for k, tally in enumerate(rounds):
+            named[f"{k}/total"] = tally.total.parts()
+            for name, value in sorted(tally.by_client.items()):
+                named[f"{k}/client/{name}"] = value.parts()
+        return join("ridge-state", named)
 
     def load_state(self, parts: Parts) -> RidgeState:
         if parts.kind == NOTHING.kind:
             return RidgeState()
-        named = {
-            name: RidgeStatistics.from_parts(part)
-            for name, part in split(parts, "ridge-state").items()
-        }
-        total = named.pop("total")
-        by_client = {name.removeprefix("client/"): value for name, value in named.items()}
-        return self.solved(RidgeState(total, by_client))
+        totals: dict[int, RidgeStatistics] = {}
+        clients: dict[int, dict[str, RidgeStatistics]] = {}
+        for name, part in split(parts, "ridge-state").items():
+            number, kind, *client = name.split("/", 2)
+            value = RidgeStatistics.from_parts(part)
+            if kind == "total":
+                totals[int(number)] = value
+            else:
+                clients.setdefault(int(number), {})[client[0]] = value
+        rounds = tuple(Tally(totals[k], clients.get(k, {})) for k in sorted(totals))
+        if self.window is not None:
+            return self.solved(_of_rounds(rounds))
+        return self.solved(RidgeState(rounds[0].total, rounds[0].by_client))
+
+
+def _of_rounds(recent: tuple[Tally[RidgeStatistics], ...]) -> RidgeState:
+    """Return the state whose sums are those of a few rounds."""
+    by_client: dict[str, RidgeStatistics] = {}
+    for tally in recent:
+        for name, value in tally.by_client.items():
+            by_client[name] = by_client[name] + value if name in by_client else value
+    total = reduce(add, (tally.total for tally in recent))
+    return RidgeState(total, by_client, recent=recent)
