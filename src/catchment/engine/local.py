@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from catchment.data.sequence import Sequence as Recorded
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.node import Node
-from catchment.federation.plan import Additive, Data, Memory, Plan
+from catchment.federation.plan import Additive, Data, Journal, Memory, Plan
 from catchment.parallel import ordered_map
 
 S = TypeVar("S")
@@ -63,6 +63,8 @@ def fit(
     threads: int | None = None,
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
+    memories: dict[str, Memory] | None = None,
+    journal: Journal | None = None,
 ) -> Result[S]:
     """Return the result of a plan on clients of this process.
 
@@ -75,7 +77,12 @@ def fit(
         being served are in memory).
     threads
         All cores if None; results do not depend on it.
+    memories
+        What each client remembers between messages, its private key for secure sums included.
+    journal
+        Writes down the steps of a masked round, so that one cut short goes on in its middle.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
-    return run(plan, LocalEngine(plan, clients, threads), keeper=keeper, watch=watch)
+    engine = LocalEngine(plan, clients, threads, {} if memories is None else memories)
+    return run(plan, engine, keeper=keeper, watch=watch, journal=journal)

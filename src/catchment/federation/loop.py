@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from catchment.errors import TooFewClientsError
 from catchment.federation.ledger import Entry
-from catchment.federation.plan import Additive, Exchange, Plan, Read, Turn
+from catchment.federation.plan import Additive, Journal, Plan, Read, Turn
 from catchment.federation.post import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.readout.model import Model
 from catchment.wire import Parts
@@ -47,6 +47,7 @@ def run(
     *,
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
+    journal: Journal | None = None,
 ) -> Result[S]:
     """Return the result of a plan's rounds; with a keeper, go on where the last run stopped.
 
@@ -60,51 +61,59 @@ def run(
         Writes down every message and the state after every round.
     watch
         Called with (round, clients done, clients asked) as replies come in.
+    journal
+        Writes down the steps of a masked round, so that one cut short goes on in its middle.
     """
     kept = keeper.resume() if keeper else None
     state, records = kept if kept else (plan.algorithm.start(), ())
     note = keeper.note if keeper else lambda entry: None
     for round_ in range(len(records), plan.rounds):
-        turn = Turn(round_, plan.cohort(engine.clients(), round_), plan.seed)
+        cohort = plan.cohort(engine.clients(), round_)
+        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint())
         post = Post(plan.fingerprint(), turn, engine, note, watch)
-        total, n_used = gather(plan, post, plan.algorithm.broadcast(state, turn))
+        total, n_used, publish = gather(plan, post, plan.algorithm.broadcast(state, turn), journal)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)
         state = plan.algorithm.server_update(state, total, turn)  # type: ignore[arg-type]
         records = (*records, post.record(n_used))
         if keeper:
             keeper.close_round(state, records[-1])
+        publish()
     return Result(state, plan.algorithm.model(state), records)
 
 
-def gather(plan: Plan[S, U], post: Post, payload: Parts) -> tuple[Additive, int]:
-    """Return the sum of one round's uploads, every mask off, and how many there were."""
+def gather(
+    plan: Plan[S, U], post: Post, payload: Parts, journal: Journal | None = None
+) -> tuple[Additive, int, Callable[[], None]]:
+    """Return the sum of a round's uploads, every mask off, how many there were, and a last step.
+
+    The last step is for when the state after the round is kept.
+    """
     cohort = post.turn.cohort
     read = readers(plan)[-1]
     if plan.masking is None:
         sums = Sums(cohort)
         for client, update in post.ask_all(cohort, payload, read):
             sums.add(client, update)
-        return sums.total(plan.min_clients, post.refused), sums.n_used
-    exchange = plan.masking.open(post.turn)
-    for stage in exchange.before:
-        cohort = converse(post, exchange, stage, cohort)
-    sums = Sums(cohort)
-    letters = {client: exchange.wrap(payload, client) for client in cohort}
-    for client, update in post.ask_each("update", letters, exchange.read_update):
-        sums.add(client, update)
-    total = sums.total(plan.min_clients, post.refused)
-    cohort = exchange.seal(sums.used)
-    for stage in exchange.after:
-        cohort = converse(post, exchange, stage, cohort)
-    return exchange.unmask(total, read), sums.n_used
+        return sums.total(plan.min_clients, post.refused), sums.n_used, lambda: None
+    exchange = plan.masking.open(post.turn, min_clients=plan.min_clients, journal=journal)
+    try:
+        for stage in exchange.stages:
+            clients = exchange.asked(stage)
+            letters = {client: exchange.letter(stage, client, payload) for client in clients}
+            for _ in post.ask_each(stage, letters, partial(exchange.take, stage)):
+                pass
+            exchange.close(stage)
+    except TooFewClientsError as error:
+        raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
+    total, n_used = exchange.result(read)
+    return total, n_used, exchange.publish
 
 
-def converse(post: Post, exchange: Exchange, stage: str, cohort: Sequence[str]) -> tuple[str, ...]:
-    """Run one stage of a masking protocol; return the clients that are still in it."""
-    letters = {client: exchange.letter(stage, client) for client in cohort}
-    replies: Mapping[str, Parts] = dict(post.ask_each(stage, letters, lambda parts, turn: parts))
-    return exchange.take(stage, replies)
+def reasons(refused: Sequence[Refusal]) -> str:
+    """Return the first reasons why answers were not used, in parentheses, for an error message."""
+    given = "; ".join(f"{r.client}: {r.reason}" for r in refused[:3])
+    return f" ({given})" if given else ""
 
 
 def readers(plan: Plan[S, U]) -> list[Read]:
@@ -143,10 +152,9 @@ class Sums:
     def total(self, min_clients: int, refused: Sequence[Refusal]) -> Additive:
         self._close_block()
         if self._whole is None or self.n_used < min_clients:
-            reasons = "; ".join(f"{r.client}: {r.reason}" for r in refused[:3])
             raise TooFewClientsError(
                 f"{self.n_used} clients gave a usable answer, the plan asks for {min_clients}"
-                + (f" ({reasons})" if reasons else "")
+                f"{reasons(refused)}"
             )
         return self._whole
 

@@ -44,8 +44,9 @@ class Request:
         round_, seed = facts.get("round"), facts.get("seed")
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
-        turn = Turn(round_, (), seed, client)
-        return cls(str(facts.get("plan")), turn, str(facts.get("stage")), named["payload"])
+        plan = str(facts.get("plan"))
+        turn = Turn(round_, (), seed, client, plan)
+        return cls(plan, turn, str(facts.get("stage")), named["payload"])
 
 
 @dataclass(frozen=True, eq=False)

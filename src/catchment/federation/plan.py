@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +47,7 @@ class Turn:
     cohort: tuple[str, ...]
     seed: int = 0
     client: str = ""
+    plan: str = ""  # fingerprint
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.
@@ -113,8 +114,8 @@ Memory = MutableMapping[str, bytes]
 class Masking(Protocol):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
 
-    def open(self, turn: Turn) -> Exchange:
-        """Return the server's half of one round."""
+    def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
+        """Return the server's half of one round, or of the one that the journal left unfinished."""
 
     def on_stage(self, stage: str, received: Parts, turn: Turn, memory: Memory) -> Parts:
         """Return a client's answer to a stage; secrets stay in its memory."""
@@ -128,26 +129,53 @@ class Masking(Protocol):
 class Exchange(Protocol):
     """The server's half of a masking protocol in one round; the loop carries its letters."""
 
-    before: Sequence[str]
-    after: Sequence[str]
+    stages: Sequence[str]
 
-    def letter(self, stage: str, client: str) -> Parts:
-        """Return what a client is sent at a stage."""
+    def asked(self, stage: str) -> Sequence[str]:
+        """Return the clients whose answers to a stage are wanted and not yet here."""
 
-    def take(self, stage: str, replies: Mapping[str, Parts]) -> tuple[str, ...]:
-        """Note the replies of a stage and return who goes on; raise if too few do."""
+    def letter(self, stage: str, client: str, payload: Parts) -> Parts:
+        """Return what a client is sent at a stage; "update" carries the algorithm's payload."""
 
-    def wrap(self, payload: Parts, client: str) -> Parts:
-        """Return the algorithm's letter with what the client needs in order to mask its upload."""
+    def take(self, stage: str, parts: Parts, turn: Turn) -> bool:
+        """Note a client's answer; raise IntegrityError or UploadError if it cannot be used."""
 
-    def read_update(self, parts: Parts, turn: Turn) -> Additive:
-        """Return a masked upload, ready to add."""
+    def close(self, stage: str) -> None:
+        """End a stage for good; raise TooFewClientsError if too few answered it to go on."""
 
-    def seal(self, uploaded: Sequence[str]) -> tuple[str, ...]:
-        """Fix the set of clients whose uploads are summed, for good; return who is asked next."""
+    def result(self, inner: Read) -> tuple[Additive, int]:
+        """Return the sum without masks, read by `inner`, and how many clients are in it."""
 
-    def unmask(self, total: Additive, inner: Read) -> Additive:
-        """Return the sum without masks, read by `inner`."""
+    def publish(self) -> None:
+        """Note that the state after the round is kept, so that the round is never run again."""
+
+
+class Journal(Protocol):
+    """What the server's half of a masking protocol writes down before it acts on it."""
+
+    def begin(self, plan: str, round_: int, cohort: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+        """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
+
+        Numbers of attempts only grow.
+        """
+
+    def closed(self, attempt: int) -> Mapping[str, tuple[str, ...]]:
+        """Return the stages that are over, in their order, and who answered them."""
+
+    def replies(self, attempt: int, stage: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the answers to a stage that are kept."""
+
+    def keep(self, attempt: int, client: str, message: bytes) -> bool:
+        """Keep an upload, on the disk when this returns; False if the same was kept before.
+
+        UploadError if the client gave another, or if the uploads are sealed.
+        """
+
+    def close(self, attempt: int, stage: str, replies: Mapping[str, bytes]) -> None:
+        """Keep the answers to a stage and that it is over, all or nothing."""
+
+    def advance(self, attempt: int, state: str) -> None:
+        """Note how far an attempt has come; there is no way back."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +212,12 @@ class Plan(Generic[S, U]):
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
+        if self.masking is not None and getattr(self.algorithm, "keep_clients", False):
+            raise ValueError(
+                f"{type(self.algorithm).__name__} keeps clients apart, a secure sum shows the "
+                "server nothing but their sum; pass keep_clients=False (and, for ridge, "
+                "ridge='gcv' or a number)"
+            )
 
     @cached_property
     def plain(self) -> tuple[Protection, ...]:
@@ -228,7 +262,7 @@ def describe(value: object) -> Fact:
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
         case tuple() | list():
             return [describe(item) for item in value]
-        case dict():
+        case Mapping():
             return {str(key): describe(item) for key, item in value.items()}
         case Path():
             return value.name
