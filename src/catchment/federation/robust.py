@@ -1,0 +1,180 @@
+"""Uploads that data could have given but the other clients speak against.
+
+The readout solved without client c has on its rows the mean squared error
+
+    l_c = tr(Y'Y - 2 W'C_c + W'G_c W) / n_c
+
+which needs no rows. A client whose log l_c lies more than four robust standard deviations above
+the median of all is flagged: reported, never dropped, because people who differ are outliers too.
+Copies of one upload under many names make each other look right; only identities help there.
+
+An influence cap bounds what any one client can add to the sum, at the price of an exact sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.federation.plan import Additive, Read, Turn, Upload
+from catchment.readout.solve import solve_readout, squared_errors
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Parts
+
+THRESHOLD = 4.0
+FEWEST = 5  # clients of which a median and a spread say something
+# Log losses closer than this are alike, however little the others differ.
+LEAST_SPREAD = 0.05
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A client whose data the others predict badly: its loss, and by how many deviations."""
+
+    client: str
+    loss: float
+    z: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.client}: mean squared error {self.loss:.4g} of the readout solved without it, "
+            f"{self.z:.1f} robust deviations above the median"
+        )
+
+
+def flags(
+    by_client: Mapping[str, RidgeStatistics],
+    ridge: float | Array,
+    *,
+    threshold: float = THRESHOLD,
+) -> tuple[Flag, ...]:
+    """Return the clients whose left-out loss stands out, the worst first.
+
+    Parameters
+    ----------
+    by_client
+        Statistics of each client; fewer than five of them flag no one.
+    ridge
+        With which the readouts are solved, one number or (K,).
+    threshold
+        Robust deviations of the log loss above the median.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(6, 40, 3))
+    >>> y = z.sum(axis=2, keepdims=True) + 0.1 * rng.normal(size=(6, 40, 1))
+    >>> y[4] *= -1
+    >>> sent = {f"c{k}": RidgeStatistics.from_states(z[k], y[k]) for k in range(6)}
+    >>> [flag.client for flag in flags(sent, 1e-3)]
+    ['c4']
+    """
+    losses = left_out_losses(by_client, ridge)
+    if len(losses) < FEWEST:
+        return ()
+    scores = robust_scores(np.log(np.maximum(list(losses.values()), 1e-300)))
+    found = [
+        Flag(name, loss, float(z))
+        for (name, loss), z in zip(losses.items(), scores, strict=True)
+        if z > threshold
+    ]
+    return tuple(sorted(found, key=lambda flag: -flag.z))
+
+
+def left_out_losses(
+    by_client: Mapping[str, RidgeStatistics], ridge: float | Array
+) -> dict[str, float]:
+    """Return each client's mean squared error under the readout solved without it.
+
+    Clients without rows are left out, and so are all of them if they are fewer than two.
+
+    >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
+    >>> rows = (slice(0, 2), slice(1, 3))
+    >>> sent = {f"c{k}": RidgeStatistics.from_states(z[r], y[r]) for k, r in enumerate(rows)}
+    >>> {name: round(loss, 9) for name, loss in left_out_losses(sent, 0.0).items()}
+    {'c0': 2.0, 'c1': 2.0}
+    """
+    filled = {name: s for name, s in sorted(by_client.items()) if s.n_rows > 0 and s.weight > 0}
+    if len(filled) < 2:
+        return {}
+    total = reduce(add, filled.values())
+    losses = {}
+    for name, mine in filled.items():
+        readout = solve_readout(total - mine, ridge)
+        losses[name] = float(squared_errors(mine, readout).sum() / (mine.weight * mine.n_targets))
+    return losses
+
+
+def robust_scores(values: Array) -> Array:
+    """Return by how many deviations (n,) values lie above their median.
+
+    The deviation is the median absolute one, times 1.4826: that of a normal distribution.
+
+    >>> robust_scores(np.array([0.0, 1.0, 2.0, 3.0, 10.0])).round(2)
+    array([-1.35, -0.67,  0.  ,  0.67,  5.4 ])
+    """
+    distance = values - np.median(values)
+    return np.asarray(distance / max(1.4826 * float(np.median(np.abs(distance))), LEAST_SPREAD))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfluenceCap:
+    """Scale an upload's weight down until its norm is at most the limit.
+
+    The norm is that of everything the upload adds to the sums: Gram, cross and target moments,
+    feature and target sums. A capped client counts less, as if its rows had a smaller weight; the
+    readout is then no longer that of the pooled data. The client caps what it sends, and the
+    server caps what it reads, since a client that means harm will not.
+
+    Parameters
+    ----------
+    limit
+        Largest norm of one client's statistics.
+
+    >>> s = RidgeStatistics.from_states(np.ones((100, 1)), np.ones((100, 1)))
+    >>> capped = InfluenceCap(limit=10.0).on_client(s, Turn(0, ()))
+    >>> round(influence(capped), 9), capped.n_rows, round(capped.weight, 3)
+    (10.0, 100, 4.472)
+    """
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        if not self.limit > 0:
+            raise ValueError(f"limit is {self.limit}; pass a number above 0")
+
+    def on_client(self, upload: Upload, turn: Turn) -> RidgeStatistics:
+        return self.capped(RidgeStatistics.from_parts(upload.parts()))
+
+    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        capped = self.capped(RidgeStatistics.from_parts(parts))
+        return inner(replace(capped.parts(), facts=parts.facts), turn)
+
+    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
+        return total
+
+    def capped(self, statistics: RidgeStatistics) -> RidgeStatistics:
+        norm = influence(statistics)
+        # Numbers that are not finite are left for the check of the upload to name.
+        if norm <= self.limit or not np.isfinite(norm):
+            return statistics
+        return statistics.scaled(self.limit / norm)
+
+
+def influence(statistics: RidgeStatistics) -> float:
+    """Return the norm of all that the statistics add to a sum.
+
+    >>> influence(RidgeStatistics.from_states(np.array([[2.0]]), np.array([[0.0]])))
+    4.47213595499958
+    """
+    parts = (
+        statistics.feature_sum,
+        statistics.target_sum,
+        statistics.gram,
+        statistics.cross.ravel(),
+        statistics.target_gram,
+    )
+    return float(np.linalg.norm([np.linalg.norm(part) for part in parts]))
