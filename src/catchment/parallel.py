@@ -27,6 +27,17 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def count_threads(threads: int | None) -> int:
+    """Return the number of threads asked for: all cores if None.
+
+    >>> count_threads(3)
+    3
+    """
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads is {threads}; pass 1 or more, or None for all cores")
+    return available_cores() if threads is None else threads
+
+
 def ordered_map(
     work: Callable[[S], R], tasks: Iterable[S], *, threads: int | None = None
 ) -> Iterator[R]:
@@ -35,9 +46,7 @@ def ordered_map(
     >>> list(ordered_map(lambda x: x * x, range(4), threads=2))
     [0, 1, 4, 9]
     """
-    n_threads = available_cores() if threads is None else threads
-    if n_threads < 1:
-        raise ValueError(f"threads is {threads}; pass 1 or more, or None for all cores")
+    n_threads = count_threads(threads)
     with single_blas_thread():
         if n_threads == 1:
             yield from map(work, tasks)

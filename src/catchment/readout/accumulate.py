@@ -1,24 +1,36 @@
-"""From sequences to ridge statistics: one pass, and memory that does not grow with the data."""
+"""From sequences to ridge statistics: one pass, and memory that does not grow with the data.
+
+Features and targets of a block of steps lie in one matrix [Z; Y'; 1], whose product with itself
+holds every moment at once: Z Z', Z Y, Y'Y, the sums and the number of rows.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 from catchment.data.sequence import Sequence as Recorded
-from catchment.parallel import ordered_map
+from catchment.parallel import count_threads, ordered_map, single_blas_thread
+from catchment.readout.gram import add_gram
 from catchment.readout.packing import pack
 from catchment.readout.statistics import RidgeStatistics
+from catchment.reservoir.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
 from catchment.reservoir.batches import Batch, SegmentsError
 from catchment.reservoir.features import Features
 
 WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
 WINDOW_STEPS = 4_000_000  # ...unless they are long
+FEW_UNUSED = 0.125  # share of unused columns up to which zeroing them beats leaving them out
+PARTS = 2  # sums of a lone batch, which threads add to side by side
+BUFFERS = 4  # blocks of a lone batch under way
 
 
 def accumulate(
@@ -85,16 +97,23 @@ def _window_statistics(
             weight=None if (weight == 1).all() else weight,
             fingerprint=features.fingerprint,
         )
+    alone = len(batches) == 1
+    n_threads = count_threads(threads)
 
-    def statistics(batch: Batch) -> Sums:
+    def moments(batch: Batch) -> Moments:
+        n_helpers = PARTS if alone and n_threads > 1 else 0
         try:
-            return _batch_sums(features, batch, targets, window)
+            return _batch_moments(features, batch, targets, window, alone, n_helpers)
         except SegmentsError:
             whole = batch.in_one_piece(inputs, features.washout)
-            return _batch_sums(features, whole, targets, window)
+            return _batch_moments(features, whole, targets, window, alone, n_helpers)
 
-    sums = reduce(add, ordered_map(statistics, batches, threads=threads))
-    return sums.statistics(features.fingerprint)
+    if alone:
+        with single_blas_thread():
+            total = moments(batches[0])
+    else:
+        total = reduce(add, ordered_map(moments, batches, threads=threads))
+    return total.statistics(features.n_features, features.fingerprint)
 
 
 def _targets(window: Sequence[Recorded], *, per_step: bool) -> list[Array]:
@@ -118,82 +137,109 @@ def _targets(window: Sequence[Recorded], *, per_step: bool) -> list[Array]:
 
 
 @dataclass(eq=False)
-class Sums:
-    """Full-matrix sums of one batch; packed only once, at the end."""
+class Moments:
+    """The upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over some rows."""
 
     n_rows: int
-    G: Array  # (F, F)
-    C: Array  # (F, K + 1): cross moments, and feature sums in the last column
-    Y: Array  # (K + 1, K + 1): target moments, target sums, and the weight in the corner
+    product: Array
 
-    def __add__(self, other: Sums) -> Sums:
+    def __add__(self, other: Moments) -> Moments:
         """Add in place: the left side is a batch nobody else holds."""
         self.n_rows += other.n_rows
-        self.G += other.G
-        self.C += other.C
-        self.Y += other.Y
+        self.product += other.product
         return self
 
-    def statistics(self, fingerprint: str) -> RidgeStatistics:
+    def statistics(self, n_features: int, fingerprint: str) -> RidgeStatistics:
+        F, M = n_features, self.product
         return RidgeStatistics(
             self.n_rows,
-            float(self.Y[-1, -1]),
-            self.C[:, -1].copy(),
-            self.Y[:-1, -1].copy(),
-            pack(self.G),
-            self.C[:, :-1].copy(),
-            pack(self.Y[:-1, :-1]),
+            float(M[-1, -1]),
+            M[:F, -1].copy(),
+            M[F:-1, -1].copy(),
+            pack(M[:F, :F]),
+            M[:F, F:-1].copy(),
+            pack(M[F:-1, F:-1]),
             fingerprint,
         )
 
 
-def _batch_sums(
-    features: Features, batch: Batch, targets: Sequence[Array], window: Sequence[Recorded]
-) -> Sums:
-    F, K = features.n_features, targets[0].shape[-1]
-    sums = Sums(0, np.zeros((F, F)), np.zeros((F, K + 1)), np.zeros((K + 1, K + 1)))
-    product = np.empty((F, F))
-    for block in features.blocks(batch):
-        y = _block_targets(batch, block.start, block.stop, block.rows.shape[2], targets, window)
-        Z = block.rows.reshape(F, -1) if block.rows.shape[2] > 1 else block.rows[:, :, 0]
-        known = ~np.isnan(y[:, -1])
-        n = int(known.sum())
-        if n < len(known):
-            Z, y = Z[:, known], y[known]
-        if n == 0:
-            continue
-        Z = Z.astype(np.float64, copy=False)
-        root = y[:, -1]
-        if (root != 1).any():
-            Z = Z * root
-            y[:, :-1] *= root[:, None]
-        sums.n_rows += n
-        sums.G += np.matmul(Z, Z.T, out=product)
-        sums.C += Z @ y
-        sums.Y += y.T @ y
-    return sums
-
-
-def _block_targets(
+def _batch_moments(
+    features: Features,
     batch: Batch,
-    start: int,
-    stop: int,
-    n_lanes: int,
     targets: Sequence[Array],
     window: Sequence[Recorded],
-) -> Array:
-    """Return targets (steps * lanes, K + 1); the last column is the root weight, NaN if unused."""
+    alone: bool,
+    n_helpers: int,
+) -> Moments:
+    """Return the moments of a batch.
+
+    Blocks go to each part of the sum in turn, whether threads help or not, so that the result is
+    the same.
+    """
     K = targets[0].shape[-1]
-    y = np.full((stop - start, n_lanes, K + 1), np.nan)
-    for b, lane in enumerate(batch.lanes):
-        begin, end = max(start, lane.skip), min(stop, len(lane.u))
-        if begin >= end:
-            continue
-        target, place = targets[lane.source], y[begin - start : end - start, b]
-        shift = lane.first - lane.skip
-        place[:, :K] = target[shift + begin : shift + end] if target.ndim == 2 else target
-        place[:, K] = np.sqrt(window[lane.source].weight)
-    flat = y.reshape(-1, K + 1)
-    if np.isnan(flat).any():
-        flat[np.isnan(flat).any(axis=1), -1] = np.nan
-    return flat
+    n_rows, size = 0, features.n_features + K + 1
+    parts = [np.zeros((size, size)) for _ in range(PARTS if alone else 1)]
+    columns = _Columns.of(batch, targets, window)
+    pending: deque[Future[None]] = deque()
+    with ExitStack() as stack:
+        helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(n_helpers)]
+        buffers = BUFFERS if helpers else 1
+        blocks = features.blocks(batch, spare_rows=K + 1, n_buffers=buffers)
+        for number, block in enumerate(blocks):
+            n, Z = columns.fill(block)
+            n_rows += n
+            part = number % len(parts)
+            if not helpers:
+                add_gram(parts[part], Z)
+                continue
+            pending.append(helpers[part].submit(add_gram, parts[part], Z))
+            if len(pending) == buffers:
+                pending.popleft().result()
+        for future in pending:
+            future.result()
+    return Moments(n_rows, reduce(np.add, parts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The targets and weights of a batch's lanes, arranged like its blocks."""
+
+    targets: SideBySide  # (K, steps, B), NaN where there are none
+    skips: Integers  # (B,)
+    roots: Array  # (B,) of the weights
+
+    @classmethod
+    def of(cls, batch: Batch, targets: Sequence[Array], window: Sequence[Recorded]) -> _Columns:
+        lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
+        ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
+        for b, lane in enumerate(lanes):
+            y, begin = targets[lane.source], lane.first - lane.skip
+            n_steps = len(lane.u)
+            constant = y.ndim == 1
+            ys.append(np.broadcast_to(y, (n_steps, len(y))) if constant else y[begin:][:n_steps])
+            skips[b] = lane.skip
+            roots[b] = np.sqrt(window[lane.source].weight)
+        return cls(SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan), skips, roots)
+
+    def fill(self, block: Block) -> tuple[int, Array]:
+        """Put targets and weights into the spare rows; return the number of rows and [Z; Y'; 1].
+
+        Columns that do not count are zeros, or left out when they are many.
+        """
+        rows = block.rows.astype(np.float64, copy=False)
+        y = self.targets.block(block.start, block.stop)
+        rows[-1 - len(y) : -1] = y
+        rows[-1] = 1.0
+        if (self.roots != 1).any():
+            rows *= self.roots
+        known = ~np.isnan(y).any(axis=0)
+        if block.start < self.skips.max():
+            known &= np.arange(block.start, block.stop)[:, None] >= self.skips
+        Z, used = rows.reshape(len(rows), -1), known.reshape(-1)
+        n = int(np.count_nonzero(used))
+        if n == used.size:
+            return n, Z
+        if n < (1 - FEW_UNUSED) * used.size:
+            return n, Z[:, used]
+        Z[:, ~used] = 0.0
+        return n, Z

@@ -7,20 +7,25 @@ states of all layers, so that any choice of features is a slice of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from catchment.arrays import Array
 from catchment.reservoir.weights import LayerWeights
 
-BLOCK_COLUMNS = 2048  # steps times lanes of a block: long enough for a good Gram product
+BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
+WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
+LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
 DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
 DENSE_UNITS = 300  # ...when there are at least so many units to fill a matrix product
+
+Rows = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +65,7 @@ class Program:
         np.cumsum(np.bincount(rows, minlength=N), out=starts[1:])
         dense = None
         if layer.W.density >= DENSE_FROM:
-            dense = np.zeros((N, N + I + 1), dtype=dtype)
+            dense = aligned_zeros((N, N + I + 1), dtype)
             dense[rows, columns] = values
         return cls(
             starts,
@@ -83,11 +88,21 @@ class Program:
         return self.dense is not None and self.n_units >= DENSE_UNITS
 
 
+def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Rows:
+    """Return zeros that start on a cache line.
+
+    >>> aligned_zeros((2, 3)).ctypes.data % 64
+    0
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + LINE, dtype=np.uint8)
+    first = -memory.ctypes.data % LINE
+    return memory[first : first + size].view(dtype).reshape(shape)
+
+
 def preferred_lanes(programs: Sequence[Program]) -> int:
     """Return how many sequences to advance side by side when there are plenty."""
-    if all(program.by_matrix for program in programs):
-        return 64
-    return 32 if max(program.n_units for program in programs) <= 600 else 16
+    return 64 if all(program.by_matrix for program in programs) else 16
 
 
 def padded_lanes(n_lanes: int) -> int:
@@ -99,17 +114,43 @@ def padded_lanes(n_lanes: int) -> int:
     return 1 if n_lanes == 1 else next(width for width in (8, 16, 32, 64) if width >= n_lanes)
 
 
-Rows = NDArray[np.floating[Any]]
 Step = Callable[[int, int, Rows, Rows, Rows], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Steps `start` to `stop` of all lanes: `rows` (1 + I + N, stop - start, lanes)."""
+    """Steps `start` to `stop` of all lanes: `rows` (1 + I + N + spare, stop - start, lanes)."""
 
     start: int
     stop: int
-    rows: NDArray[np.floating[Any]]
+    rows: Rows
+
+
+class SideBySide:
+    """Arrays (T_b, n) of several lanes, rearranged to (n, steps, B) for some blocks ahead.
+
+    Going through the lanes is slow, so it is done for many steps at once. Where a lane has ended,
+    or there is none, stands `fill`.
+    """
+
+    def __init__(
+        self, lanes: Sequence[Array], B: int, steps: int, dtype: DTypeLike, fill: float = 0.0
+    ) -> None:
+        n, longest = lanes[0].shape[1], max(len(lane) for lane in lanes)
+        ahead = max(steps, min(longest, WINDOW // (n * B)))
+        self.lanes, self.fill = lanes, fill
+        self.first, self.window = -ahead, np.full((n, ahead, B), fill, dtype=dtype)
+
+    def block(self, start: int, stop: int) -> Rows:
+        """Return steps start..stop as (n, stop - start, B), valid until the next call."""
+        ahead = self.window.shape[1]
+        if start < self.first or stop > self.first + ahead:
+            self.first = start
+            for b, lane in enumerate(self.lanes):
+                part = lane[start : start + ahead]
+                self.window[:, : len(part), b] = part.T
+                self.window[:, len(part) :, b] = self.fill
+        return self.window[:, start - self.first : stop - self.first]
 
 
 def advance(
@@ -119,9 +160,11 @@ def advance(
     cuts: Sequence[int] = (),
     x0: Array | None = None,
     block_columns: int = BLOCK_COLUMNS,
+    spare_rows: int = 0,
+    n_buffers: int = 1,
     step: Step | None = None,
 ) -> Iterator[Block]:
-    """Yield the blocks of all lanes, in time order; each block's array is overwritten by the next.
+    """Yield the blocks of all lanes, in time order.
 
     Parameters
     ----------
@@ -134,6 +177,10 @@ def advance(
         Steps at which a block must end, besides the regular ones.
     x0
         (N, lanes) states before the first input, all layers; zeros if not given.
+    spare_rows
+        Rows left free after the states, for the caller to fill.
+    n_buffers
+        Blocks that stay valid: each overwrites the one so many before it.
     step
         What advances a layer by a block, if not its fixed weights: called with the layer's number,
         the block's first step, the extended states, the inputs (I, T, B) and the states (N, T, B)
@@ -143,81 +190,90 @@ def advance(
     dtype = programs[0].values.dtype
     I, N = programs[0].n_inputs, sum(program.n_units for program in programs)
     B = padded_lanes(len(lanes) if step is None else max(2, len(lanes)))
-    states = _start(programs, B, x0, dtype)
+    layers = [_Layer.of(program, B, dtype) for program in programs]
+    if x0 is not None:
+        _set_states(layers, x0)
     block_steps = max(1, min(T, block_columns // B))
-    memory = np.empty((1 + I + N) * block_steps * B, dtype=dtype)
+    memory = [
+        _block_memory(1 + I + N + spare_rows, block_steps, B, dtype) for _ in range(n_buffers)
+    ]
+    inputs = SideBySide(lanes, B, block_steps, dtype)
     edges = sorted({*range(0, T, block_steps), *(cut for cut in cuts if 0 < cut < T), T})
-    for start, stop in pairwise(edges):
-        rows = _rows(memory, 1 + I + N, stop - start, B)
+    for number, (start, stop) in enumerate(pairwise(edges)):
+        rows = memory[number % n_buffers][:, : stop - start]
         rows[0] = 1
-        _lay_inputs(rows[1 : 1 + I], lanes, start, stop)
-        below, first = rows[1 : 1 + I], 1 + I
-        for k, (program, state) in enumerate(zip(programs, states, strict=True)):
-            above = rows[first : first + program.n_units]
+        rows[1 : 1 + I] = inputs.block(start, stop)
+        first = 1
+        for k, layer in enumerate(layers):
+            middle = first + layer.program.n_inputs
+            last = middle + layer.program.n_units
             if step is None:
-                _step_layer(program, state, below, above)
+                layer.step(rows[first:], rows[middle:])
             else:
-                step(k, start, state, below, above)
-            below, first = above, first + program.n_units
+                step(k, start, layer.X, rows[first:middle], rows[middle:last])
+            first = middle
         yield Block(start, stop, rows)
 
 
-def _rows(
-    memory: NDArray[np.floating[Any]], n_rows: int, steps: int, B: int
-) -> NDArray[np.floating[Any]]:
-    """Return memory as (n_rows, steps, B); a lone lane is laid out step after step."""
-    flat = memory[: n_rows * steps * B]
-    return flat.reshape(steps, n_rows).T[:, :, None] if B == 1 else flat.reshape(n_rows, steps, B)
+def _block_memory(n_rows: int, steps: int, B: int, dtype: DTypeLike) -> Rows:
+    """Return (n_rows, steps, B); a lone lane is laid out step after step.
 
-
-def _start(
-    programs: Sequence[Program], B: int, x0: Array | None, dtype: np.dtype[Any]
-) -> list[NDArray[np.floating[Any]]]:
-    states, first = [], 0
-    for program in programs:
-        X = np.zeros((program.n_units + program.n_inputs + 1, B), dtype=dtype)
-        X[-1] = 1
-        if x0 is not None:
-            X[: program.n_units, : x0.shape[1]] = x0[first : first + program.n_units]
-        states.append(X)
-        first += program.n_units
-    return states
-
-
-def _lay_inputs(
-    target: NDArray[np.floating[Any]], lanes: Sequence[Array], start: int, stop: int
-) -> None:
-    for b, u in enumerate(lanes):
-        part = u[start:stop]
-        target[:, : len(part), b] = part.T
-        target[:, len(part) :, b] = 0
-    target[:, :, len(lanes) :] = 0
-
-
-def _step_layer(
-    program: Program,
-    X: NDArray[np.floating[Any]],
-    U: NDArray[np.floating[Any]],
-    S: NDArray[np.floating[Any]],
-) -> None:
-    """Advance one layer's extended states X over the inputs U (I, T, B) into S (N, T, B)."""
-    from catchment.reservoir import kernels
-
-    N, B = program.n_units, X.shape[1]
-    P = np.empty((N, B), dtype=X.dtype)
-    unit = (program.leak, program.activation)
-    rows = (program.starts, program.columns, program.values)
+    Rows are a cache line longer than needed: with a power of two between them all rows would
+    compete for the same few places in the cache.
+    """
     if B == 1:
-        alone = (*unit, program.uniform, U[:, :, 0].T, X[:, 0], P[:, 0], S[:, :, 0].T)
-        if program.dense is not None:
-            kernels.serial_dense(program.dense, *alone)
+        return aligned_zeros((steps, n_rows), dtype).T[:, :, None]
+    line = LINE // np.dtype(dtype).itemsize
+    return aligned_zeros((n_rows, steps * B + line), dtype)[:, :-line].reshape(n_rows, steps, B)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """A layer under way: its program, extended states X and room for pre-activations P."""
+
+    program: Program
+    X: Rows  # (N + I + 1, B)
+    P: Rows  # (N, B)
+
+    @classmethod
+    def of(cls, program: Program, B: int, dtype: DTypeLike) -> _Layer:
+        X = aligned_zeros((program.n_units + program.n_inputs + 1, B), dtype)
+        X[-1] = 1
+        return cls(program, X, aligned_zeros((program.n_units, B), dtype))
+
+    def step(self, U: Rows, S: Rows) -> None:
+        """Advance over the first I rows of U (.., T, B); write into the first N of S (.., T, B).
+
+        Longer arrays are passed because one of a single row counts as another type to the
+        compiler, which would compile each kernel again.
+        """
+        from catchment.reservoir import kernels
+
+        program, X, P = self.program, self.X, self.P
+        N, B = P.shape
+        units = (program.leak, program.activation, program.uniform)
+        rows = (program.starts, program.columns, program.values)
+        if B == 1:
+            alone = (U[:, :, 0].T, X[:, 0], P[:, 0], S[:, :, 0].T)
+            if program.dense is not None:
+                kernels.serial_dense(program.dense, *units, *alone)
+            else:
+                kernels.serial(*rows, *units, *alone)
+            return
+        flat = (X.reshape(-1), P.reshape(-1))
+        if program.by_matrix:
+            assert program.dense is not None
+            for t in range(U.shape[1]):
+                X[N:-1] = U[: program.n_inputs, t]
+                np.matmul(program.dense, X, out=P)
+                kernels.activate_all(*units, X, flat, P, S, t)
         else:
-            kernels.serial(*rows, *alone)
-    elif program.by_matrix:
-        assert program.dense is not None
-        for t in range(U.shape[1]):
-            X[N:-1] = U[:, t]
-            np.matmul(program.dense, X, out=P)
-            kernels.activate_all(*unit, P, X, S, t)
-    else:
-        kernels.lockstep(*rows, *unit, U, X, P, S, (0,) * (B // 4))
+            kernels.lockstep(*rows, *units, U, X, flat, P, S, (0,) * (B // 4))
+
+
+def _set_states(layers: Sequence[_Layer], x0: Array) -> None:
+    first = 0
+    for layer in layers:
+        N = layer.program.n_units
+        layer.X[:N, : x0.shape[1]] = x0[first : first + N]
+        first += N

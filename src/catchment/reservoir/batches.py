@@ -91,19 +91,28 @@ def run_batch(
     *,
     cuts: Sequence[int] = (),
     block_columns: int = BLOCK_COLUMNS,
+    spare_rows: int = 0,
+    n_buffers: int = 1,
 ) -> Iterator[Block]:
     """Yield the blocks of a batch; raise SegmentsError at the end if its joints do not fit."""
-    inputs = [lane.u for lane in batch.lanes]
+    blocks = advance(
+        programs,
+        [lane.u for lane in batch.lanes],
+        cuts=cuts,
+        block_columns=block_columns,
+        spare_rows=spare_rows,
+        n_buffers=n_buffers,
+    )
     if not batch.joined:
-        yield from advance(programs, inputs, cuts=cuts, block_columns=block_columns)
+        yield from blocks
         return
-    N = sum(program.n_units for program in programs)
+    N, first = sum(program.n_units for program in programs), 1 + programs[0].n_inputs
     starts, ends = np.zeros((2, N, len(batch.lanes)))
-    for block in advance(programs, inputs, cuts=cuts, block_columns=block_columns):
+    for block in blocks:
         for b, lane in enumerate(batch.lanes):
             for step, keep in ((lane.skip - 1, starts), (len(lane.u) - 1, ends)):
                 if block.start <= step < block.stop:
-                    keep[:, b] = block.rows[-N:, step - block.start, b]
+                    keep[:, b] = block.rows[first : first + N, step - block.start, b]
         yield block
     if not joints_agree(programs, starts, ends):
         raise SegmentsError

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -162,21 +163,33 @@ class Features:
         """Return the batches in which the sequences are best run."""
         return plan_batches(self.programs, inputs, washout=self.washout, may_segment=self.per_step)
 
-    def blocks(self, batch: Batch) -> Iterator[Block]:
-        """Yield blocks whose rows are the features of one step, blocks of washout left out."""
+    def blocks(self, batch: Batch, *, spare_rows: int = 0, n_buffers: int = 1) -> Iterator[Block]:
+        """Yield blocks whose rows are the features of one step, blocks of washout left out.
+
+        After the features come `spare_rows` for the caller to fill; a block stays valid until
+        `n_buffers` more have been taken.
+        """
         skips = {lane.skip for lane in batch.lanes}
-        for block in run_batch(self.programs, batch, cuts=sorted(skips)):
+        for block in run_batch(
+            self.programs,
+            batch,
+            cuts=sorted(skips),
+            spare_rows=spare_rows,
+            n_buffers=n_buffers,
+        ):
             if block.stop > min(skips):
                 yield Block(block.start, block.stop, self.select(block.rows))
 
     def select(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-        """Return the chosen rows of a block (1 + I + N, steps, lanes); a view where it can be."""
-        I = self.reservoir.n_inputs
-        if self.bias and self.state and not self.input:
-            return np.concatenate([rows[:1], rows[1 + I :]])
-        first = 0 if self.bias else 1 if self.input else 1 + I
-        last = len(rows) if self.state else 1 + I if self.input else 1
-        return rows[first:last]
+        """Return the chosen rows of a block, and any spare ones; a view where it can be."""
+        I, N = self.reservoir.n_inputs, self.reservoir.n_units
+        parts = ((self.bias, 0, 1), (self.input, 1, 1 + I), (self.state, 1 + I, 1 + I + N))
+        chosen = [part[1:] for part in parts if part[0]]
+        if len(rows) > 1 + I + N:
+            chosen.append((1 + I + N, len(rows)))
+        if all(last == first for (_, last), (first, _) in pairwise(chosen)):
+            return rows[chosen[0][0] : chosen[-1][1]]
+        return np.concatenate([rows[first:last] for first, last in chosen])
 
     def pooled(self, batch: Batch) -> Array:
         """Return one feature row (lanes, F) per lane of a batch."""

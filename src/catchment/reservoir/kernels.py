@@ -175,17 +175,17 @@ def _activate(code, a, p, x, n):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, S, steps, width):
-    """Advance X (N + I + 1, B) over so many steps of U (I, steps * B) into S (N, steps * B).
+def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, S, width):
+    """Advance X (N + I + 1, B) over I rows of U (.., T, B), into N rows of S (.., T, B).
 
     `flat` is (X, P) once more, as two flat arrays. `uniform` says that all units share one
     activation and one leak.
     """
-    N, B = len(leak), 4 * len(width)
-    for t in range(steps):
-        for j in range(U.shape[0]):
-            for b in range(B):
-                X[N + j, b] = U[j, t * B + b]
+    N = len(leak)
+    for t in range(U.shape[1]):
+        for j in range(X.shape[0] - N - 1):
+            for b in range(4 * len(width)):
+                X[N + j, b] = U[j, t, b]
         for i in range(N):
             row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)
         _activate_rows(leak, activation, uniform, X, flat, P, S, t)
@@ -193,7 +193,7 @@ def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def activate_all(leak, activation, uniform, X, flat, P, S, t):
-    """Turn the pre-activations P (N, B) of step t into states, in X and in S (N, steps * B)."""
+    """Turn pre-activations P (N, B) of step t into states, in X and in N rows of S (.., T, B)."""
     _activate_rows(leak, activation, uniform, X, flat, P, S, t)
 
 
@@ -208,7 +208,7 @@ def _activate_rows(leak, activation, uniform, X, flat, P, S, t):
             _activate(activation[i], leak[i], P[i], X[i], B)
     for i in range(N):
         for b in range(B):
-            S[i, t * B + b] = X[i, b]
+            S[i, t, b] = X[i, b]
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
@@ -227,13 +227,10 @@ def _sparse_dot(values, columns, begin, end, x):
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def serial(starts, columns, values, leak, activation, uniform, U, x, p, S):
-    """Advance x (N + I + 1,) over U (T, I) and write the states into the rows of S (T, N).
-
-    `uniform` says that all units share one activation and one leak.
-    """
+    """Advance x (N + I + 1,) over I columns of U (T, ..), into N columns of S (T, ..)."""
     N = len(leak)
     for t in range(U.shape[0]):
-        for j in range(U.shape[1]):
+        for j in range(len(x) - N - 1):
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _sparse_dot(values, columns, np.uint64(starts[i]), np.uint64(starts[i + 1]), x)
@@ -253,7 +250,7 @@ def serial_dense(W, leak, activation, uniform, U, x, p, S):
     """As `serial`, with one dense matrix W (N, N + I + 1) over the extended state."""
     N = len(leak)
     for t in range(U.shape[0]):
-        for j in range(U.shape[1]):
+        for j in range(len(x) - N - 1):
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _dense_dot(W[i], x)
@@ -308,11 +305,15 @@ def _plastic_row(code, a, g, s, p, x, mask, mean, variance, rate, y, d):
             slope = y[b] * (2.0 * variance + 1.0 - y[b] * y[b] + mean * y[b]) - mean
             d[b] = -mask[b] * slope / variance
             x[b] = keep * x[b] + a * y[b]
-    else:
+    elif code == SIGMOID:
         for b in range(len(x)):
             y[b] = 0.5 + 0.5 * fast_tanh(0.5 * (g * p[b] + s))
             d[b] = mask[b] * (1.0 - (2.0 + rate) * y[b] + rate * y[b] * y[b])
             x[b] = keep * x[b] + a * y[b]
+    else:
+        for b in range(len(x)):
+            y[b] = g * p[b] + s
+        _activate(code, a, y, x, len(x))
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
@@ -347,7 +348,7 @@ def lockstep_plastic(
             for b in range(len(p)):
                 work[b] = work[b] * p[b]
             moments[1, i] += _sum(work)
-            if n > 0.0 and eta > 0.0:
+            if n > 0.0 and eta > 0.0 and activation[i] <= SIGMOID:
                 for b in range(len(p)):
                     work[b] = d[b] * p[b]
                 shift[i] += eta * _sum(d) / n

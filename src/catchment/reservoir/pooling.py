@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catchment.arrays import Array
-from catchment.reservoir.advance import Program, padded_lanes
+from catchment.reservoir.advance import Program, Rows, padded_lanes
 from catchment.reservoir.batches import Batch, run_batch
 
 Pool = Literal["last", "mean", "mean_std", "max"]
 POOLS: tuple[Pool, ...] = ("last", "mean", "mean_std", "max")
-BLOCK_COLUMNS = 512  # steps times lanes folded at once: a block should stay in the cache
-
-Rows = NDArray[np.floating[Any]]
 
 
 def pooled_rows(
@@ -28,24 +26,23 @@ def pooled_rows(
     pool: Pool,
     segments: int,
 ) -> Array:
-    """Return a row (lanes, F) per lane; blocks end wherever a segment of any lane does."""
-    edges = [
-        [lane.skip + lane.n_rows * k // segments for k in range(segments + 1)]
-        for lane in batch.lanes
-    ]
-    first_step = min(lane_edges[0] for lane_edges in edges)
-    cuts = sorted({edge for lane_edges in edges for edge in lane_edges})
+    """Return a row (lanes, F) per lane."""
+    begins: dict[int, list[int]] = defaultdict(list)
+    ends: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for b, lane in enumerate(batch.lanes):
+        edges = [lane.skip + lane.n_rows * k // segments for k in range(segments + 1)]
+        for part, (first, last) in enumerate(pairwise(edges)):
+            begins[first].append(b)
+            ends[last].append((b, part, last - first))
     fold = _Fold(pool, n_base, len(batch.lanes), segments)
-    for block in run_batch(programs, batch, cuts=cuts, block_columns=BLOCK_COLUMNS):
-        if block.stop <= first_step:
-            continue
-        Z = np.ascontiguousarray(select(block.rows), dtype=np.float64)
-        fold.begin(Z, [b for b, lane in enumerate(edges) if block.start in lane[:-1]])
-        fold.add(Z)
-        for b, lane_edges in enumerate(edges):
-            if block.stop in lane_edges[1:]:
-                part = lane_edges.index(block.stop, 1) - 1
-                fold.finish(b, part, lane_edges[part + 1] - lane_edges[part], Z)
+    # Blocks end wherever a segment of any lane does, so that a block belongs to one segment.
+    for block in run_batch(programs, batch, cuts=[*begins, *ends]):
+        if block.stop > min(begins):
+            Z = select(block.rows)
+            fold.begin(Z, begins.get(block.start, []))
+            fold.add(Z)
+            for b, part, n_steps in ends.get(block.stop, []):
+                fold.finish(b, part, n_steps, Z)
     return fold.rows.reshape(len(batch.lanes), -1)
 
 
@@ -57,12 +54,14 @@ class _Fold:
         self.rows = np.empty((n_lanes, segments, 2 if pool == "mean_std" else 1, n_base))
         self.reference, self.first, self.second = np.zeros((3, n_base, padded_lanes(n_lanes)))
 
-    def begin(self, Z: Array, lanes: list[int]) -> None:
+    def begin(self, Z: Rows, lanes: list[int]) -> None:
+        if self.pool == "last" or not lanes:
+            return
         self.reference[:, lanes] = Z[:, 0, lanes]
         self.first[:, lanes] = -np.inf if self.pool == "max" else 0.0
         self.second[:, lanes] = 0.0
 
-    def add(self, Z: Array) -> None:
+    def add(self, Z: Rows) -> None:
         from catchment.reservoir import kernels
 
         kinds = {
@@ -73,7 +72,7 @@ class _Fold:
         if self.pool != "last":
             kernels.pool_into(kinds[self.pool], Z, self.reference, self.first, self.second)
 
-    def finish(self, lane: int, part: int, n_steps: int, Z: Array) -> None:
+    def finish(self, lane: int, part: int, n_steps: int, Z: Rows) -> None:
         row = self.rows[lane, part]
         if self.pool == "last":
             row[0] = Z[:, -1, lane]
