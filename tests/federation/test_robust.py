@@ -174,3 +174,21 @@ def test_a_cap_holds_on_the_server_against_a_client_that_ignores_it() -> None:
     )
     assert isinstance(read, Tally)
     assert influence(read.total) == pytest.approx(limit)
+
+
+def test_a_run_reports_flags_and_keeps_the_flagged_client() -> None:
+    clients = {f"client-{k:02d}": [task(k)] for k in range(8)}
+    clients["client-03"] = [Sequence(VICTIM.u, -Y)]
+    result = fit(Plan(algorithm=FederatedRidge(features=FEATURES, ridge=RIDGE)), clients)
+    assert [flag.client for flag in result.state.flags] == ["client-03"]
+    assert result.records[0].n_used == 8
+    assert result.state.total is not None
+    assert result.state.total.n_rows == 8 * 180
+    alone = FederatedRidge(features=FEATURES, ridge=RIDGE, keep_clients=False)
+    assert fit(Plan(algorithm=alone), clients).state.flags == ()
+
+
+def test_a_client_beyond_the_reach_of_its_units_leaves_the_round() -> None:
+    algorithm = FederatedRidge(features=FEATURES, ridge=RIDGE)
+    with pytest.raises(UploadError, match="mean square of feature"):
+        algorithm.read_update(replace(GOOD, gram=9 * GOOD.gram).parts(), Turn(0, (), client="x"))

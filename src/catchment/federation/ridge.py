@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Literal
 
+from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.federation.local import stretch
 from catchment.federation.plan import Data, Turn
+from catchment.federation.robust import Flag, flags
 from catchment.federation.scaling import feature_scale, for_raw_features, rescaled
-from catchment.federation.trust import check_statistics
+from catchment.federation.trust import check_statistics, feature_bounds
 from catchment.federation.values import Tally
 from catchment.readout.accumulate import accumulate
 from catchment.readout.linear import Readout
@@ -42,6 +44,11 @@ class RidgeState:
     readout: Readout | None = None
     choice: RidgeChoice | None = None
     recent: tuple[Tally[RidgeStatistics], ...] = ()
+
+    @cached_property
+    def flags(self) -> tuple[Flag, ...]:
+        """Clients whose data the readout of the others predicts badly; they are in the sum."""
+        return () if self.readout is None else flags(self.by_client, self.readout.ridge)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +130,15 @@ class FederatedRidge:
             statistics,
             fingerprint=self.features.fingerprint,
             n_targets=len(self.classes) if self.classes else None,
+            state_bound=self._bounds,
+            one_hot=self.classes is not None,
         )
         kept = self.keep_clients and turn.client
         return Tally(statistics, {turn.client: statistics} if kept else {})
+
+    @cached_property
+    def _bounds(self) -> Array:
+        return feature_bounds(self.features)
 
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn

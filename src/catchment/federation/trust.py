@@ -18,6 +18,7 @@ from catchment.reservoir.features import Features
 from catchment.reservoir.weights import ACTIVATIONS
 
 TOLERANCE = 1e-8  # of the largest eigenvalue: what rounding may do to a matrix of moments
+SLACK = 0.02  # of the weight: what a compressed upload may be off by
 BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
 
 
@@ -138,7 +139,7 @@ def _can_be_moments(M: Array) -> bool:
 
 
 def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Array) -> None:
-    most = np.square(bound) * statistics.weight * (1 + TOLERANCE)
+    most = np.square(bound) * statistics.weight * (1 + SLACK)
     if (squares > most).any():
         place = int(np.argmax(squares > most))
         value = squares[place] / max(statistics.weight, 1e-300)
@@ -159,9 +160,8 @@ def _refuse_nonfinite(statistics: RidgeStatistics) -> None:
 def _check_one_hot(statistics: RidgeStatistics) -> None:
     """Ones among zeros have squares equal to their sums, no products, and one per row."""
     Y = unpack_lower(statistics.target_gram)
-    slack = 1e-6 * max(statistics.weight, 1.0)
     off = np.abs(np.tril(Y, -1)).max(initial=0.0)
     squares = np.abs(Y.diagonal() - statistics.target_sum).max(initial=0.0)
     whole = abs(float(statistics.target_sum.sum()) - statistics.weight)
-    if max(off, squares, whole) > slack:
+    if max(off, squares, whole) > SLACK * statistics.weight + TOLERANCE:
         raise UploadError("classes", "the targets are not one class per row")
