@@ -56,6 +56,7 @@ CREATE TABLE messages (stage TEXT, round INTEGER, client TEXT, direction TEXT, p
 CREATE TABLE refusals (stage TEXT, round INTEGER, client TEXT, code TEXT, reason TEXT);
 CREATE TABLE scores (stage TEXT, client TEXT, metric TEXT, value REAL, rows INTEGER,
     PRIMARY KEY (stage, client, metric)) WITHOUT ROWID;
+CREATE TABLE clients (client TEXT PRIMARY KEY, rows INTEGER) WITHOUT ROWID;
 CREATE TABLE confusion (truth TEXT, predicted TEXT, count INTEGER);
 CREATE TABLE ridge_path (ridge REAL, output TEXT, error REAL, chosen INTEGER);
 CREATE TABLE forecast (client TEXT, step INTEGER, output TEXT, target REAL, predicted REAL);

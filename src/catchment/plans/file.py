@@ -1,0 +1,370 @@
+"""One TOML file as a plan.
+
+    title = "What this is"        # optional
+
+    [data]                        # source = "wearables", "uci_har", "table", ..., and its settings
+    [reservoir]                   # the settings of a Recipe, without inputs: the data have them
+    [features]                    # what the readout sees of a state
+    [algorithm]                   # name = "ridge", ..., and its settings
+    [[candidates]]                # for name = "candidates": changes to [reservoir], one table each
+    [run]                         # rounds, share, min_clients, seed, baselines
+    [[protections]]               # name = ..., in the order in which clients apply them
+
+To add an algorithm, give it a line in ALGORITHMS. Its fields `features` and `classes` are filled
+in; all others are settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.baselines import delay_line
+from catchment.federation.candidates import Candidates
+from catchment.federation.ensemble import ReservoirEnsemble
+from catchment.federation.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
+from catchment.federation.plan import Algorithm, Plan
+from catchment.federation.ridge import FederatedRidge
+from catchment.plans.data import (
+    PUBLIC,
+    SOURCES,
+    Origin,
+    PlanData,
+    Sharing,
+    arrange,
+    origin_of,
+)
+from catchment.plans.settings import Reader, nearest, refuse_unknown
+from catchment.reservoir.features import Features
+from catchment.reservoir.pooling import Pool
+from catchment.reservoir.recipe import Recipe
+from catchment.reservoir.reservoir import Reservoir
+
+ALGORITHMS: dict[str, type] = {
+    "ridge": FederatedRidge,
+    "candidates": Candidates,
+    "averaging": ReadoutAveraging,
+    "gradient": GradientAveraging,
+    "ensemble": ReservoirEnsemble,
+}
+PROTECTIONS: dict[str, type] = {}
+BASELINES = ("random", "majority", "mean", "persistence", "autoregression", "local", "centralised")
+
+Baseline = Literal[
+    "random", "majority", "mean", "persistence", "autoregression", "local", "centralised"
+]
+
+GIVEN = frozenset({"features", "classes"})
+READER = Reader(
+    choices={
+        ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
+    },
+    # What a file cannot say: it comes from elsewhere, or is no plain setting.
+    hidden=frozenset({"inputs", "scale", "fingerprint", "recipes", "initial"}),
+)
+_SECTIONS = (
+    "title",
+    "data",
+    "reservoir",
+    "features",
+    "algorithm",
+    "candidates",
+    "run",
+    "protections",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureSettings:
+    """What the readout sees of a state.
+
+    Parameters
+    ----------
+    bias
+        Whether a constant one is a feature; readouts fit an intercept anyway.
+    input, state
+        Whether the inputs and the states are features.
+    pool
+        One row per sequence: "last", "mean", "mean_std" or "max" over its steps. Without it there
+        is a row per step. If not given: "mean_std" for classes of whole sequences, else none.
+    segments
+        With a pool: cut each sequence into so many parts, pool each, and join the rows.
+    washout
+        Steps at the start of each sequence that give no features.
+    precision
+        Of the states.
+    """
+
+    bias: bool = False
+    input: bool = True
+    state: bool = True
+    pool: Pool | Literal["none"] | None = None
+    segments: int = 1
+    washout: int = 0
+    precision: Literal["float64", "float32"] = "float64"
+
+    def of(self, reservoir: Reservoir, *, classes: bool) -> Features:
+        """Return the features of a reservoir."""
+        pool = ("mean_std" if classes else None) if self.pool is None else self.pool
+        return Features(
+            reservoir,
+            bias=self.bias,
+            input=self.input,
+            state=self.state,
+            pool=None if pool == "none" else pool,
+            segments=self.segments,
+            washout=self.washout,
+            precision=self.precision,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """How often and with whom the algorithm is run, and what it is compared with.
+
+    Parameters
+    ----------
+    rounds
+        How many rounds; if not given, as many as the algorithm needs.
+    share
+        Fraction of the clients asked in each round.
+    min_clients
+        Fewest answers with which a round may end.
+    seed
+        Names the draws of clients and the algorithm's own.
+    baselines
+        What to measure beside it; if not given, guesses: of classes random and majority, of
+        forecasts persistence and a linear autoregression.
+    lags
+        How many inputs back the autoregression sees.
+    """
+
+    rounds: int | None = None
+    share: float = 1.0
+    min_clients: int = 1
+    seed: int = 0
+    baselines: tuple[Baseline, ...] | None = None
+    lags: int = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFile:
+    """A plan as its file has it, every name and type checked; `build` makes a `Plan` of it."""
+
+    title: str = ""
+    source: str
+    origin: Origin
+    sharing: Sharing
+    reservoir: Mapping[str, object]
+    features: FeatureSettings
+    algorithm: Mapping[str, object]
+    candidates: tuple[Mapping[str, object], ...] = ()
+    run: RunSettings = field(default_factory=RunSettings)
+    protections: tuple[Mapping[str, object], ...] = ()
+    base: Path = Path()
+    fingerprint: str = ""
+    text: str = ""
+
+    def load_data(self, directory: Path | None = None) -> PlanData:
+        """Return the data that the plan names; MissingDataError if they are not here."""
+        found = self.origin.load(self.sharing.seed, directory, self.base)
+        return arrange(found, self.sharing, washout=self.features.washout)
+
+    def build(self, n_inputs: int, classes: tuple[str, ...] | None) -> Plan[Any, Any]:
+        """Return the plan for data of so many channels and these classes."""
+        whole = classes is not None and not getattr(self.origin, "per_step", False)
+        maps = [
+            self.features.of(Reservoir.from_recipe(recipe), classes=whole)
+            for recipe in self.recipes(n_inputs)
+        ]
+        return self._plan(maps, classes)
+
+    def recipes(self, n_inputs: int) -> list[Recipe]:
+        """Return the recipe of the reservoir, or that of every candidate."""
+        changes = enumerate(self.candidates, start=1)
+        tables = {f"[[candidates]] {k}": {**self.reservoir, **one} for k, one in changes}
+        given = {"inputs": n_inputs}
+        first = READER.read(Recipe, self.reservoir, "[reservoir]", given)
+        others = [READER.read(Recipe, table, where, given) for where, table in tables.items()]
+        return others or [first]
+
+    def check(self) -> None:
+        """Raise ValueError if a setting is wrong, as far as can be told without the data."""
+        n, pooled = len(self.recipes(2**31)), self.features.segments > 1
+        maps = [self.features.of(delay_line(1, k + 1), classes=pooled) for k in range(n)]
+        self._plan(maps, None)
+
+    def _plan(self, maps: list[Features], classes: tuple[str, ...] | None) -> Plan[Any, Any]:
+        features = tuple(maps) if self.candidates else maps[0]
+        given = {"features": features, "classes": classes}
+        algorithm: Algorithm[Any, Any] = _named(ALGORITHMS, self.algorithm, "[algorithm]", given)
+        protections = [
+            _named(PROTECTIONS, table, f"[[protections]] {k}")
+            for k, table in enumerate(self.protections, start=1)
+        ]
+        needed = int(getattr(algorithm, "rounds", getattr(algorithm, "increments", 1)))
+        return Plan(
+            algorithm=algorithm,
+            rounds=self.run.rounds or needed,
+            share=self.run.share,
+            min_clients=self.run.min_clients,
+            protections=tuple(protections),
+            seed=self.run.seed,
+        )
+
+
+def read_plan(path: str | Path) -> PlanFile:
+    """Return the plan of a TOML file."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no plan {path}; `catchment plan --example` shows some")
+    return parse_plan(path.read_text(encoding="utf-8"), base=path.resolve().parent, name=path.name)
+
+
+def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -> PlanFile:
+    """Return the plan of a text in TOML.
+
+    >>> parse_plan('[data]\\nsource = "wearables"\\n[reservoir]\\nunits = 50\\n').source
+    'wearables'
+    >>> parse_plan('[data]\\nsource = "waerables"\\n[reservoir]\\nunits = 50\\n')
+    Traceback (most recent call last):
+    ValueError: source in [data] is 'waerables'; did you mean 'wearables'?
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name} is not valid TOML: {error}") from error
+    refuse_unknown(tables, _SECTIONS, name)
+    source, origin, sharing = _data(tables.get("data"), name)
+    algorithm = {"name": "ridge", **_table(tables, "algorithm")}
+    candidates, protections = _tables(tables, "candidates"), _tables(tables, "protections")
+    if bool(candidates) != (algorithm["name"] == "candidates"):
+        raise ValueError(
+            '[[candidates]] go with name = "candidates" in [algorithm]; add the one or the other'
+        )
+    plan = PlanFile(
+        title=str(tables.get("title", "")),
+        source=source,
+        origin=origin,
+        sharing=sharing,
+        reservoir=_table(tables, "reservoir"),
+        features=READER.read(FeatureSettings, _table(tables, "features"), "[features]"),
+        algorithm=algorithm,
+        candidates=candidates,
+        run=READER.read(RunSettings, _table(tables, "run"), "[run]"),
+        protections=protections,
+        base=base or Path(),
+        fingerprint=fingerprint_of(tables),
+        text=text,
+    )
+    plan.check()
+    return plan
+
+
+def fingerprint_of(tables: Mapping[str, object]) -> str:
+    """Return the SHA-256 of a plan's settings; comments, order and the title do not matter.
+
+    >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1, "title": "x"})
+    True
+    """
+    settings = {key: value for key, value in tables.items() if key != "title"}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def plan_schema() -> dict[str, object]:
+    """Return the JSON schema of plan files.
+
+    >>> sorted(plan_schema()["properties"])[:3]
+    ['algorithm', 'candidates', 'data']
+    """
+    recipe = READER.schema(Recipe)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A catchment plan",
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "data": {"oneOf": [_source_schema(name) for name in (*SOURCES, *PUBLIC)]},
+            "reservoir": recipe,
+            "features": READER.schema(FeatureSettings),
+            "algorithm": {
+                "oneOf": [READER.named(n, kind, given=GIVEN) for n, kind in ALGORITHMS.items()]
+            },
+            "candidates": {
+                "type": "array",
+                "items": {key: item for key, item in recipe.items() if key != "required"},
+            },
+            "run": READER.schema(RunSettings),
+            "protections": {
+                "type": "array",
+                "items": {"oneOf": [READER.named(n, kind) for n, kind in PROTECTIONS.items()]},
+            },
+        },
+        "required": ["data", "reservoir"],
+        "additionalProperties": False,
+    }
+
+
+def _source_schema(name: str) -> dict[str, object]:
+    kind, given = origin_of(name)
+    made, shared = READER.schema(kind, given=given), READER.schema(Sharing)
+    own, common, required = made["properties"], shared["properties"], made.get("required", [])
+    assert isinstance(own, dict)
+    assert isinstance(common, dict)
+    assert isinstance(required, list)
+    properties = {"source": {"const": name}} | own | common
+    return made | {"properties": properties, "required": ["source", *required]}
+
+
+def _data(table: object, name: str) -> tuple[str, Origin, Sharing]:
+    """Return the [data] of a plan: where it comes from and how it is shared out."""
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{name} lacks [data]; say where the data come from")
+    source = table.get("source")
+    known = (*SOURCES, *PUBLIC)
+    if not isinstance(source, str):
+        raise ValueError(f"[data] lacks 'source'; choose from {', '.join(known)}")
+    if source not in known:
+        raise ValueError(f"source in [data] is {source!r}; {nearest(source, known)}")
+    kind, given = origin_of(source)
+    own, common = set(READER.settings(kind)) - set(given), set(READER.settings(Sharing))
+    rest = {key: value for key, value in table.items() if key != "source"}
+    refuse_unknown(rest, sorted(own | common), "[data]")
+    part = {key: value for key, value in rest.items() if key in own}
+    origin: Origin = READER.read(kind, part, "[data]", given)
+    shared = {key: value for key, value in rest.items() if key in common}
+    return source, origin, READER.read(Sharing, shared, "[data]")
+
+
+def _named(
+    kinds: Mapping[str, type],
+    table: Mapping[str, object],
+    where: str,
+    given: Mapping[str, object] | None = None,
+) -> Any:
+    name = table.get("name")
+    if not isinstance(name, str) or name not in kinds:
+        options = nearest(str(name), kinds) if kinds else "there are none"
+        raise ValueError(f"name in {where} is {name!r}; {options}")
+    rest = {key: value for key, value in table.items() if key != "name"}
+    return READER.read(kinds[name], rest, where, given)
+
+
+def _table(tables: Mapping[str, object], name: str) -> Mapping[str, object]:
+    found = tables.get(name, {})
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{name} is {found!r}; make it a table, [{name}]")
+    return found
+
+
+def _tables(tables: Mapping[str, object], name: str) -> tuple[Mapping[str, object], ...]:
+    found = tables.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
+        raise ValueError(f"{name} is {found!r}; make it a list of tables, [[{name}]]")
+    return tuple(found)
