@@ -4,9 +4,12 @@
 and shifts they are sent, the server averages them by the number of sequences. The mean of adapted
 values depends on how the data are cut.
 
-`MomentPlasticity` does not: clients send the sums and squared sums of their units' drives, and the
-server sets the gains and shifts with which Gaussian drives of those moments give outputs of the
-target mean and standard deviation. The result is that of pooled data for any split.
+`MomentPlasticity` does not: clients send the sums and squared sums of their units' drives and the
+sums of their inputs, and the server sets the gains and shifts with which Gaussian drives of those
+moments give outputs of the target mean and standard deviation. The result is that of pooled data
+for any split. The mean drive that counts is the one to come: once all outputs have mean m, a unit's
+is the row sum of W times m, plus W_in times the mean input, plus its bias. (To aim at the mean
+measured before a change of gains would overshoot, and for gains that make W expand, diverge.)
 
 Both make a reservoir, not a readout: train one on `adapted(state)` with a second plan.
 """
@@ -14,6 +17,7 @@ Both make a reservoir, not a readout: train one on `adapted(state)` with a secon
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -31,6 +35,7 @@ from catchment.wire import Parts
 
 RULE = IntrinsicPlasticity()
 MEAN = Mean()
+TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +102,8 @@ class FederatedPlasticity:
         return WeightedSum.of((gain - before.gain, shift - before.shift), weight)
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return _two_vectors(WeightedSum.from_parts(parts, 2), self.reservoir.n_units)
+        N = self.reservoir.n_units
+        return _sized(WeightedSum.from_parts(parts, 2), (N, N))
 
     def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
         (gain, shift), memory = self.optimiser.step(
@@ -124,7 +130,7 @@ class MomentPlasticity:
     """Gains and shifts from the summed moments of all clients' drives: exact for any split.
 
     A few rounds are needed because the drives change with the gains. The server sees each client's
-    mean and spread of every unit's drive unless a protection hides them.
+    mean input and the mean and spread of every unit's drive unless a protection hides them.
 
     Parameters
     ----------
@@ -133,12 +139,21 @@ class MomentPlasticity:
     rule
         Its target mean and standard deviation (tanh units) and washout apply.
     damping
-        Share of the way to the new gains and shifts that a round goes.
+        Share of the way to the new gains that a round goes. All of it is
+        quicker, but may swing about the target where inputs are weak against the recurrence.
+
+    >>> from catchment import Plan, Recipe, Sequence, fit
+    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
+    >>> algorithm = MomentPlasticity(reservoir=reservoir)
+    >>> state = fit(Plan(algorithm=algorithm, rounds=3), {"a": [Sequence(u)]}).state
+    >>> algorithm.adapted(state).n_units
+    20
     """
 
     reservoir: Reservoir
     rule: IntrinsicPlasticity = RULE
-    damping: float = 1.0
+    damping: float = 0.5
 
     def __post_init__(self) -> None:
         if not 0 < self.damping <= 1:
@@ -155,20 +170,36 @@ class MomentPlasticity:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
         now = Plasticity.from_parts(received, self.reservoir.n_units)
         reservoir = self.reservoir.with_plasticity(now.gain, now.shift)
-        drives = self.rule.drives(reservoir, [sequence.u for sequence in data()])
-        return WeightedSum((drives.total, drives.squares), drives.n)
+        us = [reservoir.checked(sequence.u) for sequence in data()]
+        drives = self.rule.drives(reservoir, us)
+        inputs = sum(
+            (u[self.rule.washout :].sum(axis=0) for u in us), start=np.zeros(reservoir.n_inputs)
+        )
+        return WeightedSum((drives.total, drives.squares, inputs), drives.n)
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return _two_vectors(WeightedSum.from_parts(parts, 2), self.reservoir.n_units)
+        N, I = self.reservoir.n_units, self.reservoir.n_inputs
+        return _sized(WeightedSum.from_parts(parts, 3), (N, N, I))
 
     def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
-        mean, squares = total.mean()
+        mean, squares, inputs = total.mean()
         spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
-        gain, shift = matched(mean, spread, self.rule.target_mean, self.rule.target_std)
-        keep = 1.0 - self.damping
-        return Plasticity(
-            keep * state.gain + self.damping * gain, keep * state.shift + self.damping * shift
-        )
+        target = self.rule.target_mean, self.rule.target_std
+        gain, _ = matched(mean, spread, *target)
+        gain = state.gain + self.damping * (gain - state.gain)
+        _, c = _standard_match(*target)
+        varies = gain * spread > TINY
+        aim = np.where(varies, c, np.arctanh(target[0]))
+        return Plasticity(gain, aim - gain * self._mean_drive(inputs))
+
+    def _mean_drive(self, inputs: Array) -> Array:
+        """Return the mean drives (N,) once all outputs have the target mean."""
+        means, below = [], inputs
+        for layer in self.reservoir.layers:
+            outputs = np.full(layer.n_units, self.rule.target_mean)
+            means.append(layer.W.to_dense() @ outputs + layer.W_in.to_dense() @ below + layer.bias)
+            below = outputs
+        return np.concatenate(means)
 
     def model(self, state: Plasticity) -> Model | None:
         return None
@@ -202,12 +233,13 @@ def matched(
             f"no output of tanh has mean {target_mean} and standard deviation {target_std}"
         )
     a, c = _standard_match(target_mean, target_std)
-    varies = spread > 1e-12 * np.maximum(np.abs(mean), 1.0)
+    varies = spread > TINY * np.maximum(np.abs(mean), 1.0)
     gain = np.where(varies, a / np.where(varies, spread, 1.0), 1.0)
     shift = np.where(varies, c, np.arctanh(target_mean)) - gain * mean
     return gain, shift
 
 
+@lru_cache(maxsize=64)
 def _standard_match(mean: float, std: float) -> tuple[float, float]:
     """Return (a, c) with which tanh(a z + c) of a standard Gaussian z has this mean and std."""
     from scipy.optimize import root
@@ -226,7 +258,8 @@ def _standard_match(mean: float, std: float) -> tuple[float, float]:
     return float(np.exp(found.x[0])), float(found.x[1])
 
 
-def _two_vectors(total: WeightedSum, n_units: int) -> WeightedSum:
-    if any(array.shape != (n_units,) for array in total.arrays):
-        raise UploadError("shape", f"plasticity came for {total.arrays[0].shape}, not {n_units}")
+def _sized(total: WeightedSum, sizes: tuple[int, ...]) -> WeightedSum:
+    shapes = [array.shape for array in total.arrays]
+    if shapes != [(size,) for size in sizes]:
+        raise UploadError("shape", f"plasticity came with shapes {shapes}, not {list(sizes)}")
     return total
