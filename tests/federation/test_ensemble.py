@@ -15,13 +15,13 @@ from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import fit
 from catchment.errors import IntegrityError, UploadError
+from catchment.federation.alignment import with_own_seed
 from catchment.federation.ensemble import (
     Ensemble,
     ReservoirEnsemble,
     joint_features,
     read_member,
     simplex_weights,
-    with_own_seed,
 )
 from catchment.federation.evaluation import Evaluation
 from catchment.federation.plan import Plan

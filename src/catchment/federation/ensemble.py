@@ -15,7 +15,6 @@ The server sees each client's readout, which tells about that client's data.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +25,7 @@ from scipy.optimize import nnls
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.federation.alignment import aligned, with_own_seed
 from catchment.federation.folds import FoldedRows
 from catchment.federation.plan import Data, Turn
 from catchment.readout.linear import Readout
@@ -100,6 +100,10 @@ class ReservoirEnsemble:
         client's name, is the recipe of every client that has none in `recipes`.
     recipes
         Recipes by client.
+    alpha
+        Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
+        input weights of `features` and its recurrent weights are moved so far towards them, see
+        `aligned`.
     ridge
         A number, or "folds": each client takes the ridge with the least error on folds of its own
         rows.
@@ -123,6 +127,7 @@ class ReservoirEnsemble:
 
     features: Features
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
     n_folds: int = 5
     weighting: Literal["mean", "samples"] = "mean"
@@ -144,7 +149,7 @@ class ReservoirEnsemble:
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
         recipe = self.recipe_of(turn.client).prepared()
-        features = replace(self.features, reservoir=Reservoir.from_recipe(recipe))
+        features = member_features(recipe, self.features, self.alpha)
         rows = FoldedRows.of(features, data(), self.n_folds)
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
@@ -163,7 +168,7 @@ class ReservoirEnsemble:
         return with_own_seed(common, client)
 
     def read_update(self, parts: Parts, turn: Turn) -> Members:
-        return Members({turn.client: read_member(parts, self.features)})
+        return Members({turn.client: read_member(parts, self.features, self.alpha)})
 
     def server_update(self, state: Ensemble, total: Members, turn: Turn) -> Ensemble:
         members = {**state.members, **total.by_client}
@@ -181,18 +186,7 @@ class ReservoirEnsemble:
         return save_ensemble(state)
 
     def load_state(self, parts: Parts) -> Ensemble:
-        return load_ensemble(parts, self.features, self.classes)
-
-
-def with_own_seed(recipe: Recipe, client: str) -> Recipe:
-    """Return the recipe with a seed drawn from its seed and the client's name.
-
-    >>> a, b = (with_own_seed(Recipe(units=5, inputs=1), name) for name in ("a", "b"))
-    >>> a.seed != b.seed, a == with_own_seed(Recipe(units=5, inputs=1), "a")
-    (True, True)
-    """
-    digest = hashlib.sha256(f"{recipe.seed}/{client}".encode()).digest()
-    return replace(recipe, seed=int.from_bytes(digest[:8]), scale=None, fingerprint=None)
+        return load_ensemble(parts, self.features, self.classes, self.alpha)
 
 
 def joint_features(features: Sequence[Features]) -> Features:
@@ -225,7 +219,15 @@ def _joint_readout(members: Sequence[Member], weights: Array, joint: Features) -
     return Readout(W.reshape(-1, K), b)
 
 
-def read_member(parts: Parts, template: Features) -> Member:
+def member_features(recipe: Recipe, template: Features, alpha: float | None = None) -> Features:
+    """Return what the template reads, of the reservoir that the recipe and alpha name."""
+    own = Reservoir.from_recipe(recipe)
+    if alpha is not None:
+        own = aligned(own, template.reservoir, alpha)
+    return replace(template, reservoir=own)
+
+
+def read_member(parts: Parts, template: Features, alpha: float | None = None) -> Member:
     """Return the member that travelled, its reservoir rebuilt; UploadError if it does not fit."""
     weights, intercept, ridge = parts.expect("member", 3).arrays
     text, rows = parts.facts.get("recipe"), parts.facts.get("rows")
@@ -248,7 +250,7 @@ def read_member(parts: Parts, template: Features) -> Member:
             f"{recipe.inputs} inputs; {expected} features and {template.reservoir.n_inputs} "
             "inputs are asked for",
         )
-    features = replace(template, reservoir=Reservoir.from_recipe(recipe))
+    features = member_features(recipe, template, alpha)
     readout = Readout.from_parts(Parts("readout", {}, (weights, intercept, ridge)))
     return Member(recipe, features, readout, rows)
 
@@ -260,13 +262,17 @@ def save_ensemble(ensemble: Ensemble) -> Parts:
 
 
 def load_ensemble(
-    parts: Parts, template: Features, classes: tuple[str, ...] | None = None
+    parts: Parts,
+    template: Features,
+    classes: tuple[str, ...] | None = None,
+    alpha: float | None = None,
 ) -> Ensemble:
     """Return the ensemble that was kept; each reservoir is rebuilt from its recipe."""
     named = split(parts, "ensemble")
     weights = named.pop("weights").expect("weights", 1).arrays[0]
     members = {
-        name.removeprefix("member/"): read_member(part, template) for name, part in named.items()
+        name.removeprefix("member/"): read_member(part, template, alpha)
+        for name, part in named.items()
     }
     return Ensemble(members, weights, classes)
 
