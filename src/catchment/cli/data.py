@@ -1,81 +1,19 @@
-"""The command line, thin: each command reads its arguments, calls the library, and prints.
-
-Heavy imports live inside the commands, so that `catchment --help` answers at once. A mistake of
-the user is one line on stderr and exit code 2; a check that fails is exit code 1.
-"""
+"""`catchment data`: which public data sets are on this machine, and whether they are whole."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence as Many
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import catchment
+from catchment.cli.show import DataOption, JsonOption, print_json, print_table, size
 from catchment.errors import CatchmentError
 
 if TYPE_CHECKING:
     from catchment.data.sources import Place
 
-app = typer.Typer(
-    name="catchment",
-    help="Federated reservoir computing.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
 data_app = typer.Typer(help="Public data sets on this machine.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
-
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        help="Data directory, instead of $CATCHMENT_DATA, ../shared/data and the cache.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-
-
-def main(arguments: Many[str] | None = None) -> None:
-    """Run the command line and exit; errors of the user become one line.
-
-    Parameters
-    ----------
-    arguments
-        The words after `catchment`; those of the process if not given.
-
-    >>> main(["--version"])
-    Traceback (most recent call last):
-    SystemExit: 0
-    """
-    try:
-        app(args=arguments, prog_name="catchment")
-    except (CatchmentError, ValueError, OSError) as error:
-        message = " ".join(str(error).split())
-        typer.secho(f"error: {message}", fg=typer.colors.RED, err=True)
-        sys.exit(2)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"catchment {catchment.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Federated reservoir computing."""
 
 
 @data_app.command("list")
@@ -85,12 +23,12 @@ def data_list(data: DataOption = None, as_json: JsonOption = False) -> None:
 
     rows = [_entry(name, data) for name in CATALOGUE]
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
-    _print_table(
+    print_table(
         ("name", "clients", "task", "here", "size"),
         [
-            (row["name"], row["clients"], row["task"], row["form"] or "-", _size(row["bytes"]))
+            (row["name"], row["clients"], row["task"], row["form"] or "-", size(row["bytes"]))
             for row in rows
         ],
     )
@@ -112,7 +50,7 @@ def data_path(
     else:
         paths = [str(locate(name, directory=data).directory)]
     if as_json:
-        _print_json(paths if name is None else paths[0])
+        print_json(paths if name is None else paths[0])
     else:
         typer.echo("\n".join(paths))
 
@@ -136,9 +74,9 @@ def data_check(
         source(name)
     rows = [_check(name, data) for name in names or CATALOGUE]
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
-        _print_table(
+        print_table(
             ("name", "here", "state", "what"),
             [(row["name"], row["form"] or "-", row["state"], row["what"]) for row in rows],
         )
@@ -201,29 +139,3 @@ def _summary(place: Place, data: Path | None) -> str:
     n_clients = len(dataset.clients)
     of = "" if n_clients == 1 else f" of {n_clients} clients"
     return f"{dataset.n_sequences:,} {'sequence' if n_clients == 1 else 'sequences'}{of}"
-
-
-def _size(n_bytes: object) -> str:
-    if not isinstance(n_bytes, int):
-        return ""
-    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.0f} kB"
-
-
-def _print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))
-
-
-def _print_table(header: Many[str], rows: Many[Many[object]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in header:
-        table.add_column(title, justify="right" if title == "size" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()

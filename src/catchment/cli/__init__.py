@@ -1,0 +1,69 @@
+"""The command line, thin: each command reads its arguments, calls the library, and prints.
+
+Heavy imports live inside the commands, so that `catchment --help` answers at once. A mistake of
+the user is one line on stderr and exit code 2; a check that fails is exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence as Many
+from typing import Annotated
+
+import typer
+
+import catchment
+from catchment.cli import runs
+from catchment.cli.data import data_app
+from catchment.errors import CatchmentError
+
+app = typer.Typer(
+    name="catchment",
+    help="Federated reservoir computing.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(runs.demo)
+app.command("run")(runs.run)
+app.command("plan")(runs.plan)
+app.command("explain")(runs.explain)
+app.command("report")(runs.report)
+app.add_typer(data_app, name="data")
+
+
+def main(arguments: Many[str] | None = None) -> None:
+    """Run the command line and exit; errors of the user become one line.
+
+    Parameters
+    ----------
+    arguments
+        The words after `catchment`; those of the process if not given.
+
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    SystemExit: 0
+    """
+    try:
+        app(args=arguments, prog_name="catchment")
+    except (CatchmentError, ValueError, OSError) as error:
+        message = " ".join(str(error).split())
+        typer.secho(f"error: {message}", fg=typer.colors.RED, err=True)
+        sys.exit(2)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"catchment {catchment.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Federated reservoir computing."""

@@ -1,0 +1,52 @@
+"""How commands print, and the options they share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence as Many
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Data directory, instead of $CATCHMENT_DATA, ../shared/data and the cache.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def size(n_bytes: object) -> str:
+    """Return a number of bytes as people say it, or nothing.
+
+    >>> size(1_234_567), size(None)
+    ('1.2 MB', '')
+    """
+    if not isinstance(n_bytes, int):
+        return ""
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:,.0f} kB"
+
+
+def print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2))
+
+
+def print_table(
+    header: Many[str], rows: Many[Many[object]], *, right: Many[str] = ("size",)
+) -> None:
+    """Print a table; the columns named in `right` are numbers."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in header:
+        number = title in right
+        justify: Literal["left", "right"] = "right" if number else "left"
+        table.add_column(title, justify=justify, overflow="fold", no_wrap=number or not title)
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    Console().print(table)
