@@ -210,7 +210,7 @@ def simplex_projection(scores: Array) -> Array:
     return np.asarray(np.maximum(scores - threshold, 0.0))
 
 
-def fitted_temperature(scores: Array, labels: Integers) -> float:
+def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = None) -> float:
     """Return the temperature under which softmax(scores / temperature) makes the labels likeliest.
 
     Parameters
@@ -219,19 +219,24 @@ def fitted_temperature(scores: Array, labels: Integers) -> float:
         (n, K) class scores of held-out rows.
     labels
         (n,) numbers of their classes.
+    weight
+        (n,) how many rows each stands for; ones if not given.
 
     >>> scores = np.array([[0.6, 0.4], [0.4, 0.6], [0.7, 0.3], [0.3, 0.7]] * 50)
     >>> 0.0 < fitted_temperature(scores, np.array([0, 1, 0, 1] * 50)) < 0.1
     True
     """
-    n, K = scores.shape
-    target = np.full((n, K), 1.0 / (n + K))
-    target[np.arange(n), labels] = (n + 1.0) / (n + K)
-    aimed = float((target * scores).sum())
+    K = scores.shape[1]
+    rows = np.ones(len(scores)) if weight is None else weight
+    n = rows.sum()
+    target = np.full(scores.shape, 1.0 / (n + K))
+    target[np.arange(len(scores)), labels] = (n + 1.0) / (n + K)
+    weighted = scores * rows[:, None]
+    aimed = float((target * weighted).sum())
 
     def too_sharp(temperature: float) -> bool:
         # The likelihood is concave in 1/temperature; its slope is this difference.
-        return float((softmax(scores / temperature) * scores).sum()) > aimed
+        return float((softmax(scores / temperature) * weighted).sum()) > aimed
 
     low, high = 1e-6, 1e6
     for _ in range(80):

@@ -179,7 +179,9 @@ def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
     # Less than one: the readout all but interpolates, and the score would be noise over noise.
     if left < 1:
         return np.full(len(spectrum.target_moments), np.inf)
-    return np.asarray(n * spectrum.squared_errors(ridge) / left**2)
+    # Errors are a difference of moments: what is below its rounding must not rank ridges.
+    floor = 16 * len(spectrum.values) * EPS * spectrum.target_moments
+    return np.asarray(n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2)
 
 
 def _best(ridges: Array, errors: Array, per_output: bool) -> float | Array:

@@ -1,0 +1,140 @@
+"""From scikit-learn's X, y and sample_weight to sequences and flat samples, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
+
+from catchment.arrays import Array, Booleans, as_matrix
+
+Inputs = ArrayLike | Sequence[ArrayLike]
+Targets = ArrayLike | Sequence[ArrayLike]
+Form = Literal["matrix", "stack", "list"]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """X as it was read: one array (T, I) per sequence, and how samples are arranged."""
+
+    inputs: list[Array]
+    form: Form
+    pooled: bool
+
+    @property
+    def lengths(self) -> list[int]:
+        """Samples of each sequence."""
+        return [1 if self.pooled else len(u) for u in self.inputs]
+
+    @property
+    def n_samples(self) -> int:
+        return sum(self.lengths)
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.inputs[0].shape[1])
+
+    @property
+    def nested(self) -> bool:
+        """Whether y has one array per sequence, because samples are steps of several."""
+        return not self.pooled and self.form != "matrix"
+
+    def flat(self, values: Targets, name: str) -> NDArray[Any]:
+        """Return one row per sample, (n,) or (n, K), from values that are arranged like X."""
+        if not self.nested:
+            rows: NDArray[Any] = check_array(
+                values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name
+            )
+        else:
+            parts = [np.asarray(part) for part in _listed(values, name)]
+            lengths = [len(part) if part.ndim else 0 for part in parts]
+            if lengths != self.lengths:
+                raise ValueError(
+                    f"{name} has sequences of {lengths[:3]} steps..., X of {self.lengths[:3]}...; "
+                    "pass one row per step of each sequence"
+                )
+            rows = np.concatenate(parts)
+        if len(rows) != self.n_samples:
+            raise ValueError(
+                f"{name} has {len(rows)} samples, X has {self.n_samples}; pass one for each"
+            )
+        return rows
+
+    def arranged(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n, ...) in the arrangement of X; for a list, an array (B,) of arrays."""
+        if not self.nested:
+            return rows
+        if self.form == "stack":
+            return rows.reshape(len(self.inputs), -1, *rows.shape[1:])
+        parts = np.empty(len(self.inputs), dtype=object)
+        parts[:] = np.split(rows, np.cumsum(self.lengths)[:-1])
+        return parts
+
+    def after(self, washout: int) -> Booleans:
+        """Return a mask (n,) of the samples that a washout leaves; all of them if pooled."""
+        if self.pooled:
+            return np.ones(self.n_samples, dtype=np.bool_)
+        return np.concatenate([np.arange(length) >= washout for length in self.lengths])
+
+    def weights(self, sample_weight: Targets | None) -> Array | None:
+        """Return one weight (n,) per sample, or None if there are none."""
+        if sample_weight is None:
+            return None
+        weight = self.flat(sample_weight, "sample_weight").astype(np.float64)
+        if weight.ndim != 1:
+            raise ValueError(
+                f"sample_weight has shape {weight.shape}; pass one number for each sample"
+            )
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError("sample_weight must be finite and not negative")
+        if not weight.any():
+            raise ValueError("sample_weight is zero for every sample; nothing is left to learn")
+        return weight
+
+
+def read_inputs(estimator: BaseEstimator, X: Inputs, *, pooled: bool, reset: bool) -> Given:
+    """Return X as sequences; with `reset`, note its features on the estimator, else compare them.
+
+    >>> from sklearn.base import BaseEstimator
+    >>> [u.shape for u in read_inputs(BaseEstimator(), np.eye(3), pooled=False, reset=True).inputs]
+    [(3, 3)]
+    >>> [u.shape for u in read_inputs(BaseEstimator(), np.eye(3), pooled=True, reset=True).inputs]
+    [(3, 1), (3, 1), (3, 1)]
+    """
+    if not _is_many(X, pooled):
+        matrix = validate_data(estimator, X, reset=reset, dtype=np.float64)
+        inputs = [one[:, None] for one in matrix] if pooled else [matrix]
+        return Given(inputs, "matrix", pooled)
+    parts = [as_matrix(u, f"sequence {k}") for k, u in enumerate(_listed(X, "X"))]
+    widths = {u.shape[1] for u in parts}
+    if len(widths) != 1:
+        raise ValueError(f"the sequences of X have {sorted(widths)} columns; pass equally many")
+    if reset:
+        estimator.n_features_in_ = parts[0].shape[1]
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    stacked = isinstance(X, np.ndarray) and X.ndim == 3
+    return Given(parts, "stack" if stacked else "list", pooled)
+
+
+def _is_many(X: Inputs, pooled: bool) -> bool:
+    """Say whether X holds several sequences as arrays of their own."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return X.ndim == 3
+    if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:
+        return False
+    if np.ndim(X[0]) == 1:
+        # Rows of unequal lengths are no matrix, but they are sequences of one input.
+        return pooled and len({np.size(one) for one in X}) > 1
+    return np.ndim(X[0]) == 2
+
+
+def _listed(values: Targets, name: str) -> list[Any]:
+    if values is None or np.isscalar(values):
+        raise ValueError(f"{name} is {values!r}; pass one array for each sequence")
+    return list(values)  # type: ignore[arg-type]  # any iterable will do
