@@ -52,3 +52,19 @@ class UploadError(FederationError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class RuleError(FederationError):
+    """A client's own rule forbids the step it was asked for; `code` names the rule."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class AbortedError(FederationError):
+    """A masked round ended without a sum; nothing was released."""
+
+
+class BudgetError(FederationError):
+    """A release would tell more about a client than the privacy budget allows."""

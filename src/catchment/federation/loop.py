@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 from catchment.errors import TooFewClientsError
 from catchment.federation.ledger import Entry
-from catchment.federation.plan import Additive, Journal, Plan, Read, Turn
+from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.post import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.readout.model import Model
 from catchment.wire import Parts
@@ -70,6 +70,9 @@ def run(
     for round_ in range(len(records), plan.rounds):
         cohort = plan.cohort(engine.clients(), round_)
         turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint())
+        for exacting in plan.protections:
+            if isinstance(exacting, Exacting):
+                exacting.before(turn)
         post = Post(plan.fingerprint(), turn, engine, note, watch)
         total, n_used, publish = gather(plan, post, plan.algorithm.broadcast(state, turn), journal)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -93,6 +93,18 @@ class Algorithm(Protocol[S, U]):
         """Return the state that was kept."""
 
 
+@runtime_checkable
+class Grouped(Protocol):
+    """An algorithm that serves several clients of one machine for less than each by itself."""
+
+    group_size: int
+
+    def client_updates(
+        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+    ) -> Sequence[Upload]:
+        """Return what each client sends, as `client_update` would."""
+
+
 class Protection(Protocol):
     """Both halves of a change to uploads: made on the client, undone on the sum if it can be."""
 
@@ -104,6 +116,17 @@ class Protection(Protocol):
 
     def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
         """Return the sum as it would be without this protection, as far as it can be had."""
+
+
+@runtime_checkable
+class Exacting(Protocol):
+    """A protection whose promise depends on the rest of the plan, or on what happened before."""
+
+    def check(self, plan: Plan[Any, Any]) -> None:
+        """Raise ValueError if the plan would break what is promised."""
+
+    def before(self, turn: Turn) -> None:
+        """Raise to refuse a round before any client is asked."""
 
 
 Read = Callable[[Parts, Turn], Additive]
@@ -160,7 +183,7 @@ class Journal(Protocol):
         """
 
     def closed(self, attempt: int) -> Mapping[str, tuple[str, ...]]:
-        """Return the stages that are over, in their order, and who answered them."""
+        """Return the stages that are over, in their order, and who went on."""
 
     def replies(self, attempt: int, stage: str) -> Iterator[tuple[str, bytes]]:
         """Yield the answers to a stage that are kept."""
@@ -171,8 +194,16 @@ class Journal(Protocol):
         UploadError if the client gave another, or if the uploads are sealed.
         """
 
-    def close(self, attempt: int, stage: str, replies: Mapping[str, bytes]) -> None:
-        """Keep the answers to a stage and that it is over, all or nothing."""
+    def close(
+        self,
+        attempt: int,
+        stage: str,
+        members: Sequence[str],
+        replies: Mapping[str, bytes],
+        *,
+        state: str,
+    ) -> None:
+        """Keep the answers to a stage, that it is over, and who goes on: all or nothing."""
 
     def advance(self, attempt: int, state: str) -> None:
         """Note how far an attempt has come; there is no way back."""
@@ -212,6 +243,9 @@ class Plan(Generic[S, U]):
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
+        for protection in self.protections:
+            if isinstance(protection, Exacting):
+                protection.check(self)
         if self.masking is not None and getattr(self.algorithm, "keep_clients", False):
             raise ValueError(
                 f"{type(self.algorithm).__name__} keeps clients apart, a secure sum shows the "
@@ -249,6 +283,14 @@ class Plan(Generic[S, U]):
         return hashlib.sha256(json.dumps(describe(self), sort_keys=True).encode()).hexdigest()
 
 
+@runtime_checkable
+class Identified(Protocol):
+    """A part of a plan that is not plain settings, such as a network's architecture."""
+
+    def identity(self) -> str:
+        """Return the same text for the same thing on every machine."""
+
+
 def describe(value: object) -> Fact:
     """Return a value's settings as plain JSON; frozen parts appear by their fingerprint."""
     match value:
@@ -258,6 +300,8 @@ def describe(value: object) -> Fact:
             return {"recipe": value.to_json()}
         case Reservoir() | Features():
             return {type(value).__name__: value.fingerprint}
+        case Identified():
+            return {type(value).__name__: value.identity()}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
         case tuple() | list():

@@ -126,12 +126,14 @@ class FederatedRidge:
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_parts(parts)
+        # Of a sum with privacy noise only the moments hold; no client can claim to be one.
+        noisy = not turn.client and parts.facts.get("noisy") is True
         check_statistics(
             statistics,
             fingerprint=self.features.fingerprint,
             n_targets=len(self.classes) if self.classes else None,
-            state_bound=self._bounds,
-            one_hot=self.classes is not None,
+            state_bound=None if noisy else self._bounds,
+            one_hot=self.classes is not None and not noisy,
         )
         kept = self.keep_clients and turn.client
         return Tally(statistics, {turn.client: statistics} if kept else {})

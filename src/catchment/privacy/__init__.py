@@ -1,0 +1,1 @@
+"""Secure sums, noise with a proven bound, and the attacks that test both."""
