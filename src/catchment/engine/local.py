@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, islice
 from typing import Generic, TypeVar
 
 from catchment.data.sequence import Sequence as Recorded
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
-from catchment.federation.node import Node
-from catchment.federation.plan import Additive, Data, Journal, Memory, Plan
+from catchment.federation.node import Node, answer_together
+from catchment.federation.plan import Additive, Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import ordered_map
 
 S = TypeVar("S")
@@ -43,12 +44,28 @@ class LocalEngine(Generic[S, U]):
         return sorted(self.sources)
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        def answer(client: str) -> Reply:
-            memory = self.memories.setdefault(client, {}) if self.plan.masking else {}
-            node = Node(client, self.plan, data_of(self.sources[client]), memory)
-            return Reply(client, node.answer(letters[client]))
+        algorithm = self.plan.algorithm
+        size = algorithm.group_size if isinstance(algorithm, Grouped) else 1
 
-        return ordered_map(answer, letters, threads=self.threads)
+        def answer(clients: Sequence[str]) -> list[Reply]:
+            nodes = [self._node(client) for client in clients]
+            replies = answer_together(nodes, letters[clients[0]])
+            return [Reply(client, reply) for client, reply in zip(clients, replies, strict=True)]
+
+        groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
+        return (reply for group in groups for reply in group)
+
+    def _node(self, client: str) -> Node[S, U]:
+        memory = self.memories.setdefault(client, {}) if self.plan.masking else {}
+        return Node(client, self.plan, data_of(self.sources[client]), memory)
+
+
+def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
+    """Yield runs of up to `size` clients that were sent the same letter."""
+    for _, same in groupby(letters.items(), key=lambda item: id(item[1])):
+        names = iter(client for client, _ in same)
+        while group := list(islice(names, size)):
+            yield group
 
 
 def data_of(source: Source) -> Data:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from catchment.errors import CatchmentError, IntegrityError
-from catchment.federation.plan import Additive, Data, Memory, Plan, Turn, Upload
+from catchment.federation.plan import Additive, Data, Grouped, Memory, Plan, Turn, Upload
 from catchment.wire import Parts, join, split
 
 S = TypeVar("S")
@@ -77,10 +78,35 @@ class Node(Generic[S, U]):
 
         def upload(payload: Parts) -> Upload:
             made = self.plan.algorithm.client_update(payload, self.data, request.turn)
-            for protection in self.plan.plain:
-                made = protection.on_client(made, request.turn)
-            return made
+            return self._protected(made, request.turn)
 
         if masking is None:
             return upload(request.payload).parts()
         return masking.mask(request.payload, upload, request.turn, self.memory).parts()
+
+    def _protected(self, upload: Upload, turn: Turn) -> Upload:
+        for protection in self.plan.plain:
+            upload = protection.on_client(upload, turn)
+        return upload
+
+
+def answer_together(nodes: Sequence[Node[S, U]], message: bytes) -> list[bytes]:
+    """Return the replies of several clients of one machine to one and the same request.
+
+    If that fails for any of them, each answers by itself, so that only the culprit is refused.
+    """
+    plan = nodes[0].plan
+    if isinstance(plan.algorithm, Grouped) and plan.masking is None and len(nodes) > 1:
+        try:
+            request = Request.from_bytes(message, "")
+            turns = [request.turn.at(node.name) for node in nodes]
+            if request.plan == plan.fingerprint() and request.stage == "update":
+                clients = [(node.data, turn) for node, turn in zip(nodes, turns, strict=True)]
+                uploads = plan.algorithm.client_updates(request.payload, clients)
+                return [
+                    node._protected(upload, turn).parts().to_bytes()
+                    for node, upload, turn in zip(nodes, uploads, turns, strict=True)
+                ]
+        except (CatchmentError, ValueError, ArithmeticError, OSError):
+            pass
+    return [node.answer(message) for node in nodes]

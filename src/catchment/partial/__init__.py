@@ -1,0 +1,1 @@
+"""Partially trainable networks: the frozen part travels as a seed, only the rest is trained."""

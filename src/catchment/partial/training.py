@@ -1,0 +1,232 @@
+"""Federated training of a partially trainable network (FedPT, Sidahmed et al., 2021, Algorithm 1).
+
+Each round the server sends the trainable values and the seed; a client makes the frozen ones again,
+takes local steps, and returns how far its trainable values moved. The server moves by the mean of
+these changes, weighted by examples, through an optimiser of its own. With nothing frozen this is
+generalised federated averaging (Reddi et al., ICLR 2021).
+
+The server sees each client's change unless a protection hides it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.federation.optimisers import Arrays, Mean, ServerOptimiser
+from catchment.federation.plan import Data, Turn
+from catchment.partial.freeze import Freeze, PartialNetwork
+from catchment.partial.local import Examples, LocalSteps, train_group
+from catchment.readout.model import Model
+from catchment.wire import Parts
+
+STEPS = LocalSteps()
+MEAN = Mean()
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Changes of tensors, each times a weight, summed; a tensor nobody trained has none."""
+
+    names: tuple[str, ...]
+    changes: Arrays
+    weights: NDArray[np.float64]
+
+    def __add__(self, other: Moved) -> Moved:
+        if self.names != other.names:
+            raise UploadError("shape", "the clients train networks of different tensors")
+        return Moved(
+            self.names,
+            tuple(a + b for a, b in zip(self.changes, other.changes, strict=True)),
+            self.weights + other.weights,
+        )
+
+    def mean(self) -> Arrays:
+        if not (self.weights > 0).any():
+            raise FederationError("no client trained anything")
+        return tuple(
+            change / weight if weight > 0 else change
+            for change, weight in zip(self.changes, self.weights, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What one client sends: the tensors it trained, in float32, and its weight."""
+
+    names: tuple[str, ...]
+    changes: tuple[NDArray[np.float32], ...]
+    weight: float
+
+    def parts(self) -> Parts:
+        return Parts(
+            "change", {"names": list(self.names)}, (np.array([self.weight]), *self.changes)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Trainable values so far, and what the server's optimiser remembers."""
+
+    values: Arrays
+    memory: Arrays = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FederatedTraining:
+    """FedPT: local steps on the trainable part, averaged.
+
+    Parameters
+    ----------
+    network
+        The architecture, what is frozen, and the seed.
+    steps
+        What a client does in a round.
+    optimiser
+        What the server does with the mean change.
+    decay
+        Factor on the clients' learning rate from one round to the next.
+    weak
+        Clients that freeze more than the others, and what; a tensor's mean is over those who
+        trained it.
+    group_size
+        Clients of one machine that are trained at once.
+    device
+        "cpu", "cuda", or "auto" for a GPU if there is one.
+    """
+
+    network: PartialNetwork
+    steps: LocalSteps = STEPS
+    optimiser: ServerOptimiser = MEAN
+    decay: float = 1.0
+    weak: Mapping[str, Freeze] = field(default_factory=dict)
+    group_size: int = 16
+    device: str = "auto"
+
+    def start(self) -> Trained:
+        module = self.network.build()
+        values = tuple(
+            p.detach().numpy().astype(np.float64) for p in module.parameters() if p.requires_grad
+        )
+        return Trained(values, self.optimiser.start(values))
+
+    def broadcast(self, state: Trained, turn: Turn) -> Parts:
+        values = tuple(value.astype(np.float32) for value in state.values)
+        return Parts("trainable", {"seed": self.network.seed}, values)
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Change:
+        return self.client_updates(received, [(data, turn)])[0]
+
+    def client_updates(
+        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+    ) -> Sequence[Change]:
+        if received.facts.get("seed") != self.network.seed:
+            raise IntegrityError("the server froze another seed than this client agreed to")
+        device = self.torch_device()
+        module = self.network.build(device)
+        names = trainable_names(module)
+        start = {
+            name: torch.from_numpy(value).to(device)
+            for name, value in zip(
+                names, received.expect("trainable", len(names)).arrays, strict=True
+            )
+        }
+        examples = [one_set(data) for data, _ in clients]
+        schedules = [
+            self.steps.schedule(len(e.x), turn.rng())
+            for e, (_, turn) in zip(examples, clients, strict=True)
+        ]
+        trained = [self._trained(module, names, turn.client) for _, turn in clients]
+        rate = self.steps.learning_rate * self.decay ** clients[0][1].round
+        after = train_group(
+            module, start, examples, schedules, self.steps, learning_rate=rate, trained=trained
+        )
+        moved = {name: (after[name] - start[name]).cpu().numpy() for name in names}
+        return [
+            Change(
+                kept := tuple(name for name in names if name in trained[k]),
+                tuple(moved[name][k] for name in kept),
+                float(len(examples[k].x)),
+            )
+            for k in range(len(clients))
+        ]
+
+    def read_update(self, parts: Parts, turn: Turn) -> Moved:
+        names, shapes = self._layout()
+        sent = parts.facts.get("names")
+        if not isinstance(sent, list) or not set(sent) <= set(names):
+            raise UploadError("shape", "the change names tensors that are not trained")
+        weight, *changes = parts.expect("change", 1 + len(sent)).arrays
+        arrived = dict(zip([str(name) for name in sent], changes, strict=True))
+        if any(arrived[name].shape != shapes[name] for name in arrived):
+            raise UploadError("shape", "a change has another shape than its tensor")
+        if not all(np.isfinite(change).all() for change in (weight, *changes)) or weight[0] < 0:
+            raise UploadError("not-finite", "a change or its weight is not a finite number")
+        w = float(weight[0])
+        full = tuple(
+            arrived[name].astype(np.float64) * w if name in arrived else np.zeros(shapes[name])
+            for name in names
+        )
+        return Moved(names, full, np.array([w if name in arrived else 0.0 for name in names]))
+
+    def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
+        values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
+        return Trained(values, memory)
+
+    def model(self, state: Trained) -> Model | None:
+        """Return None: the outcome is a torch module, see `trained_module`."""
+        return None
+
+    def trained_module(self, state: Trained) -> torch.nn.Module:
+        """Return the network with the state's values."""
+        module = self.network.build(self.torch_device())
+        with torch.no_grad():
+            parameters = [p for p in module.parameters() if p.requires_grad]
+            for parameter, value in zip(parameters, state.values, strict=True):
+                parameter.copy_(torch.from_numpy(value))
+        return module
+
+    def save_state(self, state: Trained) -> Parts:
+        return Parts("trained", {"values": len(state.values)}, (*state.values, *state.memory))
+
+    def load_state(self, parts: Parts) -> Trained:
+        n = len(self._layout()[0])
+        if parts.kind != "trained" or parts.facts.get("values") != n:
+            raise IntegrityError(f"expected the values of {n} tensors, got {parts.kind!r}")
+        return Trained(tuple(parts.arrays[:n]), tuple(parts.arrays[n:]))
+
+    def torch_device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device(self.device)
+
+    def _trained(self, module: torch.nn.Module, names: Sequence[str], client: str) -> set[str]:
+        more = self.weak.get(client)
+        return set(names) - (set(more.frozen(module)) if more else set())
+
+    def _layout(self) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]]]:
+        with torch.device("meta"):
+            module = self.network.make()
+        frozen = set(self.network.freeze.frozen(module))
+        shapes = {n: tuple(p.shape) for n, p in module.named_parameters() if n not in frozen}
+        return tuple(shapes), shapes
+
+
+def trainable_names(module: torch.nn.Module) -> tuple[str, ...]:
+    return tuple(name for name, p in module.named_parameters() if p.requires_grad)
+
+
+def one_set(data: Data) -> Examples:
+    """Return a client's examples, joined if they come in pieces."""
+    pieces = cast(list[Examples], list(data()))
+    if not pieces:
+        raise ValueError("the client has no examples")
+    if len(pieces) == 1:
+        return pieces[0]
+    return Examples(np.concatenate([p.x for p in pieces]), np.concatenate([p.y for p in pieces]))
