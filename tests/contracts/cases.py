@@ -1,0 +1,127 @@
+"""One small case per algorithm; every check of test_algorithms.py runs on each.
+
+A new algorithm adds one line to `cases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from catchment.data.clients import contiguous, label_skew
+from catchment.data.generators import narma
+from catchment.data.sequence import Sequence
+from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.balance import BalancedRidge
+from catchment.federation.candidates import Candidates
+from catchment.federation.evaluation import Evaluation
+from catchment.federation.optimisers import Adam, Momentum, Yogi
+from catchment.federation.plan import Plan
+from catchment.federation.ridge import FederatedRidge
+from catchment.federation.selection import SelectedRidge
+from catchment.readout.model import Model, train
+from catchment.reservoir.features import Features
+from catchment.reservoir.recipe import Recipe
+from catchment.reservoir.reservoir import Reservoir
+
+CLASSES = ("slow", "fast")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan that is quick to run, and clients for it; at least three of them."""
+
+    name: str
+    plan: Plan[Any, Any]
+    clients: Mapping[str, list[Sequence]]
+
+
+def step_features(leak_rate: float = 0.5) -> Features:
+    """Return features per step of series with one input."""
+    recipe = Recipe(units=12, inputs=1, leak_rate=leak_rate, seed=3)
+    return Features(Reservoir.from_recipe(recipe), washout=5)
+
+
+def pooled_features() -> Features:
+    """Return features per sequence of waves with one input."""
+    recipe = Recipe(units=8, inputs=1, leak_rate=0.5, seed=3)
+    return Features(Reservoir.from_recipe(recipe), pool="mean_std")
+
+
+@cache
+def series() -> dict[str, list[Sequence]]:
+    """Return four clients with a stretch of NARMA each."""
+    return contiguous(narma(260, seed=2), 4)
+
+
+@cache
+def waves() -> dict[str, list[Sequence]]:
+    """Return four clients with noisy waves of two classes, in different proportions."""
+    rng = np.random.default_rng(5)
+    sequences = [
+        Sequence.labelled(
+            np.sin(np.arange(24) / (4 - 2 * (k % 2))) + 0.3 * rng.normal(size=24), k % 2, 2
+        )
+        for k in range(40)
+    ]
+    return label_skew(sequences, 4, alpha=2.0, seed=1)
+
+
+@cache
+def trained() -> Model:
+    """Return a model of the waves, to be tested."""
+    sequences = [s for part in waves().values() for s in part]
+    return train(pooled_features(), sequences[::2], 1e-2, classes=CLASSES)
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Return every case; their names are the tests' names."""
+    z, p = step_features(), pooled_features()
+    several = tuple(step_features(leak) for leak in (0.2, 0.5, 1.0))
+    return (
+        _case("ridge", FederatedRidge(features=z), series()),
+        _case("ridge-number", FederatedRidge(features=z, ridge=1e-3, keep_clients=False), series()),
+        _case("ridge-gcv", FederatedRidge(features=z, ridge="gcv", per_output=True), series()),
+        _case("ridge-classes", FederatedRidge(features=p, classes=CLASSES), waves()),
+        _case("ridge-scaled", FederatedRidge(features=z, standardise=True), series()),
+        _case("ridge-increments", FederatedRidge(features=z, increments=2), series(), rounds=2),
+        _case("ridge-forgetting", FederatedRidge(features=z, forgetting=0.5), series(), rounds=2),
+        _case("ridge-window", FederatedRidge(features=z, increments=3, window=2), series(), 3),
+        _case("readouts", ReadoutAveraging(features=z, ridge="blocks"), series()),
+        _case("readouts-gcv", ReadoutAveraging(features=z, ridge="gcv"), series()),
+        _case("readouts-uniform", ReadoutAveraging(features=z, weighting="uniform"), series()),
+        _case("readouts-printed", ReadoutAveraging(features=z, weighting="printed"), series()),
+        _case("gradient", GradientAveraging(features=z, epochs=2), series(), rounds=3),
+        _case(
+            "gradient-batches",
+            GradientAveraging(features=p, batch_size=4, classes=CLASSES, optimiser=Adam()),
+            waves(),
+            rounds=2,
+        ),
+        _case(
+            "gradient-momentum", GradientAveraging(features=z, optimiser=Momentum()), series(), 2
+        ),
+        _case("yogi", GradientAveraging(features=z, optimiser=Yogi()), series(), rounds=2),
+        _case("selected", SelectedRidge(features=z), series(), rounds=2),
+        _case(
+            "selected-classes",
+            SelectedRidge(features=p, classes=CLASSES, by="accuracy"),
+            waves(),
+            rounds=2,
+        ),
+        _case("candidates", Candidates(features=several), series()),
+        _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
+        _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
+        _case("evaluation", Evaluation(model_under_test=trained()), waves()),
+    )
+
+
+def _case(
+    name: str, algorithm: Any, clients: Mapping[str, list[Sequence]], rounds: int = 1
+) -> Case:
+    return Case(name, Plan(algorithm=algorithm, rounds=rounds, seed=7), clients)

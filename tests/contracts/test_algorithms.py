@@ -1,0 +1,144 @@
+"""What every algorithm promises, whatever it computes: one suite, run on every case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.contracts.cases import Case, cases
+
+from catchment.data.sequence import Sequence
+from catchment.engine.local import fit
+from catchment.errors import CatchmentError
+from catchment.federation.ledger import Entry
+from catchment.federation.loop import Record, Result
+from catchment.federation.plan import Turn, describe
+from catchment.readout.model import Model
+from catchment.wire import Parts
+
+each_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+
+
+def state_bytes(case: Case, state: Any) -> bytes:
+    return case.plan.algorithm.save_state(state).to_bytes()
+
+
+def outputs(model: Model, clients: Mapping[str, list[Sequence]]) -> list[bytes]:
+    return [model.predict(s.u).tobytes() for name in sorted(clients) for s in clients[name]]
+
+
+@dataclass
+class Memory:
+    """A keeper that writes down nothing but the state, and may stop the run after a round."""
+
+    algorithm: Any
+    stop_after: int | None = None
+    kept: tuple[bytes, tuple[Record, ...]] | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+    def resume(self) -> tuple[Any, tuple[Record, ...]] | None:
+        if self.kept is None:
+            return None
+        return self.algorithm.load_state(Parts.from_bytes(self.kept[0])), self.kept[1]
+
+    def note(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def close_round(self, state: Any, record: Record) -> None:
+        done = (*(self.kept[1] if self.kept else ()), record)
+        self.kept = self.algorithm.save_state(state).to_bytes(), done
+        if len(done) == self.stop_after:
+            raise KeyboardInterrupt
+
+
+@each_case
+def test_the_state_survives_being_written_down(case: Case) -> None:
+    algorithm = case.plan.algorithm
+    result = fit(case.plan, case.clients, threads=1)
+    for state in (algorithm.start(), result.state):
+        written = state_bytes(case, state)
+        read = algorithm.load_state(Parts.from_bytes(written))
+        assert state_bytes(case, read) == written
+    again = algorithm.model(algorithm.load_state(Parts.from_bytes(written)))
+    assert (again is None) == (result.model is None)
+    if again is not None and result.model is not None:
+        assert outputs(again, case.clients) == outputs(result.model, case.clients)
+
+
+@each_case
+def test_an_upload_is_the_same_after_the_journey(case: Case) -> None:
+    algorithm = case.plan.algorithm
+    name = sorted(case.clients)[0]
+    turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
+    told = Parts.from_bytes(algorithm.broadcast(algorithm.start(), turn).to_bytes())
+    upload = algorithm.client_update(told, lambda: case.clients[name], turn)
+    message = upload.parts().to_bytes()
+    arrived = Parts.from_bytes(message)
+    assert arrived.to_bytes() == message
+    algorithm.read_update(arrived, turn)
+    algorithm.read_update(arrived, turn.at(""))
+
+
+@each_case
+def test_threads_do_not_change_a_bit(case: Case) -> None:
+    one, three = (fit(case.plan, case.clients, threads=n).state for n in (1, 3))
+    assert state_bytes(case, one) == state_bytes(case, three)
+
+
+@each_case
+def test_the_order_of_clients_does_not_change_a_bit(case: Case) -> None:
+    shuffled = {name: case.clients[name] for name in sorted(case.clients, reverse=True)}
+    assert state_bytes(case, fit(case.plan, shuffled).state) == state_bytes(
+        case, fit(case.plan, case.clients).state
+    )
+
+
+@each_case
+def test_a_client_with_broken_data_is_left_out_with_a_reason(case: Case) -> None:
+    spoilt = [replace(s, u=np.full_like(s.u, np.nan)) for s in case.clients[min(case.clients)]]
+    result = fit(case.plan, {**case.clients, "zz": spoilt}, threads=1)
+    assert [r.n_used for r in result.records] == [len(case.clients)] * case.plan.rounds
+    for record in result.records:
+        (refusal,) = record.refused
+        assert (refusal.client, refusal.code) == ("zz", "refused")
+        assert refusal.reason
+    assert state_bytes(case, result.state) == state_bytes(case, fit(case.plan, case.clients).state)
+
+
+@each_case
+def test_a_stopped_run_goes_on_to_the_same_end(case: Case) -> None:
+    keeper = Memory(case.plan.algorithm, stop_after=1)
+    with pytest.raises(KeyboardInterrupt):
+        fit(case.plan, case.clients, keeper=keeper)
+    keeper.stop_after = None
+    resumed: Result[Any] = fit(case.plan, case.clients, keeper=keeper)
+    straight: Result[Any] = fit(case.plan, case.clients)
+    assert len(resumed.records) == case.plan.rounds
+    assert state_bytes(case, resumed.state) == state_bytes(case, straight.state)
+
+
+@each_case
+def test_a_value_of_another_kind_is_refused(case: Case) -> None:
+    turn = Turn(0, ("a",), client="a")
+    for parts in (Parts("nothing"), Parts("ridge-statistics", {}, (np.zeros(2),)), Parts("score")):
+        with pytest.raises((CatchmentError, ValueError)):
+            case.plan.algorithm.read_update(parts, turn)
+
+
+@each_case
+def test_a_plan_says_what_it_is(case: Case) -> None:
+    described = json.loads(json.dumps(describe(case.plan)))
+    assert type(case.plan.algorithm).__name__ in json.dumps(described)
+    assert case.plan.fingerprint() == case.plan.fingerprint()
+    assert replace(case.plan, seed=8).fingerprint() != case.plan.fingerprint()
+
+
+def test_every_case_has_a_name_and_a_plan_of_its_own() -> None:
+    every = cases()
+    assert len({case.name for case in every}) == len(every)
+    assert len({case.plan.fingerprint() for case in every}) == len(every)
+    assert all(len(case.clients) >= 3 for case in every)
