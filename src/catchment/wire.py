@@ -27,7 +27,16 @@ VERSION = 1
 MAX_HEADER = 1 << 24
 MAX_MESSAGE = 1 << 32
 _PREFIX = struct.Struct("<4sHQ32s")
-_TYPES = {"f8": "<f8", "f4": "<f4", "i8": "<i8", "u8": "<u8", "u4": "<u4", "i1": "|i1", "u1": "|u1"}
+_TYPES = {
+    "f8": "<f8",
+    "f4": "<f4",
+    "i8": "<i8",
+    "u8": "<u8",
+    "u4": "<u4",
+    "i2": "<i2",
+    "i1": "|i1",
+    "u1": "|u1",
+}
 
 Fact = str | int | float | bool | None | Sequence["Fact"] | Mapping[str, "Fact"]
 
