@@ -1,0 +1,422 @@
+"""A run as one HTML file that works offline: no script, no font, no picture from elsewhere.
+
+It reads the run's folder and nothing else. Colours follow the reader's choice of light or dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from catchment.federation.comparison import Comparison, Row
+from catchment.federation.explain import Explanation, Sent, explain
+from catchment.federation.runs import Run, read_run
+from catchment.federation.store import PLAN
+from catchment.readout.storage import replace_file
+from catchment.report.svg import Line, dot_chart, line_chart
+from catchment.report.theme import DARK, LIGHT, Theme
+
+MOST_CLIENTS = 30  # in a chart with a row each
+MOST_ROUNDS = 30
+MOST_OUTPUTS = 3
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
+    """Write a report about one or more runs to a file, and return its path.
+
+    Parameters
+    ----------
+    folders
+        Folders of runs, the first one first.
+    path
+        The file; it is replaced if it exists.
+    """
+    if not folders:
+        raise ValueError("there are no runs; pass at least one folder")
+    text = render([read_run(folder) for folder in folders])
+    replace_file(Path(path), text.encode())
+    return Path(path)
+
+
+def render(runs: Sequence[Run]) -> str:
+    """Return the page about some runs."""
+    title = _title(runs[0]) if len(runs) == 1 else "Runs side by side"
+    links = "".join(f'<a href="#run-{k}">{escape(_title(run))}</a>' for k, run in enumerate(runs))
+    nav = f"<nav>{links}</nav>" if len(runs) > 1 else ""
+    body = "".join(_article(run, k, alone=len(runs) == 1) for k, run in enumerate(runs))
+    version = escape(runs[0].facts.get("catchment", ""))
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{escape(title)}</title><style>{_style()}</style></head><body><main>"
+        f"<header><h1>{escape(title)}</h1>{nav}</header>{body}"
+        f"<footer>Written by catchment {version} from the run's folder. This file needs nothing "
+        "else and sends nothing anywhere.</footer></main></body></html>\n"
+    )
+
+
+def _article(run: Run, number: int, *, alone: bool) -> str:
+    sections = (
+        _tiles(run),
+        _compared(run),
+        _pictures(run),
+        _confused(run),
+        _left(run),
+        _rounds(run),
+        _refused(run),
+        _facts(run),
+    )
+    heading = "" if alone else f"<h2>{escape(_title(run))}</h2>"
+    lead = f'<p class="lead">{escape(_lead(run))}</p>'
+    return f'<article id="run-{number}">{heading}{lead}{"".join(sections)}</article>'
+
+
+def _title(run: Run) -> str:
+    return run.facts.get("title") or run.folder.name
+
+
+def _lead(run: Run) -> str:
+    facts = run.facts
+    when = facts.get("started", "")[:10]
+    state = "" if "finished" in facts else " The run is not finished."
+    words = [
+        f"{facts.get('algorithm', 'A plan')} on {facts.get('source', 'data')}",
+        f"{facts.get('train_clients', '?')} clients trained",
+        f"{facts.get('test_clients', '?')} were tested",
+    ]
+    return ", ".join(words) + (f", {when}." if when else ".") + state
+
+
+def _tiles(run: Run) -> str:
+    up, down, seconds = run.totals()
+    training = run.rounds.get("training", ())
+    trained_up = sum(record.bytes_up for record in training)
+    n = max((record.n_used for record in training), default=0)
+    tiles = []
+    if "" in run.scores:
+        tiles.append((_score(run.scores[""][run.metric], run.metric), f"{run.metric}, all clients"))
+        name, value = _worst(run)
+        if name:
+            tiles.append((_score(value, run.metric), f"worst client: {name}"))
+    tiles += [
+        (str(len(training)), "round of training" if len(training) == 1 else "rounds of training"),
+        (_bytes(trained_up // n) if n else "-", "sent by each client in training"),
+        (_bytes(up), f"sent up in all; {_bytes(down)} down"),
+        (f"{seconds:.1f} s", "in all rounds"),
+    ]
+    cells = (
+        f'<div class="tile"><b>{escape(a)}</b><span>{escape(b)}</span></div>' for a, b in tiles
+    )
+    return f'<div class="tiles">{"".join(cells)}</div>'
+
+
+def _compared(run: Run) -> str:
+    if run.comparison is None:
+        return ""
+    metric = run.comparison.rows[0].metric
+    own = run.facts.get("algorithm", "")
+    head = ("", metric, "worst client", "spread", "sent up", "rounds", "seconds", "")
+    numbers = (1, 3, 4, 5, 6)
+    rows = [_compared_row(row, run.comparison, metric, own) for row in run.comparison]
+    better = "more is better" if metric == "accuracy" else "less is better, 1 is the mean"
+    text = (
+        f"{metric[0].upper()}{metric[1:]}: {better}. Spread is the standard deviation over clients."
+    )
+    return (
+        f"<h3>Compared with other ways</h3>{_table(head, rows, numbers, 'compare')}"
+        f'<p class="muted">{text} Bytes are those of training.</p>'
+    )
+
+
+def _compared_row(row: Row, table: Comparison, metric: str, own: str) -> tuple[str, Sequence[str]]:
+    scores = [r.score for r in table if math.isfinite(r.score)]
+    longest = 1.0 if metric == "accuracy" else max(scores, default=1.0) or 1.0
+    share = min(1.0, row.score / longest) if math.isfinite(row.score) else 0.0
+    bar = f'<span class="bar"><i style="width:{100 * share:.1f}%"></i></span>'
+    cells = (
+        escape(row.name),
+        _score(row.score, metric) + bar,
+        f"{_score(row.worst, metric)}<small>{escape(row.worst_client)}</small>",
+        "-" if math.isnan(row.spread) else f"± {_score(row.spread, metric, digits=2)}",
+        _bytes(row.bytes_up) if row.bytes_up else "-",
+        str(row.rounds) if row.rounds else "-",
+        f"{row.seconds:.1f}",
+        f'<span class="muted">{escape(row.note)}</span>',
+    )
+    return ("own" if row.name == own else ""), cells
+
+
+def _pictures(run: Run) -> str:
+    figures = [*_client_chart(run), *_path_chart(run), *_forecast_charts(run)]
+    return f'<div class="charts">{"".join(figures)}</div>' if figures else ""
+
+
+def _client_chart(run: Run) -> Iterable[str]:
+    values = {name: s[run.metric] for name, s in run.scores.items() if name}
+    if not values:
+        return
+    best_last = run.metric == "accuracy"
+    worst, _ = _worst(run)
+    order = sorted(values, key=lambda n: (math.isnan(values[n]), values[n]), reverse=not best_last)
+    shown, note = order[:MOST_CLIENTS], ""
+    if len(order) > MOST_CLIENTS:
+        note = f" The worst {MOST_CLIENTS} of {len(order)} are drawn."
+    chart = dot_chart(
+        shown,
+        [values[name] for name in shown],
+        label=f"{run.metric} of every test client",
+        x_label=run.metric,
+        marked=worst,
+        whole=run.scores[""][run.metric],
+        write=lambda value: _score(value, run.metric, digits=3),
+        tick=lambda value: f"{100 * value:.3g} %" if best_last else f"{value:.3g}",
+    )
+    caption = f"The worst first: {worst}. The line is the {run.metric} of all rows together.{note}"
+    yield _figure("Every client", chart, caption)
+
+
+def _path_chart(run: Run) -> Iterable[str]:
+    if run.path is None or not np.isfinite(run.path.errors).any():
+        return
+    path = run.path
+    lines = [Line(path.ridges, path.errors[:, k], "faint") for k in range(len(path.outputs))]
+    mean = Line(path.ridges, path.errors.mean(axis=1), "s0", "mean of the outputs")
+    chosen = path.chosen[:1] if len(path.chosen) == 1 else ()
+    chart = line_chart(
+        [*(lines if len(lines) > 1 else []), mean],
+        label="error on left-out clients for every ridge tried",
+        x_label="ridge",
+        y_label="mean squared error",
+        log_x=True,
+        log_y=_spans_decades(path.errors),
+        marks=[(ridge, f"chosen: {ridge:.3g}") for ridge in chosen],
+    )
+    yield _figure(
+        "Choosing the ridge", chart, "Error on what was left out, for every ridge on the path."
+    )
+
+
+def _forecast_charts(run: Run) -> Iterable[str]:
+    drawn = run.forecast
+    if drawn is None:
+        return
+    steps = np.arange(len(drawn.target), dtype=np.float64)
+    for k, output in enumerate(drawn.outputs[:MOST_OUTPUTS]):
+        chart = line_chart(
+            [
+                Line(steps, drawn.target[:, k], "s0", "true"),
+                Line(steps, drawn.predicted[:, k], "s1", "predicted"),
+            ],
+            label=f"true and predicted values of {drawn.client}",
+            x_label="step",
+            y_label=output,
+        )
+        yield _figure(
+            "Predictions",
+            chart,
+            f"The worst test client, {drawn.client}. Where clients are elsewhere, this picture "
+            "stays with them.",
+        )
+
+
+def _confused(run: Run) -> str:
+    if run.confusion is None:
+        return ""
+    counts = run.confusion
+    totals = np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    head = "".join(f"<th><span>{escape(name)}</span></th>" for name in run.classes)
+    rows = []
+    for name, row, shares in zip(run.classes, counts, counts / totals, strict=True):
+        cells = "".join(
+            f'<td style="--share:{share:.3f}"{" class=dark" if share > 0.6 else ""}>{count}</td>'
+            for count, share in zip(row, shares, strict=True)
+        )
+        rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
+    return (
+        '<h3>What is taken for what</h3><div class="scroll"><table class="confusion">'
+        f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        '<p class="muted">Rows are true classes, columns what the model said; counts over all test '
+        "clients.</p>"
+    )
+
+
+def _left(run: Run) -> str:
+    explained = explain(run)
+    cards = "".join(map(_sent, explained.up))
+    down = "".join(f"<li>{escape(text)}</li>" for text in explained.down)
+    return (
+        f"<h3>What left the clients</h3>{cards or '<p>Nothing yet.</p>'}"
+        '<p class="note"><b>Statistics are not anonymous.</b> Only differential privacy gives a '
+        "bound on what can be learned about a client or a recording.</p>"
+        f"<h3>What never left</h3>{_never(explained)}"
+        f"<h3>What came to the clients</h3><ul>{down}</ul>"
+    )
+
+
+def _sent(one: Sent) -> str:
+    if one.kind is None:
+        told = "<p>What is in it is not described here: assume that all of it can be read.</p>"
+    else:
+        items = "".join(f"<li>{escape(text)}</li>" for text in one.kind.tells)
+        told = f"<p>It holds {escape(one.kind.holds)}. Whoever reads it learns:</p><ul>{items}</ul>"
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in one.notes)
+    bound = (
+        ""
+        if one.epsilon is None
+        else f"<p>Differential privacy: epsilon {one.epsilon:g} at most per client.</p>"
+    )
+    heading = f"<h4>{escape(one.stage)}: {escape(one.purpose)}</h4>"
+    return f'<div class="sent">{heading}<p>{escape(one.sentence())}</p>{told}{notes}{bound}</div>'
+
+
+def _never(explained: Explanation) -> str:
+    texts = list(explained.never)
+    if explained.unknown:
+        texts.append(f"not known: there are messages of kind {', '.join(explained.unknown)}")
+    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+
+
+def _rounds(run: Run) -> str:
+    head = ("stage", "round", "asked", "used", "refused", "seconds", "up", "down")
+    rows = [
+        (
+            "",
+            (
+                escape(stage),
+                str(record.round + 1),
+                f"{record.n_asked:,}",
+                f"{record.n_used:,}",
+                str(len(record.refused)) if record.refused else "-",
+                f"{record.seconds:.2f}",
+                _bytes(record.bytes_up),
+                _bytes(record.bytes_down),
+            ),
+        )
+        for stage, records in run.rounds.items()
+        for record in records
+    ]
+    table = _table(head, rows, range(1, 8), "")
+    if len(rows) > MOST_ROUNDS:
+        table = f"<details><summary>All {len(rows)} rounds</summary>{table}</details>"
+    return f"<h3>Rounds</h3>{table}"
+
+
+def _refused(run: Run) -> str:
+    refused = [
+        ("", (escape(stage), str(record.round + 1), *map(escape, (r.client, r.code, r.reason))))
+        for stage, records in run.rounds.items()
+        for record in records
+        for r in record.refused
+    ]
+    if not refused:
+        return ""
+    table = _table(("stage", "round", "client", "code", "reason"), refused[:100], (1,), "")
+    more = f"<p>{len(refused) - 100} more are in the ledger.</p>" if len(refused) > 100 else ""
+    return f"<h3>Answers that were not used</h3>{table}{more}"
+
+
+def _facts(run: Run) -> str:
+    names = {
+        "units": "reservoir units",
+        "n_features": "features",
+        "features_fingerprint": "features' fingerprint",
+        "plan_fingerprint": "plan's fingerprint",
+        "model_sha256": "model file, SHA-256",
+        "scaling": "scaling of inputs",
+        "started": "started",
+        "finished": "finished",
+    }
+    shown = {label: run.facts[name] for name, label in names.items() if run.facts.get(name)}
+    items = "".join(
+        f"<dt>{escape(label)}</dt><dd><code>{escape(text)}</code></dd>"
+        for label, text in shown.items()
+    )
+    plan = run.folder / PLAN
+    text = plan.read_text(encoding="utf-8") if plan.is_file() else ""
+    inside = f"<summary>The plan, to run this again</summary><pre>{escape(text)}</pre>"
+    again = f"<details>{inside}</details>" if text else ""
+    return f"<h3>What was run</h3><dl>{items}</dl>{again}"
+
+
+def _table(
+    head: Sequence[str],
+    rows: Sequence[tuple[str, Sequence[str]]],
+    numbers: Iterable[int],
+    kind: str,
+) -> str:
+    """Return a table; each row has its class and its cells, which are HTML already."""
+    right = set(numbers)
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if k in right else ''}>{text}</{tag}>"
+            for k, text in enumerate(texts)
+        )
+
+    body = "".join(
+        f"<tr{f' class={mark}' if mark else ''}>{cells('td', row)}</tr>" for mark, row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="{kind}"><thead><tr>{cells("th", head)}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _figure(title: str, chart: str, caption: str) -> str:
+    return f"<figure><h3>{title}</h3>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _worst(run: Run) -> tuple[str, float]:
+    values = {
+        n: s[run.metric] for n, s in run.scores.items() if n and not math.isnan(s[run.metric])
+    }
+    if not values:
+        return "", math.nan
+    pick: Callable[..., str] = min if run.metric == "accuracy" else max
+    name = pick(values, key=values.__getitem__)
+    return name, values[name]
+
+
+def _score(value: float, metric: str, digits: int = 4) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.{digits}g}"
+
+
+def _bytes(n: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n} B"
+
+
+def _spans_decades(errors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
+    known = errors[np.isfinite(errors)]
+    return bool(known.min() > 0 and known.max() > 30 * known.min())
+
+
+def _style() -> str:
+    css = (resources.files("catchment.report") / "page.css").read_text(encoding="utf-8")
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}"
+    return f":root {{ {_variables(LIGHT)} }} {dark} {css}"
+
+
+def _variables(theme: Theme) -> str:
+    series = {f"s{k}": colour for k, colour in enumerate(theme.series)}
+    colours = {
+        "page": theme.page,
+        "text": theme.text,
+        "muted": theme.muted,
+        "grid": theme.grid,
+        "cell": theme.grid,
+    }
+    return " ".join(f"--{name}: {colour};" for name, colour in (colours | series).items())
