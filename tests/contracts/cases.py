@@ -15,14 +15,20 @@ import numpy as np
 from catchment.data.clients import contiguous, label_skew
 from catchment.data.generators import narma
 from catchment.data.sequence import Sequence
+from catchment.engine.local import fit
+from catchment.federation.alignment import AlignedRidge
 from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.balance import BalancedRidge
 from catchment.federation.candidates import Candidates
+from catchment.federation.compression import FactorUpload, Float32
+from catchment.federation.ensemble import Ensemble, ReservoirEnsemble
 from catchment.federation.evaluation import Evaluation
 from catchment.federation.optimisers import Adam, Momentum, Yogi
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, Protection
 from catchment.federation.ridge import FederatedRidge
+from catchment.federation.robust import InfluenceCap
 from catchment.federation.selection import SelectedRidge
+from catchment.federation.stacking import Stacking
 from catchment.readout.model import Model, train
 from catchment.reservoir.features import Features
 from catchment.reservoir.recipe import Recipe
@@ -79,6 +85,13 @@ def trained() -> Model:
 
 
 @cache
+def members() -> Ensemble:
+    """Return an ensemble of the series' clients, to be weighted."""
+    algorithm = ReservoirEnsemble(features=step_features(), ridge=1e-2)
+    return fit(Plan(algorithm=algorithm), series(), threads=1).state
+
+
+@cache
 def cases() -> tuple[Case, ...]:
     """Return every case; their names are the tests' names."""
     z, p = step_features(), pooled_features()
@@ -118,10 +131,28 @@ def cases() -> tuple[Case, ...]:
         _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
         _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
         _case("evaluation", Evaluation(model_under_test=trained()), waves()),
+        _case("ensemble", ReservoirEnsemble(features=z), series()),
+        _case(
+            "ensemble-classes",
+            ReservoirEnsemble(features=p, classes=CLASSES, ridge=0.1, weighting="samples"),
+            waves(),
+        ),
+        _case("stacking", Stacking(ensemble=members()), series()),
+        _case("aligned", AlignedRidge(ridge=FederatedRidge(features=z), alpha=0.9), series()),
+        _case("compressed", FederatedRidge(features=z), series(), protections=(FactorUpload(),)),
+        _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
+        _case(
+            "capped", FederatedRidge(features=z), series(), protections=(InfluenceCap(limit=9.0),)
+        ),
     )
 
 
 def _case(
-    name: str, algorithm: Any, clients: Mapping[str, list[Sequence]], rounds: int = 1
+    name: str,
+    algorithm: Any,
+    clients: Mapping[str, list[Sequence]],
+    rounds: int = 1,
+    protections: tuple[Protection, ...] = (),
 ) -> Case:
-    return Case(name, Plan(algorithm=algorithm, rounds=rounds, seed=7), clients)
+    plan = Plan(algorithm=algorithm, rounds=rounds, seed=7, protections=protections)
+    return Case(name, plan, clients)
