@@ -1,0 +1,173 @@
+"""Bytes against accuracy: what an upload costs, and what a smaller one does to the readout.
+
+Every row is a full run through the codec: bytes are those of the messages, errors are on held-out
+data, and the readout's distance from the exact one stands beside its bound. Tasks: NARMA-10
+forecasts, synthetic wearables (many windows per client, and a few), and UCI HAR if it is at hand.
+
+    python -m benchmarks.communication
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from benchmarks.record import write
+
+from catchment import Features, Recipe, Reservoir
+from catchment import Sequence as Recorded
+from catchment.data.clients import contiguous
+from catchment.data.generators import narma
+from catchment.data.loaders import load
+from catchment.data.wearables import ACTIVITIES, synthetic_wearables
+from catchment.engine.local import fit
+from catchment.errors import MissingDataError
+from catchment.federation.averaging import ReadoutAveraging
+from catchment.federation.compression import FactorUpload, Float32
+from catchment.federation.evaluation import Evaluation
+from catchment.federation.plan import Plan
+from catchment.federation.ridge import FederatedRidge
+from catchment.readout.linear import Readout
+from catchment.readout.model import Model
+from catchment.readout.statistics import RidgeStatistics
+
+Clients = Mapping[str, Sequence[Recorded]]
+COMPRESSIONS: dict[str, Float32 | FactorUpload | None] = {
+    "packed float64 (default)": None,
+    "packed float32": Float32(),
+    "factor float64": FactorUpload(bits=64),
+    "factor float32": FactorUpload(bits=32),
+    "factor 16 bit": FactorUpload(bits=16),
+    "factor 8 bit": FactorUpload(bits=8),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    name: str
+    features: Features
+    train: Clients
+    test: Clients
+    ridge: float
+    classes: tuple[str, ...] | None = None
+
+
+def tasks() -> list[Task]:
+    series = Features(
+        Reservoir.from_recipe(Recipe(units=200, inputs=1, leak_rate=1.0, seed=1)), washout=50
+    )
+    train, test = contiguous(narma(6000, seed=1), 8), {"test": [narma(2000, seed=2)]}
+    users = synthetic_wearables(n_users=12, windows_per_user=120, seed=1)
+    wearable = Reservoir.from_recipe(Recipe(units=150, inputs=6, leak_rate=0.3, seed=1))
+    pooled = Features(wearable, pool="mean_std")
+    many = {name: windows[:100] for name, windows in users.items()}
+    few = {name: windows[:12] for name, windows in users.items()}
+    held_out = {name: windows[100:] for name, windows in users.items()}
+    found = [
+        Task("NARMA-10, ridge 1e-6", series, train, test, 1e-6),
+        Task("NARMA-10, ridge 1e-2", series, train, test, 1e-2),
+        Task("wearables, 100 windows each", pooled, many, held_out, 1e-1, ACTIVITIES),
+        Task("wearables, 12 windows each", pooled, few, held_out, 1e-1, ACTIVITIES),
+    ]
+    try:
+        data = load("uci_har")
+    except MissingDataError:
+        return found
+    har = Reservoir.from_recipe(Recipe(units=250, inputs=9, leak_rate=0.3, seed=1))
+    features = Features(har, pool="mean_std")
+    return [*found, Task("UCI HAR", features, data.train, data.test, 1e-1, data.classes)]
+
+
+def run(task: Task) -> dict[str, dict[str, float]]:
+    algorithm = FederatedRidge(features=task.features, ridge=task.ridge, classes=task.classes)
+    exact: Readout | None = None
+    rows = {}
+    for name, compression in COMPRESSIONS.items():
+        protections = () if compression is None else (compression,)
+        result = fit(Plan(algorithm=algorithm, protections=protections), task.train)
+        total, model = result.state.total, result.model
+        assert total is not None
+        assert model is not None
+        exact = model.readout if exact is None else exact
+        rows[name] = {
+            "bytes per client": result.records[0].bytes_up / len(task.train),
+            "score": score(model, task.test),
+            "readout error": distance(model.readout, exact),
+            "bound": bound(compression, total, model.readout, exact),
+        }
+    averaged = fit(
+        Plan(
+            algorithm=ReadoutAveraging(
+                features=task.features, ridge=task.ridge, classes=task.classes
+            )
+        ),
+        task.train,
+    )
+    assert averaged.model is not None
+    rows["readout averaging"] = {
+        "bytes per client": averaged.records[0].bytes_up / len(task.train),
+        "score": score(averaged.model, task.test),
+    }
+    return rows
+
+
+def score(model: Model, test: Clients) -> float:
+    total = fit(Plan(algorithm=Evaluation(model_under_test=model)), test).state.total
+    assert total is not None
+    return total.value
+
+
+def distance(readout: Readout, exact: Readout) -> float:
+    """Return how far the weights are from the exact ones, relative to their norm."""
+    difference = np.linalg.norm(readout.weights - exact.weights)
+    return float(difference / np.linalg.norm(exact.weights))
+
+
+def bound(
+    compression: Float32 | FactorUpload | None,
+    total: RidgeStatistics,
+    readout: Readout,
+    exact: Readout,
+) -> float:
+    if compression is None:
+        return 0.0
+    return compression.readout_bound(total, readout) / float(np.linalg.norm(exact.weights))
+
+
+def published_count() -> dict[str, object]:
+    """Return the floats of one upload at 500 units and 6 outputs, and its real bytes."""
+    statistics = RidgeStatistics.zero(500, 6, "f" * 64)
+    return {
+        "units": 500,
+        "outputs": 6,
+        "full Gram and cross moments, as published": 500 * 500 + 500 * 6,
+        "packed Gram and cross moments": statistics.gram.size + statistics.cross.size,
+        "sums, counts and target moments": 2 + 500 + 6 + statistics.target_gram.size,
+        "bytes of the message": len(statistics.parts().to_bytes()),
+    }
+
+
+def main() -> None:
+    measured = {}
+    for task in tasks():
+        rows = run(task)
+        measured[task.name] = {
+            "clients": len(task.train),
+            "features": task.features.n_features,
+            "ridge": task.ridge,
+            "score is": "accuracy" if task.classes else "NRMSE",
+            "uploads": {
+                name: {key: float(f"{value:.6g}") for key, value in row.items()}
+                for name, row in rows.items()
+            },
+        }
+        print(task.name)
+        for name, row in rows.items():
+            print(f"  {name:26}" + "  ".join(f"{key} {value:.4g}" for key, value in row.items()))
+    path = write("communication", {"floats": published_count(), "tasks": measured})
+    print(f"results: {path}")
+
+
+if __name__ == "__main__":
+    main()
