@@ -27,7 +27,6 @@ from catchment.privacy.messages import (
     from_rows,
     rows,
     share_bytes,
-    share_from,
 )
 from catchment.privacy.notebook import Notebook
 from catchment.privacy.ring import Residues, add_into, encode, readout_error, subtract_from
@@ -156,10 +155,14 @@ def _shares(side: Side, received: Parts) -> Parts:
     side.book["neighbours"] = as_bits(near, len(agreed.names)).tobytes()
     side.book["public keys"] = b"".join(public)
     side.book["own shares"] = content[me]
-    boxes = [
-        keys.seal(_box_key(side, them, public[n][:32], out=True), content[them], _label(side, them))
-        for n, them in enumerate(near)
-    ]
+    agreement, boxes, opening = keys.Agreement(side.book["box key"]), [], []
+    salt = side.session.digest("members", bits.tobytes())
+    for them, key in zip(near, public, strict=True):
+        shared = agreement.shared(key[:32])
+        there = keys.derive(shared, salt=salt, purpose=f"share|{me}|{them}")
+        opening.append(keys.derive(shared, salt=salt, purpose=f"share|{them}|{me}"))
+        boxes.append(keys.seal(there, content[them], _label(side, me, them)))
+    side.book["box keys"] = b"".join(opening)
     promise = side.session.digest("own mask", own)
     return Parts("secure-shares", {}, (rows([promise], 32), rows(boxes, BOX_BYTES)))
 
@@ -176,18 +179,9 @@ def _checked_adverts(side: Side, near: tuple[int, ...], adverts: list[bytes]) ->
     return public
 
 
-def _box_key(side: Side, them: int, public: bytes, *, out: bool) -> bytes:
-    sender, receiver = (side.place, them) if out else (them, side.place)
-    salt = side.session.digest("members", side.book["members"])
-    purpose = f"share|{sender}|{receiver}"
-    return keys.agree(side.book["box key"], public, salt=salt, purpose=purpose)
-
-
-def _label(side: Side, receiver: int, sender: int | None = None) -> bytes:
+def _label(side: Side, sender: int, receiver: int) -> bytes:
     names = side.agreed.names
-    return side.session.about(
-        "shares", side.name if sender is None else names[sender], names[receiver]
-    )
+    return side.session.about("shares", names[sender], names[receiver])
 
 
 def masked(
@@ -237,18 +231,16 @@ def _open_boxes(side: Side, letter: Parts) -> tuple[int, ...]:
     _, t = agreed.degree(len(members))
     if len(here) + 1 < t:
         raise RuleError("neighbours", f"{len(here) + 1} clients hold shares, {t} are needed")
-    public = dict(zip(near, _public_keys(side), strict=True))
+    opening = dict(zip(near, _cut(side.book["box keys"], keys.KEY_BYTES), strict=True))
     held = {me: side.book["own shares"]}
     for place, box in zip(here, from_rows(boxes, len(here), BOX_BYTES), strict=True):
-        key = _box_key(side, place, public[place][:32], out=False)
-        held[place] = keys.unseal(key, box, _label(side, me, place))
+        held[place] = keys.unseal(opening[place], box, _label(side, place, me))
     side.book["present"] = bits.tobytes()
     side.book["held shares"] = b"".join(held[place] for place in sorted(held))
     return present
 
 
-def _public_keys(side: Side) -> list[bytes]:
-    whole, width = side.book["public keys"], 2 * keys.KEY_BYTES
+def _cut(whole: bytes, width: int) -> list[bytes]:
     return [whole[start : start + width] for start in range(0, len(whole), width)]
 
 
@@ -276,10 +268,11 @@ def _add_masks(side: Side, numbers: Residues, present: tuple[int, ...]) -> None:
     agreed, me, there = side.agreed, side.place, set(present)
     masks = keys.Masks(agreed.ring, numbers.shape[1])
     add_into(numbers, masks.of(own_mask_key(side.session, me, side.book["own mask"])))
-    secret = side.book["mask key"]
-    for place, public in zip(side.members("neighbours"), _public_keys(side), strict=True):
+    agreement = keys.Agreement(side.book["mask key"])
+    public = _cut(side.book["public keys"], 2 * keys.KEY_BYTES)
+    for place, key in zip(side.members("neighbours"), public, strict=True):
         if place in there:
-            mask = masks.of(pair_mask_key(side.session, secret, public[32:], me, place))
+            mask = masks.of(pair_mask_key(side.session, agreement.shared(key[32:]), me, place))
             (add_into if place > me else subtract_from)(numbers, mask)
 
 
@@ -288,12 +281,10 @@ def own_mask_key(session: keys.Session, place: int, secret: bytes) -> bytes:
     return keys.derive(secret, salt=session.digest("mask"), purpose=f"own|{place}")
 
 
-def pair_mask_key(
-    session: keys.Session, secret: bytes, public: bytes, one: int, other: int
-) -> bytes:
-    """Return the key of the mask that two clients share: one adds it, the other subtracts it."""
+def pair_mask_key(session: keys.Session, shared: bytes, one: int, other: int) -> bytes:
+    """Return the key of the mask of two clients: the first adds it, the second subtracts it."""
     purpose = f"mask|{min(one, other)}|{max(one, other)}"
-    return keys.agree(secret, public, salt=session.digest("mask"), purpose=purpose)
+    return keys.derive(shared, salt=session.digest("mask"), purpose=purpose)
 
 
 def _consistency(side: Side, received: Parts) -> Parts:
@@ -331,12 +322,11 @@ def _unmask(side: Side, received: Parts) -> Parts:
     side.book.release(names, lambda: _check_past(side, names))
     here = set(side.members("present"))
     holders = sorted({side.place, *(set(side.members("neighbours")) & here)})
-    held = side.book["held shares"]
-    given = []
-    for n, place in enumerate(holders):
-        pair = held[n * 2 * SHARE_BYTES : (n + 1) * 2 * SHARE_BYTES]
-        piece = pair[:SHARE_BYTES] if place in survivors else pair[SHARE_BYTES:]
-        given.append(share_bytes(share_from(piece)))
+    held = _cut(side.book["held shares"], 2 * SHARE_BYTES)
+    given = [
+        pair[:SHARE_BYTES] if place in survivors else pair[SHARE_BYTES:]
+        for place, pair in zip(holders, held, strict=True)
+    ]
     return Parts("secure-shares-given", {}, (rows(given, SHARE_BYTES),))
 
 

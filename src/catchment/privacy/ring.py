@@ -69,8 +69,7 @@ class Ring:
 
     def limit(self, n_clients: int) -> float:
         """Return the absolute value that each of so many clients must stay below."""
-        whole = self.bits - 1 - self.fraction
-        return min(2.0 ** (whole - 1), 2.0**whole / n_clients)
+        return 2.0 ** (self.bits - 1 - self.fraction) / n_clients
 
 
 def encode(x: Array, ring: Ring, *, n_clients: int = 1) -> Residues:

@@ -297,9 +297,10 @@ class SecureRound:
             secret = self._secret(place)
             if keys.public_key(secret) != self._row("keys", place)[32:64]:
                 raise AbortedError(self._wrong_shares(place))
+            agreement = keys.Agreement(secret)
             for other in sorted(set(self._near[place]) & set(sealed)):
-                public = self._row("keys", other)[32:64]
-                mask = masks.of(pair_mask_key(self._session, secret, public, place, other))
+                shared = agreement.shared(self._row("keys", other)[32:64])
+                mask = masks.of(pair_mask_key(self._session, shared, place, other))
                 # Taken off as it was put on by the other one.
                 (subtract_from if place > other else add_into)(total, mask)
 

@@ -1,0 +1,169 @@
+"""Clients that sum plain vectors, and engines that lose, repeat and delay what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.sequence import Sequence as Recorded
+from catchment.engine.local import LocalEngine
+from catchment.federation.loop import Engine, Reply, Result, run
+from catchment.federation.node import Request
+from catchment.federation.plan import Data, Journal, Memory, Plan, Turn
+from catchment.privacy.keys import make_identities
+from catchment.privacy.ring import Ring
+from catchment.privacy.secure_sum import SecureSum
+from catchment.readout.model import Model
+from catchment.wire import NOTHING, Parts
+
+STAGES = ("keys", "shares", "update", "consistency", "unmask")
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A vector that adds."""
+
+    values: Array
+
+    def __add__(self, other: Numbers) -> Numbers:
+        return Numbers(self.values + other.values)
+
+    def parts(self) -> Parts:
+        return Parts("numbers", {}, (self.values,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adding:
+    """Every client sends its inputs; the state is the sum of the last round."""
+
+    label: str = ""
+
+    def start(self) -> Numbers | None:
+        return None
+
+    def broadcast(self, state: Numbers | None, turn: Turn) -> Parts:
+        return NOTHING
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Numbers:
+        return Numbers(np.concatenate([sequence.u.ravel() for sequence in data()]))
+
+    def read_update(self, parts: Parts, turn: Turn) -> Numbers:
+        return Numbers(parts.expect("numbers", 1).arrays[0])
+
+    def server_update(self, state: Numbers | None, total: Numbers, turn: Turn) -> Numbers:
+        return total
+
+    def model(self, state: Numbers | None) -> Model | None:
+        return None
+
+    def save_state(self, state: Numbers | None) -> Parts:
+        return NOTHING if state is None else state.parts()
+
+    def load_state(self, parts: Parts) -> Numbers | None:
+        return None if parts.kind == "nothing" else Numbers(parts.arrays[0])
+
+
+AddingPlan = Plan[Numbers | None, Numbers]
+
+
+@dataclass(eq=False)
+class Fleet:
+    """Clients with vectors, identities and memories, and the plan they agreed to."""
+
+    vectors: Mapping[str, Array]
+    plan: AddingPlan
+    memories: dict[str, Memory]
+
+    @classmethod
+    def of(cls, vectors: Mapping[str, Array], *, rounds: int = 1, **settings: object) -> Fleet:
+        identities, memories = make_identities(vectors)
+        chosen: dict[str, object] = {"min_clients": 3} | settings
+        masking = SecureSum(identities=identities, **chosen)  # type: ignore[arg-type]
+        plan: AddingPlan = Plan(algorithm=Adding(), rounds=rounds, protections=(masking,))
+        return cls(vectors, plan, memories)
+
+    @classmethod
+    def drawn(
+        cls,
+        n_clients: int,
+        *,
+        length: int = 3,
+        seed: int = 0,
+        rounds: int = 1,
+        **settings: object,
+    ) -> Fleet:
+        rng = np.random.default_rng(seed)
+        vectors = {
+            f"c{k:03d}": rng.normal(size=length) * 10.0 ** rng.integers(-6, 7, length)
+            for k in range(n_clients)
+        }
+        return cls.of(vectors, rounds=rounds, **settings)
+
+    @property
+    def masking(self) -> SecureSum:
+        masking = self.plan.masking
+        assert isinstance(masking, SecureSum)
+        return masking
+
+    def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers]:
+        sources = {name: [Recorded(vector)] for name, vector in self.vectors.items()}
+        return LocalEngine(self.plan, sources, threads, self.memories)
+
+    def run(
+        self, engine: Engine | None = None, *, journal: Journal | None = None
+    ) -> Result[Numbers | None]:
+        return run(self.plan, engine or self.engine(), journal=journal)
+
+    def expected(self, clients: Iterable[str], ring: Ring | None = None) -> Array:
+        """Return the sum of encodings in Python's integers, rounded once."""
+        fraction = (ring or self.masking.ring).fraction
+        rows = [[round(Fraction(x) * 2**fraction) for x in self.vectors[c]] for c in clients]
+        return np.array([sum(column) / 2**fraction for column in zip(*rows, strict=True)])
+
+
+def released(result: Result[Numbers | None]) -> Array:
+    assert result.state is not None
+    return result.state.values
+
+
+def stage_of(letter: bytes) -> str:
+    return Request.from_bytes(letter, "").stage
+
+
+@dataclass(eq=False)
+class Lossy:
+    """An engine that loses letters on the way down, or answers on the way up."""
+
+    engine: Engine
+    lost: Callable[[str, str], str | None]
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def clients(self) -> Sequence[str]:
+        return self.engine.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, letter in letters.items():
+            stage = stage_of(letter)
+            self.asked.append((stage, client))
+            way = self.lost(stage, client)
+            if way == "down":
+                yield Reply(client, None, "lost")
+                continue
+            for reply in self.engine.ask({client: letter}):
+                yield Reply(client, None, "lost") if way == "up" else reply
+
+
+def losing(fates: Mapping[str, str]) -> Callable[[str, str], str | None]:
+    """Return who is lost: each client answers nothing from the stage of its fate on."""
+
+    def lost(stage: str, client: str) -> str | None:
+        fate = fates.get(client)
+        if fate is None:
+            return None
+        return "down" if STAGES.index(stage) >= STAGES.index(fate) else None
+
+    return lost
