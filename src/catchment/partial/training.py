@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -134,7 +135,7 @@ class FederatedTraining:
         if received.facts.get("seed") != self.network.seed:
             raise IntegrityError("the server froze another seed than this client agreed to")
         device = self.torch_device()
-        module = self.network.build(device)
+        module = built(self.network, device)
         names = trainable_names(module)
         start = {
             name: torch.from_numpy(value).to(device)
@@ -221,6 +222,12 @@ class FederatedTraining:
         frozen = set(self.network.freeze.frozen(module))
         shapes = {n: tuple(p.shape) for n, p in module.named_parameters() if n not in frozen}
         return tuple(shapes), shapes
+
+
+@lru_cache(maxsize=4)
+def built(network: PartialNetwork, device: torch.device) -> torch.nn.Module:
+    """Return the network as its seed makes it; shared, so nobody may change its values."""
+    return network.build(device)
 
 
 def trainable_names(module: torch.nn.Module) -> tuple[str, ...]:
