@@ -92,18 +92,15 @@ def make_problem(job: Job, seed: int = 0) -> Problem:
     W_in = rng.uniform(-0.5, 0.5, (job.units, job.inputs))
     bias = rng.uniform(-0.2, 0.2, job.units)
     shortest, longest = job.steps
+    classes = np.eye(job.outputs)
     us, ys = [], []
     for length in rng.integers(shortest, longest + 1, job.n_sequences):
         u = rng.uniform(-1, 1, (length, job.inputs))
         label = int(rng.integers(job.outputs))
         u[:, label % job.inputs] += 0.5
         us.append(u)
-        ys.append(_class_row(job, label) if job.pool else _smooth_target(job, u))
+        ys.append(classes[label] if job.pool else _smooth_target(job, u))
     return Problem(job, W, W_in, bias, us, ys)
-
-
-def _class_row(job: Job, label: int) -> Array:
-    return np.eye(job.outputs)[label]
 
 
 def _smooth_target(job: Job, u: Array) -> Array:

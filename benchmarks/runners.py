@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
 from scipy.linalg import solve
 from scipy.sparse import csr_matrix
 
-from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
 from catchment import Features, Reservoir, Sequence, accumulate
 from catchment.arrays import Array
 
@@ -22,12 +22,8 @@ Runner = Callable[[Problem], Work]
 
 
 def ours(problem: Problem) -> Work:
-    reservoir = Reservoir.from_matrices(
-        problem.W, problem.W_in, bias=problem.bias, leak_rate=LEAK
-    )
-    features = Features(
-        reservoir, bias=True, pool=problem.job.pool, washout=problem.job.washout
-    )
+    reservoir = Reservoir.from_matrices(problem.W, problem.W_in, bias=problem.bias, leak_rate=LEAK)
+    features = Features(reservoir, bias=True, pool=problem.job.pool, washout=problem.job.washout)
     sequences = [Sequence(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
 
     def work(cores: int) -> Array:
@@ -131,23 +127,24 @@ def reservoirpy_runner(*, sparse: bool) -> Runner:
         node = Node(units=job.units, lr=LEAK, W=W, Win=problem.W_in, bias=problem.bias)
         labels = np.array(problem.y) if job.pool else None
         node.initialize(problem.u[0])
+        # Its own intercept is not penalised; for the same sums as the others, a column of ones.
+        ones = [np.ones((len(u), 1)) for u in problem.u]
 
         def work(cores: int) -> Array:
             node.reset()
-            ridge = Ridge(ridge=RIDGE)
+            ridge = Ridge(ridge=RIDGE, fit_bias=False)
             if len(problem.u) == 1:
-                x = node.run(problem.u[0])
-                ridge.fit(np.hstack([problem.u[0], x]), problem.y[0], warmup=job.washout)
-                return np.vstack([ridge.bias, ridge.Wout])
+                z = np.hstack([ones[0], problem.u[0], node.run(problem.u[0])])
+                return np.asarray(ridge.fit(z, problem.y[0], warmup=job.washout).Wout)
             states = node.run(problem.u, workers=cores)
-            rows = [np.hstack([u, x]) for u, x in zip(problem.u, states, strict=True)]
+            rows = [np.hstack(parts) for parts in zip(ones, problem.u, states, strict=True)]
             if labels is None:
                 ridge.fit(rows, problem.y, warmup=job.washout, workers=cores)
             elif job.pool == "mean":
                 ridge.fit(np.array([row.mean(axis=0) for row in rows]), labels)
             else:
                 ridge.fit(np.array([row[-1] for row in rows]), labels)
-            return np.vstack([ridge.bias, ridge.Wout])
+            return np.asarray(ridge.Wout)
 
         return work
 

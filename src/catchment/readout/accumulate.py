@@ -29,7 +29,8 @@ from catchment.reservoir.features import Features
 WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
 WINDOW_STEPS = 4_000_000  # ...unless they are long
 FEW_UNUSED = 0.125  # share of unused columns up to which zeroing them beats leaving them out
-PARTS = 2  # sums of a lone batch, which threads add to side by side
+PARTS = 2  # sums of a lone batch, which threads add to side by side...
+PARTS_FROM = 4  # ...if it has so many steps per feature; a sum costs memory and one addition
 BUFFERS = 4  # blocks of a lone batch under way
 
 
@@ -98,15 +99,16 @@ def _window_statistics(
             fingerprint=features.fingerprint,
         )
     alone = len(batches) == 1
-    n_threads = count_threads(threads)
+    long = sum(len(u) for u in inputs) >= PARTS_FROM * features.n_features
+    n_parts = PARTS if alone and long else 1
+    helped = alone and count_threads(threads) > 1
 
     def moments(batch: Batch) -> Moments:
-        n_helpers = PARTS if alone and n_threads > 1 else 0
         try:
-            return _batch_moments(features, batch, targets, window, alone, n_helpers)
+            return _batch_moments(features, batch, targets, window, n_parts, helped)
         except SegmentsError:
             whole = batch.in_one_piece(inputs, features.washout)
-            return _batch_moments(features, whole, targets, window, alone, n_helpers)
+            return _batch_moments(features, whole, targets, window, n_parts, helped)
 
     if alone:
         with single_blas_thread():
@@ -168,8 +170,8 @@ def _batch_moments(
     batch: Batch,
     targets: Sequence[Array],
     window: Sequence[Recorded],
-    alone: bool,
-    n_helpers: int,
+    n_parts: int,
+    helped: bool,
 ) -> Moments:
     """Return the moments of a batch.
 
@@ -178,18 +180,18 @@ def _batch_moments(
     """
     K = targets[0].shape[-1]
     n_rows, size = 0, features.n_features + K + 1
-    parts = [np.zeros((size, size)) for _ in range(PARTS if alone else 1)]
+    parts = [np.zeros((size, size)) for _ in range(n_parts)]
     columns = _Columns.of(batch, targets, window)
     pending: deque[Future[None]] = deque()
     with ExitStack() as stack:
-        helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(n_helpers)]
-        buffers = BUFFERS if helpers else 1
+        helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in parts] if helped else []
+        buffers = BUFFERS if helped else 1
         blocks = features.blocks(batch, spare_rows=K + 1, n_buffers=buffers)
         for number, block in enumerate(blocks):
             n, Z = columns.fill(block)
             n_rows += n
             part = number % len(parts)
-            if not helpers:
+            if not helped:
                 add_gram(parts[part], Z)
                 continue
             pending.append(helpers[part].submit(add_gram, parts[part], Z))

@@ -65,7 +65,8 @@ class Program:
         np.cumsum(np.bincount(rows, minlength=N), out=starts[1:])
         dense = None
         if layer.W.density >= DENSE_FROM:
-            dense = aligned_zeros((N, N + I + 1), dtype)
+            dense = aligned((N, N + I + 1), dtype)
+            dense[:] = 0
             dense[rows, columns] = values
         return cls(
             starts,
@@ -88,14 +89,14 @@ class Program:
         return self.dense is not None and self.n_units >= DENSE_UNITS
 
 
-def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Rows:
-    """Return zeros that start on a cache line.
+def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Rows:
+    """Return an array, not filled, that starts on a cache line.
 
-    >>> aligned_zeros((2, 3)).ctypes.data % 64
+    >>> aligned((2, 3)).ctypes.data % 64
     0
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + LINE, dtype=np.uint8)
+    memory = np.empty(size + LINE, dtype=np.uint8)
     first = -memory.ctypes.data % LINE
     return memory[first : first + size].view(dtype).reshape(shape)
 
@@ -222,9 +223,9 @@ def _block_memory(n_rows: int, steps: int, B: int, dtype: DTypeLike) -> Rows:
     compete for the same few places in the cache.
     """
     if B == 1:
-        return aligned_zeros((steps, n_rows), dtype).T[:, :, None]
+        return aligned((steps, n_rows), dtype).T[:, :, None]
     line = LINE // np.dtype(dtype).itemsize
-    return aligned_zeros((n_rows, steps * B + line), dtype)[:, :-line].reshape(n_rows, steps, B)
+    return aligned((n_rows, steps * B + line), dtype)[:, :-line].reshape(n_rows, steps, B)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,9 +238,9 @@ class _Layer:
 
     @classmethod
     def of(cls, program: Program, B: int, dtype: DTypeLike) -> _Layer:
-        X = aligned_zeros((program.n_units + program.n_inputs + 1, B), dtype)
-        X[-1] = 1
-        return cls(program, X, aligned_zeros((program.n_units, B), dtype))
+        X = aligned((program.n_units + program.n_inputs + 1, B), dtype)
+        X[:-1], X[-1] = 0, 1
+        return cls(program, X, aligned((program.n_units, B), dtype))
 
     def step(self, U: Rows, S: Rows) -> None:
         """Advance over the first I rows of U (.., T, B); write into the first N of S (.., T, B).

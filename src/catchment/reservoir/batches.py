@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -108,11 +109,14 @@ def run_batch(
         return
     N, first = sum(program.n_units for program in programs), 1 + programs[0].n_inputs
     starts, ends = np.zeros((2, N, len(batch.lanes)))
+    joints = defaultdict(list)
+    for b, lane in enumerate(batch.lanes):
+        joints[lane.skip - 1].append((starts, b))
+        joints[len(lane.u) - 1].append((ends, b))
     for block in blocks:
-        for b, lane in enumerate(batch.lanes):
-            for step, keep in ((lane.skip - 1, starts), (len(lane.u) - 1, ends)):
-                if block.start <= step < block.stop:
-                    keep[:, b] = block.rows[first : first + N, step - block.start, b]
+        for step in [step for step in joints if block.start <= step < block.stop]:
+            for keep, b in joints[step]:
+                keep[:, b] = block.rows[first : first + N, step - block.start, b]
         yield block
     if not joints_agree(programs, starts, ends):
         raise SegmentsError

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 from catchment.reservoir.advance import Program, Rows, padded_lanes
 from catchment.reservoir.batches import Batch, run_batch
 
@@ -28,7 +28,7 @@ def pooled_rows(
 ) -> Array:
     """Return a row (lanes, F) per lane."""
     begins: dict[int, list[int]] = defaultdict(list)
-    ends: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    ends: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # lane, part, steps
     for b, lane in enumerate(batch.lanes):
         edges = [lane.skip + lane.n_rows * k // segments for k in range(segments + 1)]
         for part, (first, last) in enumerate(pairwise(edges)):
@@ -41,8 +41,9 @@ def pooled_rows(
             Z = select(block.rows)
             fold.begin(Z, begins.get(block.start, []))
             fold.add(Z)
-            for b, part, n_steps in ends.get(block.stop, []):
-                fold.finish(b, part, n_steps, Z)
+            if block.stop in ends:
+                lanes, parts, n_steps = np.array(ends[block.stop]).T
+                fold.finish(lanes, parts, n_steps, Z)
     return fold.rows.reshape(len(batch.lanes), -1)
 
 
@@ -72,15 +73,16 @@ class _Fold:
         if self.pool != "last":
             kernels.pool_into(kinds[self.pool], Z, self.reference, self.first, self.second)
 
-    def finish(self, lane: int, part: int, n_steps: int, Z: Rows) -> None:
-        row = self.rows[lane, part]
+    def finish(self, lanes: Integers, parts: Integers, n_steps: Integers, Z: Rows) -> None:
+        first = self.first[:, lanes]
         if self.pool == "last":
-            row[0] = Z[:, -1, lane]
+            self.rows[lanes, parts, 0] = Z[:, -1, lanes].T
         elif self.pool == "max":
-            row[0] = self.first[:, lane]
+            self.rows[lanes, parts, 0] = first.T
         elif self.pool == "mean":
-            row[0] = self.first[:, lane] / n_steps
+            self.rows[lanes, parts, 0] = (first / n_steps).T
         else:
-            shift = self.first[:, lane] / n_steps
-            row[0] = self.reference[:, lane] + shift
-            row[1] = np.sqrt(np.maximum(self.second[:, lane] / n_steps - shift * shift, 0.0))
+            shift = first / n_steps
+            variance = self.second[:, lanes] / n_steps - shift * shift
+            self.rows[lanes, parts, 0] = (self.reference[:, lanes] + shift).T
+            self.rows[lanes, parts, 1] = np.sqrt(np.maximum(variance, 0.0)).T

@@ -17,26 +17,27 @@ from catchment.arrays import Array
 from catchment.reservoir.advance import Program, advance
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
+MARGIN = 1.25  # on the measured warm-up
+PLACES = 4  # of the sequence where the warm-up is measured, each with two opposite starts
 PROBE_BLOCK = 512  # columns of a probe's block: 64 steps of eight lanes
 
 
 def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple[list[int], int]:
     """Return the first step of each segment and the warm-up ahead of it; one if none pay."""
     T = len(u) - washout
-    shortest = _shortest_warmup(programs)
-    if best_segments(programs, T, shortest) == 1:
+    if best_segments(programs, T, _least_warmup(programs)) == 1:
         return [washout], 0
     warmup = _warmup(programs, u, limit=T // 8)
-    if warmup is None:
+    n = 1 if warmup is None else best_segments(programs, T, warmup)
+    if warmup is None or n == 1:
         return [washout], 0
-    n_segments = best_segments(programs, T, warmup)
-    if n_segments == 1:
-        return [washout], 0
-    return [washout + T * k // n_segments for k in range(n_segments)], warmup
+    # The first segment needs no warm-up, so it is longer by as much: all then take equally long.
+    longest = -(-(T + (n - 1) * warmup) // n)
+    return [washout, *(washout + longest + k * (longest - warmup) for k in range(n - 1))], warmup
 
 
 def best_segments(programs: Sequence[Program], T: int, warmup: int) -> int:
-    """Return how many segments (1, 8, 16 or 32) make T steps cheapest with this warm-up.
+    """Return how many segments (1, 8, 16, 32 or 64) make T steps cheapest with this warm-up.
 
     >>> from catchment.reservoir.weights import LayerWeights, SparseRows
     >>> W, one = SparseRows.from_dense(np.eye(50)), np.ones(50)
@@ -46,15 +47,17 @@ def best_segments(programs: Sequence[Program], T: int, warmup: int) -> int:
     (1, 16)
     """
     costs = {1: T * _step_cost(programs, 1)}
-    for n in (8, 16, 32):
-        costs[n] = (T / n + warmup) * _step_cost(programs, n)
+    for n in (8, 16, 32, 64):
+        if warmup + n * n < T:  # or the last segment might come out empty
+            costs[n] = (T + (n - 1) * warmup) / n * _step_cost(programs, n)
     return min(costs, key=costs.__getitem__)
 
 
-# Nanoseconds per non-zero (or dense entry) and step, measured; only their ratios matter.
-_SPARSE_COST = {1: 0.65, 8: 0.85, 16: 1.4, 32: 2.9}
-_DENSE_COST = {1: 0.10, 8: 0.11, 16: 0.16, 32: 0.30}
-_UNIT_COST = 1.1
+# Nanoseconds per non-zero (or dense entry) and step, measured; only their ratios matter. Up to
+# 32 lanes a matrix product spends its time on rearranging the matrix.
+_SPARSE_COST = {1: 0.65, 8: 0.57, 16: 0.88, 32: 1.85, 64: 3.9}
+_DENSE_COST = {1: 0.09, 8: 0.66, 16: 0.90, 32: 1.6, 64: 2.8}
+_UNIT_COST = 1.2
 
 
 def _step_cost(programs: Sequence[Program], n_lanes: int) -> float:
@@ -67,22 +70,39 @@ def _step_cost(programs: Sequence[Program], n_lanes: int) -> float:
     return cost
 
 
-def _shortest_warmup(programs: Sequence[Program]) -> int:
-    """Return steps below which no leaky layer can have forgotten its start."""
+def _least_warmup(programs: Sequence[Program]) -> int:
+    """Return steps of warm-up below which a probe will hardly find any.
+
+    The leak alone forgets within a third of this; recurrent connections remember longer.
+    """
     slowest = max(float(1 - program.leak.min()) for program in programs)
-    return 16 if slowest < 0.1 else int(np.log(_tolerance(programs)) / np.log(slowest))
+    return 3 * (16 if slowest < 0.1 else int(np.log(_tolerance(programs)) / np.log(slowest)))
 
 
 def _warmup(programs: Sequence[Program], u: Array, limit: int) -> int | None:
-    """Return steps after which two opposite starts agree, with a margin; None if they do not."""
+    """Return steps after which opposite starts agree, with a margin; None if they do not.
+
+    Once the gap between two starts is half way down, in digits, the slower of its average and its
+    latest rate of decay tells when it will be all the way down.
+    """
     N = sum(program.n_units for program in programs)
-    signs = np.where(np.arange(N) % 2 == 0, 1.0, -1.0)
-    x0 = np.stack([np.ones(N), -np.ones(N), signs, -signs], axis=1)
-    probe = u[:limit]
-    for block in advance(programs, [probe] * 4, x0=x0, block_columns=PROBE_BLOCK):
-        last = block.rows[-N:, -1, :4]
-        if np.ptp(last, axis=1).max() <= 0.1 * _tolerance(programs):
-            return int(1.25 * block.stop)
+    places = [(len(u) - limit) * k // PLACES for k in range(PLACES)]
+    signs = [np.where(np.arange(N) // (k + 1) % 2 == 0, 1.0, -1.0) for k in range(PLACES)]
+    x0 = np.stack([sign * x for x in signs for sign in (1, -1)], axis=1)
+    probes = [u[place : place + limit] for place in places for _ in range(2)]
+    enough, before = 0.1 * _tolerance(programs), 2.0
+    for block in advance(programs, probes, x0=x0, block_columns=PROBE_BLOCK):
+        last = block.rows[-N:, -1].astype(np.float64)
+        gap = float(np.abs(last[:, ::2] - last[:, 1::2]).max())
+        if gap <= enough:
+            return int(MARGIN * block.stop)
+        if gap <= min(enough**0.5, before):
+            decay = min(
+                np.log(2 / gap) / block.stop, np.log(before / gap) / (block.stop - block.start)
+            )
+            if decay > 0:
+                return int(MARGIN * (block.stop + np.log(gap / enough) / decay))
+        before = gap
     return None
 
 
