@@ -3,6 +3,7 @@
 #
 #   make demo    install into .venv and run the demonstration
 #   make test    lint, types, import order, then every test and documented example
+#   make security  the security checks in their long form (several minutes)
 #   make bench   measure against the peers, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
 #   make check   lint, types and import order only
@@ -24,7 +25,7 @@ WORKERS ?= auto
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo test bench docs check clean lint
+.PHONY: demo test security bench docs check clean lint
 
 demo: $(VENV)/.installed
 	@$(BIN)/catchment demo
@@ -32,6 +33,9 @@ demo: $(VENV)/.installed
 # pytest is last, so that its closing line is the last one printed.
 test: lint
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q
+
+security: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q -m "long or not long" tests/security
 
 check: lint
 

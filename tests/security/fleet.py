@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -79,10 +80,10 @@ class Fleet:
     memories: dict[str, Memory]
 
     @classmethod
-    def of(cls, vectors: Mapping[str, Array], *, rounds: int = 1, **settings: object) -> Fleet:
+    def of(cls, vectors: Mapping[str, Array], *, rounds: int = 1, **settings: Any) -> Fleet:
         identities, memories = make_identities(vectors)
-        chosen: dict[str, object] = {"min_clients": 3} | settings
-        masking = SecureSum(identities=identities, **chosen)  # type: ignore[arg-type]
+        chosen: dict[str, Any] = {"min_clients": 3} | settings
+        masking = SecureSum(identities=identities, **chosen)
         plan: AddingPlan = Plan(algorithm=Adding(), rounds=rounds, protections=(masking,))
         return cls(vectors, plan, memories)
 
@@ -94,7 +95,7 @@ class Fleet:
         length: int = 3,
         seed: int = 0,
         rounds: int = 1,
-        **settings: object,
+        **settings: Any,
     ) -> Fleet:
         rng = np.random.default_rng(seed)
         vectors = {
