@@ -8,9 +8,10 @@ Optimization", ICLR 2021; no bias correction, as there):
     Adam      m <- b1 m + (1 - b1) D
               v <- b2 v + (1 - b2) D^2;                    x += rate m / (sqrt(v) + tau)
     Yogi      v <- v - (1 - b2) D^2 sign(v - D^2);         x as for Adam
+    Adagrad   v <- v + D^2;                                x += rate D / (sqrt(v) + tau)
 
-v starts at tau^2 in Adam and Yogi, everything else at zero. An optimiser is a frozen value; what it
-remembers between rounds is passed in and out, and is part of the algorithm's state.
+v starts at tau^2 in Adam, Yogi and Adagrad, everything else at zero. An optimiser is a frozen
+value; what it remembers between rounds is passed in and out, and is part of the algorithm's state.
 """
 
 from __future__ import annotations
@@ -157,6 +158,31 @@ class Yogi:
             v - (1 - b2) * D**2 * np.sign(v - D**2) for v, D in zip(squares, change, strict=True)
         )
         return _scaled_step(values, means, squares, self.learning_rate, self.tau), means + squares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adagrad:
+    """Steps divided by the root of the sum of all squared changes so far (FedAdagrad).
+
+    >>> rule, x = Adagrad(learning_rate=0.1, tau=1e-3), (np.array([0.0]),)
+    >>> x, _ = rule.step(x, (np.array([1.0]),), rule.start(x))
+    >>> x[0].round(6)
+    array([0.0999])
+    """
+
+    learning_rate: float = 0.01
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _refuse_nonpositive(self.learning_rate, "learning_rate")
+        _refuse_nonpositive(self.tau, "tau")
+
+    def start(self, values: Arrays) -> Arrays:
+        return tuple(np.full_like(x, self.tau**2) for x in values)
+
+    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+        squares = tuple(v + D**2 for v, D in zip(_sized(memory, values), change, strict=True))
+        return _scaled_step(values, change, squares, self.learning_rate, self.tau), squares
 
 
 def _adaptive_start(values: Arrays, tau: float) -> Arrays:

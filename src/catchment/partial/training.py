@@ -96,6 +96,9 @@ class FederatedTraining:
     weak
         Clients that freeze more than the others, and what; a tensor's mean is over those who
         trained it.
+    clip
+        Longest change a client may send, all tensors together; a longer one is shortened, and every
+        client then weighs alike. This bounds what one client can do to the sum, as privacy needs.
     at_once
         Clients of one machine that are trained at once; if not given, 100 on a GPU and 1 on a CPU,
         where a convolution per client has no advantage.
@@ -108,6 +111,7 @@ class FederatedTraining:
     optimiser: ServerOptimiser = MEAN
     decay: float = 1.0
     weak: Mapping[str, Freeze] = field(default_factory=dict)
+    clip: float | None = None
     at_once: int | None = None
     device: str = "auto"
 
@@ -154,14 +158,21 @@ class FederatedTraining:
             module, start, examples, schedules, self.steps, learning_rate=rate, trained=trained
         )
         moved = {name: (after[name] - start[name]).cpu().numpy() for name in names}
-        return [
-            Change(
-                kept := tuple(name for name in names if name in trained[k]),
-                tuple(moved[name][k] for name in kept),
-                float(len(examples[k].x)),
-            )
-            for k in range(len(clients))
-        ]
+        changes = []
+        for k, e in enumerate(examples):
+            kept = tuple(name for name in names if name in trained[k])
+            changes.append(self._bounded(kept, [moved[name][k] for name in kept], len(e.x)))
+        return changes
+
+    def _bounded(
+        self, names: tuple[str, ...], moved: list[NDArray[np.float32]], n_examples: int
+    ) -> Change:
+        if self.clip is None:
+            return Change(names, tuple(moved), float(n_examples))
+        length = float(np.sqrt(sum(float((m.astype(np.float64) ** 2).sum()) for m in moved)))
+        # Rounding to float32 must not lengthen a clipped change past its bound.
+        factor = min(1.0, self.clip * (1 - 1e-6) / max(length, 1e-300))
+        return Change(names, tuple((m * np.float32(factor)) for m in moved), 1.0)
 
     def read_update(self, parts: Parts, turn: Turn) -> Moved:
         names, shapes = self._layout()
