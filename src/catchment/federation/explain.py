@@ -52,13 +52,50 @@ KINDS: Mapping[str, Kind] = {
         ("a model of this one client's data, against which recordings can be tested",),
     ),
     "statistics-set": Kind(
-        "for each candidate, sums over the client's rows: how many there are, the sum of every "
-        "feature and target, and the sums of their products",
+        "for each candidate or class, sums over the client's rows: how many there are, the sum of "
+        "every feature and target, and the sums of their products",
         (
             "how many rows the client has, and for classes how many of each, exactly",
-            "the mean state of each class in every candidate's features: several views of one "
-            "thing tell more than one",
+            "the mean state of each class, and more of it: several sets of sums tell more than one",
             "whether a given recording is among the client's",
+        ),
+    ),
+    "moment-factor": Kind(
+        "a factor of the sums over the client's rows, which the server multiplies out",
+        (
+            "all that the sums tell: how many rows there are, and for classes how many of each",
+            "the mean state of each class; a class with one sequence gives that sequence's state",
+            "if the rows are fewer than the features, also from the size of the message how many",
+        ),
+    ),
+    "clipped": Kind(
+        "the client's sums or parameters, scaled down to an agreed length; with distributed noise, "
+        "also noise",
+        (
+            "unless the clients add noise, what the sums or parameters tell, but for their length",
+            "what is released from the noisy sum afterwards is bounded by its epsilon",
+        ),
+    ),
+    "secure-keys": Kind("public keys of one round, signed", ("that the client takes part",)),
+    "secure-shares": Kind(
+        "shares of the round's secrets, encrypted for the other clients", ("nothing by themselves",)
+    ),
+    "secure-upload": Kind(
+        "the client's message under masks that cancel in the sum of all clients",
+        (
+            "nothing of one client by itself, as long as enough clients are honest",
+            "from the sum what such sums tell: of a small cohort, who is in it",
+        ),
+    ),
+    "secure-consent": Kind("a signature under the list of clients in the sum", ("that it agrees",)),
+    "secure-shares-given": Kind(
+        "shares that take the masks off the sum", ("nothing of one client by itself",)
+    ),
+    "comparison": Kind(
+        "sums of errors of the shared and of the client's own readout on its later data",
+        (
+            "how well both do on this client, and whether its own was any better",
+            "how many test rows it has and, for classes, how many of each",
         ),
     ),
     "moments": Kind(
@@ -112,11 +149,11 @@ class Sent:
         """Return how often and how large, in words."""
         low, high = self.n_numbers
         size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        each = _bytes(self.n_bytes // max(1, self.n_messages))
+        each = say_bytes(self.n_bytes // max(1, self.n_messages))
         numbers = f"{size} numbers" if high else "no numbers"
         return (
             f"{_count(self.n_clients, 'client')} sent {_count(self.n_messages, 'message')} of "
-            f"{numbers}, about {each} each, {_bytes(self.n_bytes)} in all."
+            f"{numbers}, about {each} each, {say_bytes(self.n_bytes)} in all."
         )
 
 
@@ -178,7 +215,7 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     if messages:
         lines += ["Messages by client", ""]
         lines += [
-            f"  {m.client}  {m.stage} round {m.round + 1}  {m.purpose}  {_bytes(m.n_bytes)}  "
+            f"  {m.client}  {m.stage} round {m.round + 1}  {m.purpose}  {say_bytes(m.n_bytes)}  "
             f"sha256 {m.sha256}" + (f"  sent {m.times} times" if m.times > 1 else "")
             for m in messages
         ]
@@ -252,7 +289,12 @@ def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def _bytes(n: int) -> str:
+def say_bytes(n: int) -> str:
+    """Return a number of bytes with three digits and a unit.
+
+    >>> say_bytes(1_234_567), say_bytes(12)
+    ('1.23 MB', '12 bytes')
+    """
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if n >= size:
             return f"{n / size:.3g} {unit}"

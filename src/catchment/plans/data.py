@@ -1,224 +1,21 @@
-"""The data of a plan: where they come from, who holds them, and what is kept for the test."""
+"""The data of a plan: who holds them, how they are scaled, and what is kept for the test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
-from catchment.data.catalogue import CATALOGUE
 from catchment.data.clients import cohorts, contiguous, iid, label_skew, quantity_skew
-from catchment.data.generators import mackey_glass, narma, one_step
-from catchment.data.loaders import load
 from catchment.data.scaling import Scaler
 from catchment.data.sequence import Sequence as Recorded
-from catchment.data.wearables import ACTIVITIES, CHANNELS, wearable_user
 from catchment.engine.local import Source, data_of
 from catchment.federation.local import stretch
+from catchment.federation.personal import first_part
+from catchment.plans.sources import Clients, Recordings
 
-Clients = dict[str, Source]
 Change = Callable[[Iterable[Recorded]], Iterable[Recorded]]
-
-
-@dataclass(frozen=True, eq=False)
-class Recordings:
-    """Clients as a source has them, and the publisher's test part if there is one."""
-
-    clients: Clients
-    channels: tuple[str, ...]
-    classes: tuple[str, ...] | None = None
-    test: Clients = field(default_factory=dict)
-    horizon: int | None = None
-
-
-class Origin(Protocol):
-    """Where data come from."""
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wearables:
-    """Invented activity recordings of people who differ, made on the spot.
-
-    Parameters
-    ----------
-    users
-        How many people.
-    windows_per_user
-        Recordings of each.
-    steps
-        Length of a recording, at 50 steps per second.
-    """
-
-    users: int = 12
-    windows_per_user: int = 40
-    steps: int = 128
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        if self.users < 1:
-            raise ValueError(f"users is {self.users}; pass at least 1")
-        sizes = {"windows_per_user": self.windows_per_user, "steps": self.steps}
-        clients: Clients = {
-            f"user-{user:03d}": partial(wearable_user, seed, user, **sizes)
-            for user in range(self.users)
-        }
-        return Recordings(clients, CHANNELS, ACTIVITIES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MackeyGlass:
-    """A Mackey-Glass series, to be forecast.
-
-    Parameters
-    ----------
-    steps
-        Length of the series.
-    delay
-        Its tau; mildly chaotic from about 17.
-    horizon
-        Steps from input to target.
-    """
-
-    steps: int = 3000
-    delay: float = 17.0
-    horizon: int = 1
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        series = mackey_glass(self.steps + self.horizon, delay=self.delay, seed=seed)
-        task = one_step(series, self.horizon)
-        return Recordings({"mackey-glass": [task]}, ("x",), horizon=self.horizon)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Narma:
-    """The NARMA task: the output of a nonlinear system with memory, from its random input.
-
-    Parameters
-    ----------
-    steps
-        Length of the series.
-    order
-        10 or 30.
-    """
-
-    steps: int = 3000
-    order: int = 10
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        task = narma(self.steps, order=self.order, seed=seed)
-        return Recordings({"narma": [task]}, ("u",), horizon=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublicSet:
-    """A public data set of the catalogue, by its name; `catchment data list` shows them.
-
-    Parameters
-    ----------
-    window
-        Steps per sequence; "usual" is the set's own habit, "whole" keeps recordings uncut.
-    step
-        Steps from one window to the next; the window's length if not given.
-    """
-
-    name: str
-    window: int | Literal["usual", "whole"] = "usual"
-    step: int | None = None
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        found = load(self.name, directory=data, window=self.window, step=self.step)
-        classes = found.classes or None
-        held_out = bool(found.test_clients or found.test_positions)
-        return Recordings(
-            dict(found.train if held_out else found.clients),
-            found.channels,
-            classes,
-            dict(found.test) if held_out else {},
-            horizon=None if classes else 1,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Your own CSV or Parquet files.
-
-    Parameters
-    ----------
-    path
-        A file, or a pattern such as "logs/*.csv", relative to the plan's folder. Without a client
-        column every file is a client, named after it, and is read only when its turn comes.
-    inputs
-        Columns of the inputs.
-    target
-        Columns of numbers; or, with classes, one column of labels.
-    horizon
-        Without a target: forecast the inputs so many steps ahead.
-    client, sequence, time
-        Columns that name a row's client and sequence, and by which rows are sorted.
-    classes
-        The labels that may occur, in the order of the outputs.
-    per_step
-        Whether every step has a target of its own; by default numbers do and labels do not.
-    """
-
-    path: str
-    inputs: tuple[str, ...]
-    target: tuple[str, ...] | str | None = None
-    horizon: int | None = None
-    client: str | None = None
-    sequence: str | None = None
-    time: str | None = None
-    classes: tuple[str, ...] | None = None
-    per_step: bool | None = None
-
-    def __post_init__(self) -> None:
-        if (self.target is None) == (self.horizon is None):
-            raise ValueError("name either a target or a horizon, not both and not neither")
-        if self.horizon is not None and self.horizon < 1:
-            raise ValueError(f"horizon is {self.horizon}; pass at least 1 step")
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        pattern = Path(self.path)
-        root = Path(pattern.anchor) if pattern.is_absolute() else base
-        files = sorted(root.glob(str(pattern.relative_to(pattern.anchor))))
-        if not files:
-            raise FileNotFoundError(f"no file matches {base / self.path}; check the path")
-        clients: Clients = {}
-        if self.client is None:
-            clients = {file.stem: partial(self._one, file) for file in files}
-            if len(clients) < len(files):
-                raise ValueError(f"two files of {self.path} have one name; rename one of them")
-        else:
-            held: dict[str, list[Recorded]] = {}
-            for file in files:
-                for name, sequences in self._read(file).items():
-                    held.setdefault(name, []).extend(sequences)
-            clients = dict(held)
-        return Recordings(clients, self.inputs, self.classes, horizon=self.horizon or 1)
-
-    def _read(self, file: Path) -> dict[str, list[Recorded]]:
-        # An extra: only those who read files need it.
-        from catchment.data.tables import read_table
-
-        clients = read_table(
-            file,
-            inputs=self.inputs,
-            target=self.target,
-            sequence=self.sequence,
-            client=self.client,
-            time=self.time,
-            classes=self.classes,
-            per_step=self.per_step,
-        )
-        if self.horizon is None:
-            return clients
-        return {name: [one_step(s.u, self.horizon) for s in held] for name, held in clients.items()}
-
-    def _one(self, file: Path) -> list[Recorded]:
-        return [s for held in self._read(file).values() for s in held]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +39,9 @@ class Sharing:
     test_of
         What is kept: whole "clients", the last "sequences" of each client, or the last "steps" of
         each sequence.
+    test_after
+        Test clients are tested on their data after this share of it. What comes before is theirs to
+        learn from, for a readout of their own; the shared model never sees it.
     seed
         Names every random draw of the data.
     """
@@ -252,9 +52,12 @@ class Sharing:
     alpha: float = 0.5
     test: float | Literal["official"] | None = None
     test_of: Literal["clients", "sequences", "steps"] | None = None
+    test_after: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.test_after < 1:
+            raise ValueError(f"test_after is {self.test_after}; pass a share below 1")
         if isinstance(self.test, float) and not 0 < self.test < 1:
             raise ValueError(f"test is {self.test}; pass a share above 0 and below 1")
         if self.test == "official" and (self.test_of or self.split):
@@ -263,13 +66,26 @@ class Sharing:
 
 @dataclass(frozen=True, eq=False)
 class PlanData:
-    """Training and test clients, each with sequences or a function that makes them."""
+    """Training and test clients, each with sequences or a function that makes them.
+
+    `whole` has all data of the test clients; they are tested on what comes after `test_after`.
+    """
 
     train: Clients
-    test: Clients
+    whole: Clients
     channels: tuple[str, ...]
     classes: tuple[str, ...] | None
     horizon: int | None
+    test_after: float = 0.0
+    washout: int = 0
+
+    @property
+    def test(self) -> Clients:
+        """What the test clients are tested on."""
+        if self.test_after == 0:
+            return self.whole
+        later = partial(_later, share=self.test_after, washout=self.washout)
+        return {name: _changed(source, later) for name, source in self.whole.items()}
 
     def scaled(self, scaling: str, scaler: Scaler | None = None) -> PlanData:
         """Return the data standardised by the scaler, or by each client for itself."""
@@ -278,37 +94,37 @@ class PlanData:
         if scaler is not None:
             change = scaler.apply
             train = {name: _changed(source, change) for name, source in self.train.items()}
-            test = {name: _changed(source, change) for name, source in self.test.items()}
+            whole = {name: _changed(source, change) for name, source in self.whole.items()}
         else:
             train = {name: _own_scale(source, source) for name, source in self.train.items()}
             # A client that also trains is scaled by what it trained on, a new one by its inputs.
-            test = {
+            whole = {
                 name: _own_scale(source, self.train.get(name, source))
-                for name, source in self.test.items()
+                for name, source in self.whole.items()
             }
-        return replace(self, train=train, test=test)
-
-
-SOURCES: dict[str, type] = {
-    "wearables": Wearables,
-    "mackey_glass": MackeyGlass,
-    "narma": Narma,
-    "table": Table,
-}
-PUBLIC = tuple(name for name, entry in CATALOGUE.items() if entry.kind == "sequences")
+        return replace(self, train=train, whole=whole)
 
 
 def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanData:
     """Return who trains on what and who tests on what.
 
+    >>> from pathlib import Path
+    >>> from catchment.plans.sources import Wearables
     >>> found = Wearables(users=8, windows_per_user=2).load(0, None, Path())
     >>> data = arrange(found, Sharing(test=0.25))
     >>> len(data.train), len(data.test)
     (6, 2)
     """
+    train, test = _divided(found, sharing, washout)
+    about = (found.channels, found.classes, found.horizon)
+    return PlanData(train, test, *about, sharing.test_after, washout)
+
+
+def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients, Clients]:
+    """Return training and test clients."""
     official = sharing.test in (None, "official") and not sharing.split and not sharing.test_of
     if found.test and official:
-        return PlanData(found.clients, found.test, found.channels, found.classes, found.horizon)
+        return found.clients, found.test
     if sharing.test == "official":
         raise ValueError("the data have no official test part; give a share, such as test = 0.25")
     clients = _dealt({**found.clients, **_apart(found)}, sharing)
@@ -316,13 +132,15 @@ def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanDat
     of = sharing.test_of or ("clients" if found.classes else "steps")
     if of == "clients":
         parts = cohorts(clients, validation=0, test=share, seed=sharing.seed)
-        train = {name: clients[name] for name in sorted(parts.train)}
-        test = {name: clients[name] for name in sorted(parts.test)}
-    else:
-        cut = partial(_stretch, washout=washout) if of == "steps" else _sequences
-        train = {n: _changed(s, partial(cut, begin=0.0, end=1 - share)) for n, s in clients.items()}
-        test = {n: _changed(s, partial(cut, begin=1 - share, end=1.0)) for n, s in clients.items()}
-    return PlanData(train, test, found.channels, found.classes, found.horizon)
+        both = (sorted(parts.train), sorted(parts.test))
+        train, test = ({name: clients[name] for name in names} for names in both)
+        return train, test
+    cut = partial(_stretch, washout=washout) if of == "steps" else _sequences
+    early, late = partial(cut, begin=0.0, end=1 - share), partial(cut, begin=1 - share, end=1.0)
+    return (
+        {name: _changed(source, early) for name, source in clients.items()},
+        {name: _changed(source, late) for name, source in clients.items()},
+    )
 
 
 def _apart(found: Recordings) -> Clients:
@@ -373,17 +191,10 @@ def _stretch(
     return list(stretch(sequences, begin, end, washout=washout))
 
 
+def _later(sequences: Iterable[Recorded], *, share: float, washout: int) -> list[Recorded]:
+    return first_part(sequences, share, washout=washout)[1]
+
+
 def _sequences(sequences: Iterable[Recorded], *, begin: float, end: float) -> Sequence[Recorded]:
     every = list(sequences)
     return every[round(begin * len(every)) : round(end * len(every))]
-
-
-def origin_of(source: str) -> tuple[type, Mapping[str, object]]:
-    """Return the settings of a source by its name, and those that the name already gives.
-
-    >>> origin_of("uci_har")
-    (<class 'catchment.plans.data.PublicSet'>, {'name': 'uci_har'})
-    """
-    if source in PUBLIC:
-        return PublicSet, {"name": source}
-    return SOURCES[source], {}

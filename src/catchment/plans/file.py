@@ -25,22 +25,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.balance import BalancedRidge
 from catchment.federation.baselines import delay_line
 from catchment.federation.candidates import Candidates
+from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.ensemble import ReservoirEnsemble
 from catchment.federation.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.plan import Algorithm, Plan
 from catchment.federation.ridge import FederatedRidge
-from catchment.plans.data import (
-    PUBLIC,
-    SOURCES,
-    Origin,
-    PlanData,
-    Sharing,
-    arrange,
-    origin_of,
-)
+from catchment.federation.robust import InfluenceCap
+from catchment.federation.selection import SelectedRidge
+from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.settings import Reader, nearest, refuse_unknown
+from catchment.plans.sources import PUBLIC, SOURCES, Origin, origin_of
+from catchment.privacy.noise import GaussianNoise
 from catchment.reservoir.features import Features
 from catchment.reservoir.pooling import Pool
 from catchment.reservoir.recipe import Recipe
@@ -52,12 +50,27 @@ ALGORITHMS: dict[str, type] = {
     "averaging": ReadoutAveraging,
     "gradient": GradientAveraging,
     "ensemble": ReservoirEnsemble,
+    "selected": SelectedRidge,
+    "balanced": BalancedRidge,
 }
-PROTECTIONS: dict[str, type] = {}
-BASELINES = ("random", "majority", "mean", "persistence", "autoregression", "local", "centralised")
-
+ROUNDS = {"selected": 2}  # what an algorithm needs, if it does not say so itself
+PROTECTIONS: dict[str, type] = {
+    "float32": Float32,
+    "factors": FactorUpload,
+    "influence_cap": InfluenceCap,
+    "gaussian_noise": GaussianNoise,
+}
 Baseline = Literal[
-    "random", "majority", "mean", "persistence", "autoregression", "local", "centralised"
+    "random",
+    "majority",
+    "mean",
+    "persistence",
+    "autoregression",
+    "local",
+    "averaging",
+    "ensemble",
+    "centralised",
+    "personalised",
 ]
 
 GIVEN = frozenset({"features", "classes"})
@@ -66,7 +79,9 @@ READER = Reader(
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
     },
     # What a file cannot say: it comes from elsewhere, or is no plain setting.
-    hidden=frozenset({"inputs", "scale", "fingerprint", "recipes", "initial"}),
+    hidden=frozenset(
+        {"inputs", "scale", "fingerprint", "recipes", "initial", "reference", "budget"}
+    ),
 )
 _SECTIONS = (
     "title",
@@ -140,7 +155,8 @@ class RunSettings:
         Names the draws of clients and the algorithm's own.
     baselines
         What to measure beside it; if not given, guesses: of classes random and majority, of
-        forecasts persistence and a linear autoregression.
+        forecasts persistence and a linear autoregression. "personalised" needs test_after in
+        [data].
     lags
         How many inputs back the autoregression sees.
     """
@@ -208,7 +224,8 @@ class PlanFile:
             _named(PROTECTIONS, table, f"[[protections]] {k}")
             for k, table in enumerate(self.protections, start=1)
         ]
-        needed = int(getattr(algorithm, "rounds", getattr(algorithm, "increments", 1)))
+        fewest = ROUNDS.get(str(self.algorithm["name"]), 1)
+        needed = int(getattr(algorithm, "rounds", getattr(algorithm, "increments", fewest)))
         return Plan(
             algorithm=algorithm,
             rounds=self.run.rounds or needed,

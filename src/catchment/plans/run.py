@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,15 @@ from catchment.engine.compare import (
 )
 from catchment.engine.local import data_of, fit
 from catchment.errors import FederationError
+from catchment.federation.averaging import ReadoutAveraging
 from catchment.federation.baselines import Guess, autoregression, mean_target
 from catchment.federation.candidates import Race
 from catchment.federation.comparison import Comparison, Outcome, Row
+from catchment.federation.ensemble import ReservoirEnsemble
 from catchment.federation.evaluation import Evaluation, Score, Scores
 from catchment.federation.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
+from catchment.federation.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan
 from catchment.federation.ridge import FederatedRidge, RidgeState
 from catchment.federation.runs import Run, read_run
@@ -100,18 +103,14 @@ def run_plan(
         write_path(store, result.state, held.classes)
         write_forecast(store, result.model, scores, held)
         store.write_facts(_facts(file, plan, held, result, scores))
-        own = Row.of(
-            str(file.algorithm["name"]),
-            Outcome(scores, result.records),
-            sum(record.seconds for record in result.records),
-        )
         beside = contenders(file, plan, held, result, threads)
 
         def began(name: str) -> None:
             if watch:
-                watch(f"baseline {name}", 0, 0, 0)
+                watch(f"for comparison: {name}", 0, 0, 0)
 
-        write_comparison(store, [*compare(beside, held.train, held.test, began=began), own])
+        compared = compare(beside, held.train, held.test, began=began)
+        write_comparison(store, _with_own(compared, own_row(file, result, scores)))
         store.write_facts({"finished": _now(), "model_sha256": _sha256(store.folder / MODEL)})
     return Finished(read_run(folder), result.model, scores)
 
@@ -145,6 +144,25 @@ class Stages:
         return held.scaled(scaling, scaler)
 
 
+def own_row(file: PlanFile, result: Result[Any], scores: Scores) -> Row:
+    """Return the plan's own row of the comparison."""
+    seconds = sum(record.seconds for record in result.records)
+    return Row.of(label(file), Outcome(scores, result.records), seconds)
+
+
+def label(file: PlanFile) -> str:
+    """Return what the plan's own row is called."""
+    name = str(file.algorithm["name"])
+    return "exact federated" if name == "ridge" else name
+
+
+def _with_own(compared: Iterable[Row], own: Row) -> list[Row]:
+    """Return the rows with one's own before what takes more than a federation gives."""
+    rows = list(compared)
+    after = [row for row in rows if row.name in ("centralised", "personalised")]
+    return [*(row for row in rows if row not in after), own, *after]
+
+
 def contenders(
     file: PlanFile,
     plan: Plan[Any, Any],
@@ -159,6 +177,8 @@ def contenders(
     usual = ("random", "majority") if classes else ("persistence", "autoregression")
     lags = {"lags": file.run.lags, "washout": features.washout}
     horizon = held.horizon or 1
+    gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
+    ensemble = ReservoirEnsemble(features=features, classes=classes, weighting="samples")
     known: dict[str, Callable[[], Contender]] = {
         "random": lambda: guess(Guess(how="random", classes=classes)),
         "majority": lambda: trained(mean_target(features, classes=classes)),
@@ -168,10 +188,29 @@ def contenders(
         ),
         "autoregression": lambda: trained(autoregression(len(held.channels), **lags)),
         "local": lambda: local_only(features, classes=classes, threads=threads),
+        "averaging": lambda: trained(Plan(algorithm=gcv), threads=threads),
+        "ensemble": lambda: trained(Plan(algorithm=ensemble), threads=threads),
         "centralised": lambda: centralised(_alone(plan, result), threads=threads),
+        "personalised": lambda: _personalised(model, held, threads),
     }
     chosen = usual if file.run.baselines is None else file.run.baselines
     return {name: known[name]() for name in chosen}
+
+
+def _personalised(model: Model, held: PlanData, threads: int | None) -> Contender:
+    """Return the contender in which test clients adapt the shared readout to their earlier data."""
+    if held.test_after == 0:
+        raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
+    algorithm = PersonalEvaluation(model_under_test=model, share=held.test_after)
+
+    def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
+        found = fit(Plan(algorithm=algorithm), held.whole, threads=threads).state
+        total = found.total.personal if found.total else None
+        by_client = {name: one.personal for name, one in found.by_client.items()}
+        n_moved = found.total.n_moved if found.total else 0
+        return Outcome(Scores(total, by_client), note=f"{n_moved} left the shared readout")
+
+    return contend
 
 
 def _alone(plan: Plan[Any, Any], result: Result[Any]) -> Plan[Any, Any]:
@@ -316,6 +355,7 @@ def _facts(
     return {
         "source": file.source,
         "algorithm": str(file.algorithm["name"]),
+        "own_row": label(file),
         "metric": metrics(total)[0][0],
         "classes": json.dumps(held.classes),
         "channels": json.dumps(held.channels),

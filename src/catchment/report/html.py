@@ -8,24 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
 from catchment.federation.comparison import Comparison, Row
-from catchment.federation.explain import Explanation, Sent, explain
+from catchment.federation.explain import Explanation, Sent, explain, say_bytes
 from catchment.federation.runs import Run, read_run
 from catchment.federation.store import PLAN
 from catchment.readout.storage import replace_file
+from catchment.report.page import figure, page, score, table
 from catchment.report.svg import Line, dot_chart, line_chart
-from catchment.report.theme import DARK, LIGHT, Theme
 
 MOST_CLIENTS = 30  # in a chart with a row each
 MOST_ROUNDS = 30
 MOST_OUTPUTS = 3
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
@@ -52,16 +49,11 @@ def render(runs: Sequence[Run]) -> str:
     nav = f"<nav>{links}</nav>" if len(runs) > 1 else ""
     body = "".join(_article(run, k, alone=len(runs) == 1) for k, run in enumerate(runs))
     version = escape(runs[0].facts.get("catchment", ""))
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        f"<title>{escape(title)}</title><style>{_style()}</style></head><body><main>"
-        f"<header><h1>{escape(title)}</h1>{nav}</header>{body}"
+    footer = (
         f"<footer>Written by catchment {version} from the run's folder. This file needs nothing "
-        "else and sends nothing anywhere.</footer></main></body></html>\n"
+        "else and sends nothing anywhere.</footer>"
     )
+    return page(title, f"<header><h1>{escape(title)}</h1>{nav}</header>{body}{footer}")
 
 
 def _article(run: Run, number: int, *, alone: bool) -> str:
@@ -103,14 +95,14 @@ def _tiles(run: Run) -> str:
     n = max((record.n_used for record in training), default=0)
     tiles = []
     if "" in run.scores:
-        tiles.append((_score(run.scores[""][run.metric], run.metric), f"{run.metric}, all clients"))
+        tiles.append((score(run.scores[""][run.metric], run.metric), f"{run.metric}, all clients"))
         name, value = _worst(run)
         if name:
-            tiles.append((_score(value, run.metric), f"worst client: {name}"))
+            tiles.append((score(value, run.metric), f"worst client: {name}"))
     tiles += [
         (str(len(training)), "round of training" if len(training) == 1 else "rounds of training"),
-        (_bytes(trained_up // n) if n else "-", "sent by each client in training"),
-        (_bytes(up), f"sent up in all; {_bytes(down)} down"),
+        (say_bytes(trained_up // n) if n else "-", "sent by each client in training"),
+        (say_bytes(up), f"sent up in all; {say_bytes(down)} down"),
         (f"{seconds:.1f} s", "in all rounds"),
     ]
     cells = (
@@ -123,7 +115,7 @@ def _compared(run: Run) -> str:
     if run.comparison is None:
         return ""
     metric = run.comparison.rows[0].metric
-    own = run.facts.get("algorithm", "")
+    own = run.facts.get("own_row", "")
     head = ("", metric, "worst client", "spread", "sent up", "rounds", "seconds", "")
     numbers = (1, 3, 4, 5, 6)
     rows = [_compared_row(row, run.comparison, metric, own) for row in run.comparison]
@@ -132,22 +124,22 @@ def _compared(run: Run) -> str:
         f"{metric[0].upper()}{metric[1:]}: {better}. Spread is the standard deviation over clients."
     )
     return (
-        f"<h3>Compared with other ways</h3>{_table(head, rows, numbers, 'compare')}"
+        f"<h3>Compared with other ways</h3>{table(head, rows, numbers, 'compare')}"
         f'<p class="muted">{text} Bytes are those of training.</p>'
     )
 
 
-def _compared_row(row: Row, table: Comparison, metric: str, own: str) -> tuple[str, Sequence[str]]:
-    scores = [r.score for r in table if math.isfinite(r.score)]
+def _compared_row(row: Row, among: Comparison, metric: str, own: str) -> tuple[str, Sequence[str]]:
+    scores = [r.score for r in among if math.isfinite(r.score)]
     longest = 1.0 if metric == "accuracy" else max(scores, default=1.0) or 1.0
     share = min(1.0, row.score / longest) if math.isfinite(row.score) else 0.0
     bar = f'<span class="bar"><i style="width:{100 * share:.1f}%"></i></span>'
     cells = (
         escape(row.name),
-        _score(row.score, metric) + bar,
-        f"{_score(row.worst, metric)}<small>{escape(row.worst_client)}</small>",
-        "-" if math.isnan(row.spread) else f"± {_score(row.spread, metric, digits=2)}",
-        _bytes(row.bytes_up) if row.bytes_up else "-",
+        score(row.score, metric) + bar,
+        f"{score(row.worst, metric)}<small>{escape(row.worst_client)}</small>",
+        "-" if math.isnan(row.spread) else f"± {score(row.spread, metric, digits=2)}",
+        say_bytes(row.bytes_up) if row.bytes_up else "-",
         str(row.rounds) if row.rounds else "-",
         f"{row.seconds:.1f}",
         f'<span class="muted">{escape(row.note)}</span>',
@@ -177,11 +169,11 @@ def _client_chart(run: Run) -> Iterable[str]:
         x_label=run.metric,
         marked=worst,
         whole=run.scores[""][run.metric],
-        write=lambda value: _score(value, run.metric, digits=3),
+        write=lambda value: score(value, run.metric, digits=3),
         tick=lambda value: f"{100 * value:.3g} %" if best_last else f"{value:.3g}",
     )
     caption = f"The worst first: {worst}. The line is the {run.metric} of all rows together.{note}"
-    yield _figure("Every client", chart, caption)
+    yield figure("Every client", chart, caption)
 
 
 def _path_chart(run: Run) -> Iterable[str]:
@@ -200,7 +192,7 @@ def _path_chart(run: Run) -> Iterable[str]:
         log_y=_spans_decades(path.errors),
         marks=[(ridge, f"chosen: {ridge:.3g}") for ridge in chosen],
     )
-    yield _figure(
+    yield figure(
         "Choosing the ridge", chart, "Error on what was left out, for every ridge on the path."
     )
 
@@ -220,7 +212,7 @@ def _forecast_charts(run: Run) -> Iterable[str]:
             x_label="step",
             y_label=output,
         )
-        yield _figure(
+        yield figure(
             "Predictions",
             chart,
             f"The worst test client, {drawn.client}. Where clients are elsewhere, this picture "
@@ -297,17 +289,17 @@ def _rounds(run: Run) -> str:
                 f"{record.n_used:,}",
                 str(len(record.refused)) if record.refused else "-",
                 f"{record.seconds:.2f}",
-                _bytes(record.bytes_up),
-                _bytes(record.bytes_down),
+                say_bytes(record.bytes_up),
+                say_bytes(record.bytes_down),
             ),
         )
         for stage, records in run.rounds.items()
         for record in records
     ]
-    table = _table(head, rows, range(1, 8), "")
+    listed = table(head, rows, range(1, 8), "")
     if len(rows) > MOST_ROUNDS:
-        table = f"<details><summary>All {len(rows)} rounds</summary>{table}</details>"
-    return f"<h3>Rounds</h3>{table}"
+        listed = f"<details><summary>All {len(rows)} rounds</summary>{listed}</details>"
+    return f"<h3>Rounds</h3>{listed}"
 
 
 def _refused(run: Run) -> str:
@@ -319,9 +311,9 @@ def _refused(run: Run) -> str:
     ]
     if not refused:
         return ""
-    table = _table(("stage", "round", "client", "code", "reason"), refused[:100], (1,), "")
+    listed = table(("stage", "round", "client", "code", "reason"), refused[:100], (1,), "")
     more = f"<p>{len(refused) - 100} more are in the ledger.</p>" if len(refused) > 100 else ""
-    return f"<h3>Answers that were not used</h3>{table}{more}"
+    return f"<h3>Answers that were not used</h3>{listed}{more}"
 
 
 def _facts(run: Run) -> str:
@@ -347,34 +339,6 @@ def _facts(run: Run) -> str:
     return f"<h3>What was run</h3><dl>{items}</dl>{again}"
 
 
-def _table(
-    head: Sequence[str],
-    rows: Sequence[tuple[str, Sequence[str]]],
-    numbers: Iterable[int],
-    kind: str,
-) -> str:
-    """Return a table; each row has its class and its cells, which are HTML already."""
-    right = set(numbers)
-
-    def cells(tag: str, texts: Sequence[str]) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if k in right else ''}>{text}</{tag}>"
-            for k, text in enumerate(texts)
-        )
-
-    body = "".join(
-        f"<tr{f' class={mark}' if mark else ''}>{cells('td', row)}</tr>" for mark, row in rows
-    )
-    return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{cells("th", head)}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _figure(title: str, chart: str, caption: str) -> str:
-    return f"<figure><h3>{title}</h3>{chart}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
 def _worst(run: Run) -> tuple[str, float]:
     values = {
         n: s[run.metric] for n, s in run.scores.items() if n and not math.isnan(s[run.metric])
@@ -386,37 +350,6 @@ def _worst(run: Run) -> tuple[str, float]:
     return name, values[name]
 
 
-def _score(value: float, metric: str, digits: int = 4) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.{digits}g}"
-
-
-def _bytes(n: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n >= size:
-            return f"{n / size:.3g} {unit}"
-    return f"{n} B"
-
-
 def _spans_decades(errors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
     known = errors[np.isfinite(errors)]
     return bool(known.min() > 0 and known.max() > 30 * known.min())
-
-
-def _style() -> str:
-    css = (resources.files("catchment.report") / "page.css").read_text(encoding="utf-8")
-    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}"
-    return f":root {{ {_variables(LIGHT)} }} {dark} {css}"
-
-
-def _variables(theme: Theme) -> str:
-    series = {f"s{k}": colour for k, colour in enumerate(theme.series)}
-    colours = {
-        "page": theme.page,
-        "text": theme.text,
-        "muted": theme.muted,
-        "grid": theme.grid,
-        "cell": theme.grid,
-    }
-    return " ".join(f"--{name}: {colour};" for name, colour in (colours | series).items())
