@@ -1,0 +1,176 @@
+"""Do readouts of one's own help real people, and do they harm any?
+
+Subjects of UCI HAR and MotionSense in four folds. A fold's subjects take no part in the shared
+model, which the others train; each then makes a readout of its own from the earlier half of its
+windows (of each activity) and is tested on the later half. Windows of 128 steps do not overlap.
+Recordings of MotionSense are in the order of its trials. Of UCI HAR's segments the order is lost,
+so there the earlier half is that of every segment.
+
+    python -m benchmarks.personal            # writes benchmarks/results/personal.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from benchmarks.record import RESULTS, write
+
+from catchment.data.clients import Clients, select
+from catchment.data.loaders import load
+from catchment.data.scaling import federated_scaler
+from catchment.data.sequence import Sequence
+from catchment.engine.local import fit
+from catchment.federation.personal_evaluation import Comparison, PersonalEvaluation
+from catchment.federation.plan import Plan
+from catchment.federation.ridge import FederatedRidge
+from catchment.readout.model import Model
+from catchment.reservoir.features import Features
+from catchment.reservoir.recipe import Recipe
+from catchment.reservoir.reservoir import Reservoir
+
+SETS = ("uci_har", "motionsense")
+METHODS: tuple[Literal["towards", "mixed"], ...] = ("towards", "mixed")
+N_FOLDS = 4
+STEPS = 128
+
+
+def people(data: str) -> tuple[Clients, tuple[str, ...]]:
+    """Return each subject's windows, earlier ones first, and the names of the activities."""
+    if data == "uci_har":
+        dataset = load(data, window="whole")
+        clients = {name: windows(segments) for name, segments in dataset.clients.items()}
+    else:
+        dataset = load(data, window=STEPS, step=STEPS)
+        clients = {name: list(part) for name, part in dataset.clients.items()}
+    assert dataset.classes is not None
+    return clients, dataset.classes
+
+
+def windows(segments: Iterable[Sequence]) -> list[Sequence]:
+    """Return windows in the order of their place within their own segment."""
+    placed = []
+    for segment in segments:
+        n = segment.n_steps // STEPS
+        for k in range(n):
+            placed.append((k / n, replace(segment, u=segment.u[k * STEPS : (k + 1) * STEPS])))
+    return [window for _, window in sorted(placed, key=lambda pair: pair[0])]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method did for the subjects of one data set, mean over seeds."""
+
+    data: str
+    method: str
+    n_subjects: int
+    shared: float
+    personal: float
+    worst_shared: float
+    worst_personal: float
+    worst_change: float
+    worst_subject: str
+    worst_single_run: float
+    n_helped: int
+    n_harmed: int
+    n_moved: float
+
+
+def compare(
+    clients: Clients, classes: tuple[str, ...], *, units: int, seed: int
+) -> dict[str, dict[str, Comparison]]:
+    """Return, for each method, the comparison of each subject with a model of the other folds."""
+    names = sorted(clients)
+    found: dict[str, dict[str, Comparison]] = {method: {} for method in METHODS}
+    for k in range(N_FOLDS):
+        held_out = names[k::N_FOLDS]
+        training = select(clients, [name for name in names if name not in held_out])
+        scaler = federated_scaler(training)
+        n_inputs = len(scaler.mean)
+        recipe = Recipe(
+            units=units,
+            inputs=n_inputs,
+            spectral_radius=0.9,
+            leak_rate=0.3,
+            input_scaling=0.5,
+            seed=seed,
+        )
+        features = Features(Reservoir.from_recipe(recipe), pool="mean_std")
+        shared = FederatedRidge(features=features, classes=classes)
+        scaled = {name: scaler.apply(part) for name, part in training.items()}
+        state = fit(Plan(algorithm=shared), scaled).state
+        assert state.readout is not None
+        model = Model(features, state.readout, classes, state.total)
+        tested = {name: scaler.apply(clients[name]) for name in held_out}
+        for method in METHODS:
+            algorithm = PersonalEvaluation(model_under_test=model, method=method)
+            found[method].update(fit(Plan(algorithm=algorithm), tested).state.by_client)
+    return found
+
+
+def outcome(data: str, method: str, runs: list[dict[str, Comparison]]) -> Outcome:
+    """Return the summary of one method; a subject's change is its mean over the seeds."""
+    names = sorted(runs[0])
+    every = np.array(
+        [[(run[name].shared.value, run[name].personal.value) for name in names] for run in runs]
+    )
+    shared, own = every.mean(axis=0).T
+    change = own - shared
+    return Outcome(
+        data=data,
+        method=method,
+        n_subjects=len(names),
+        shared=float(shared.mean()),
+        personal=float(own.mean()),
+        worst_shared=float(shared.min()),
+        worst_personal=float(own.min()),
+        worst_change=float(change.min()),
+        worst_subject=names[int(change.argmin())],
+        worst_single_run=float((every[..., 1] - every[..., 0]).min()),
+        n_helped=int((change > 0).sum()),
+        n_harmed=int((change < 0).sum()),
+        n_moved=float(np.mean([sum(c.n_moved for c in run.values()) for run in runs])),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--units", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    options = parser.parse_args()
+    began = time.perf_counter()
+    rows = []
+    for data in SETS:
+        clients, classes = people(data)
+        runs = [
+            compare(clients, classes, units=options.units, seed=seed)
+            for seed in range(options.seeds)
+        ]
+        for method in METHODS:
+            row = outcome(data, method, [run[method] for run in runs])
+            rows.append(vars(row))
+            print(
+                f"{data:12} {method:8} shared {row.shared:.4f} personal {row.personal:.4f} "
+                f"worst change {row.worst_change:+.4f} ({row.worst_subject}; in a single run "
+                f"{row.worst_single_run:+.4f}), "
+                f"{row.n_helped} helped, {row.n_harmed} harmed of {row.n_subjects}"
+            )
+    results = {
+        "question": "accuracy of the shared readout and of personal ones on subjects' later data",
+        "units": options.units,
+        "seeds": options.seeds,
+        "folds": N_FOLDS,
+        "seconds": round(time.perf_counter() - began, 1),
+        "rows": rows,
+    }
+    write("personal", results, folder=options.out)
+
+
+if __name__ == "__main__":
+    main()
