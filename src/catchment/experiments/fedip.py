@@ -1,0 +1,237 @@
+"""Tables 1 and 2 of De Caro, Gallicchio, Bacciu, "Federated Adaptation of Reservoirs via Intrinsic
+Plasticity", ESANN 2022.
+
+The exact readout (IncFed) of a reservoir as drawn, against the exact readout of a reservoir whose
+gains and shifts the same subjects adapted first (FedIP + IncFed). Both are searched with the same
+recipes, and each takes its best by validation accuracy. How much adaptation can give depends on how
+a sequence's states become one row, so every pooling is searched and reported by itself.
+
+The paper's eq. 2 is not the gradient it is meant to be; the corrected rule is used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from catchment.engine.local import fit
+from catchment.errors import FederationError
+from catchment.experiments.cells import (
+    Cell,
+    Subjects,
+    cell,
+    exact,
+    pooled_readout,
+    read_subjects,
+)
+from catchment.experiments.people import Clients, People, together
+from catchment.experiments.space import FEDIP_HHAR, FEDIP_WESAD, Adaptation, Random, Space
+from catchment.experiments.study import Began, Selected, SetResult, Traffic
+from catchment.federation.plan import Plan
+from catchment.federation.plasticity import FederatedPlasticity
+from catchment.federation.post import Record
+from catchment.federation.ridge import FederatedRidge
+from catchment.reservoir.features import Features
+from catchment.reservoir.pooling import Pool
+from catchment.reservoir.recipe import Recipe
+from catchment.reservoir.reservoir import Reservoir
+
+METHODS = ("incfed", "fedip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedIPSettings:
+    """How far to go.
+
+    Parameters
+    ----------
+    trials
+        Recipes with a rule of plasticity tried; the paper has 30.
+    retrainings
+        Reservoirs, and draws of subjects, over which a cell is averaged.
+    shares
+        Of the training subjects.
+    pools
+        How a sequence's states become one row.
+    cap, search_cap
+        Sequences per subject, at most: in the table, and in the search.
+    most_units
+        Reservoirs larger than this are left out of the paper's ranges.
+    """
+
+    trials: int = 20
+    retrainings: int = 3
+    shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
+    pools: tuple[Pool, ...] = ("last", "mean", "mean_std")
+    cap: int = 120
+    search_cap: int = 60
+    most_units: int = 300
+    seed: int = 0
+
+
+QUICK = FedIPSettings(trials=3, retrainings=2, shares=(0.5, 1.0), cap=40, search_cap=20)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A recipe, the rule by which it adapts if it does, and its validation accuracy."""
+
+    recipe: Recipe
+    adaptation: Adaptation | None
+    validation: float
+
+
+Choice = dict[tuple[str, Pool], Configuration]
+
+
+def fedip(people: People, settings: FedIPSettings, began: Began | None = None) -> SetResult:
+    """Return one data set's cells for every pooling, methods named like `fedip-mean`.
+
+    Parameters
+    ----------
+    began
+        Called with a line of text as the parts begin.
+    """
+    start = time.perf_counter()
+    say = began or (lambda text: None)
+    people = people.thinned(settings.cap)
+    chosen, failed = select(people.thinned(settings.search_cap), settings, say)
+    cells: list[Cell] = []
+    traffic: tuple[Traffic, ...] = ()
+    for retraining in range(settings.retrainings):
+        for pool in settings.pools:
+            say(f"{people.name}: {pool}, retraining {retraining + 1} of {settings.retrainings}")
+            cells += _incfed_cells(people, settings, chosen["incfed", pool], pool, retraining)
+            found, costs = _fedip_cells(people, settings, chosen["fedip", pool], pool, retraining)
+            cells += found
+            traffic = traffic or costs
+    selected = tuple(
+        Selected.of(f"{method}-{pool}", c.recipe, c.validation, pool, c.adaptation)
+        for (method, pool), c in chosen.items()
+    )
+    remarks = (f"{failed} of {settings.trials} rules of plasticity diverged in the search",)
+    result = SetResult.about(people, cells)
+    seconds = time.perf_counter() - start
+    return replace(result, selected=selected, traffic=traffic, remarks=remarks, seconds=seconds)
+
+
+def space_of(name: str, most_units: int) -> Space:
+    """Return the paper's ranges for a data set, larger reservoirs left out.
+
+    >>> space_of("wesad", 300).units
+    (200, 300)
+    """
+    space = FEDIP_WESAD if name == "wesad" else FEDIP_HHAR
+    return replace(space, units=tuple(n for n in space.units if n <= most_units))
+
+
+def select(people: People, settings: FedIPSettings, say: Began) -> tuple[Choice, int]:
+    """Return the best configuration of each method and pooling, and how many rules diverged."""
+    chooser = Random(np.random.default_rng([settings.seed, 2]))
+    space = space_of(people.name, settings.most_units)
+    best: Choice = {}
+    failed = 0
+    for trial in range(settings.trials):
+        say(f"{people.name}: trial {trial + 1} of {settings.trials}")
+        recipe, adaptation = space.draw(chooser, inputs=len(people.channels))
+        recipe = replace(recipe, seed=settings.seed + trial)
+        reservoir = Reservoir.from_recipe(recipe)
+        tried: dict[str, tuple[Reservoir, Adaptation | None]] = {"incfed": (reservoir, None)}
+        assert adaptation is not None
+        try:
+            adapted, _ = adapt(reservoir, adaptation, people.train)
+            tried["fedip"] = adapted, adaptation
+        except FederationError:
+            failed += 1
+        for method, (one, rule) in tried.items():
+            for pool in settings.pools:
+                value = validated(one, pool, people)
+                if (method, pool) not in best or value > best[method, pool].validation:
+                    best[method, pool] = Configuration(recipe, rule, value)
+    if ("fedip", settings.pools[0]) not in best:
+        raise FederationError(f"plasticity diverged in all {failed} trials on {people.name}")
+    return best, failed
+
+
+def adapt(
+    reservoir: Reservoir, adaptation: Adaptation, clients: Clients
+) -> tuple[Reservoir, tuple[Record, ...]]:
+    """Return the reservoir that clients adapted together, and the records of the rounds."""
+    algorithm = FederatedPlasticity(reservoir=reservoir, rule=adaptation.rule)
+    # A client whose plasticity diverges is refused; all must have answered.
+    plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
+    result = fit(plan, clients)
+    return algorithm.adapted(result.state), result.records
+
+
+def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
+    """Return the accuracy on validation subjects of the exact readout at its best ridge."""
+    features = Features(reservoir, input=False, pool=pool)
+    train = read_subjects(features, people.train)
+    return exact(train, read_subjects(features, people.validation)).accuracy
+
+
+def _incfed_cells(
+    people: People, settings: FedIPSettings, chosen: Configuration, pool: Pool, retraining: int
+) -> list[Cell]:
+    reservoir = Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
+    features = Features(reservoir, input=False, pool=pool)
+    everyone = together(people.train, people.validation, people.test)
+    read = read_subjects(features, everyone)
+    method = f"incfed-{pool}"
+    return [share_cell(method, read, people, share, retraining) for share in settings.shares]
+
+
+def _fedip_cells(
+    people: People, settings: FedIPSettings, chosen: Configuration, pool: Pool, retraining: int
+) -> tuple[list[Cell], tuple[Traffic, ...]]:
+    reservoir = Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
+    assert chosen.adaptation is not None
+    cells: list[Cell] = []
+    records: Sequence[Record] = ()
+    for share in settings.shares:
+        clients = {name: people.train[name] for name in people.share(share, retraining)}
+        adapted, records = adapt(reservoir, chosen.adaptation, clients)
+        cells.append(trained_cell(f"fedip-{pool}", adapted, pool, people, share, retraining))
+    ridge = FederatedRidge(
+        features=Features(reservoir, input=False, pool=pool), ridge="gcv", classes=people.classes
+    )
+    traffic = (
+        Traffic.of(f"plasticity ({settings.shares[-1]:.0%})", records),
+        Traffic.of("ridge", fit(Plan(algorithm=ridge), people.train).records),
+    )
+    return cells, traffic if retraining == 0 else ()
+
+
+def trained_cell(
+    method: str, reservoir: Reservoir, pool: Pool, people: People, share: float, repetition: int
+) -> Cell:
+    """Return the cell of the exact readout of a reservoir on a share of the subjects."""
+    names = people.share(share, repetition)
+    needed = together({name: people.train[name] for name in names}, people.validation, people.test)
+    read = read_subjects(Features(reservoir, input=False, pool=pool), needed)
+    return share_cell(method, read, people, share, repetition)
+
+
+def share_cell(method: str, read: Subjects, people: People, share: float, repetition: int) -> Cell:
+    """Return the cell of the exact readout on a share of subjects that are read already."""
+    train = {name: read[name] for name in people.share(share, repetition)}
+    federated = exact(train, {name: read[name] for name in people.validation})
+    return cell(
+        method,
+        federated,
+        train=train,
+        test={name: read[name] for name in people.test},
+        share=share,
+        repetition=repetition,
+        pooled=pooled_readout(train, federated.ridge),
+    )
+
+
+def described(settings: FedIPSettings) -> dict[str, Any]:
+    """Return the settings, ready for JSON."""
+    return {**asdict(settings), "shares": list(settings.shares), "pools": list(settings.pools)}
