@@ -168,3 +168,23 @@ def losing(fates: Mapping[str, str]) -> Callable[[str, str], str | None]:
         return "down" if STAGES.index(stage) >= STAGES.index(fate) else None
 
     return lost
+
+
+@dataclass(eq=False)
+class Tapped:
+    """An engine that remembers the letters and answers it carried, by stage and client."""
+
+    engine: Engine
+    letters: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    said: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
+    def clients(self) -> Sequence[str]:
+        return self.engine.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        for reply in self.engine.ask(letters):
+            stage = stage_of(letters[reply.client])
+            self.letters[stage, reply.client] = letters[reply.client]
+            if reply.message is not None:
+                self.said[stage, reply.client] = reply.message
+            yield reply

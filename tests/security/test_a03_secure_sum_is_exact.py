@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_every_pattern_of_loss_among_four_clients() -> None:
 @pytest.mark.parametrize("n_clients", [3, 5, 8, 13, 30])
 @pytest.mark.parametrize("bits", [128, 64])
 def test_random_patterns_of_loss(n_clients: int, bits: int) -> None:
-    bound = {"bits": 64, "bound": 1e9} if bits == 64 else {}
+    bound: dict[str, Any] = {"bits": 64, "bound": 1e9} if bits == 64 else {}
     rng = np.random.default_rng([n_clients, bits])
     for share in (0.0, 0.1, 0.3):
         fleet = Fleet.drawn(n_clients, seed=n_clients, compare_cohorts=False, **bound)
