@@ -14,6 +14,12 @@ from catchment.data.sources import find
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem for path in (ROOT / "examples").glob("*.py")}
+ENVIRONMENT = {
+    "PYTHONPATH": str(ROOT / "src"),
+    "PYTHONIOENCODING": "utf-8",
+    # Other tests run at the same time; threads of small products would wait for their cores.
+    "OPENBLAS_NUM_THREADS": "1",
+}
 REAL = ("japanese_vowels", "uci_har")
 
 
@@ -22,7 +28,7 @@ def run(name: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess
     return subprocess.run(
         [sys.executable, ROOT / "examples" / f"{name}.py", *arguments],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"},
+        env=os.environ | ENVIRONMENT,
         capture_output=True,
         encoding="utf-8",
         check=False,
