@@ -9,6 +9,7 @@
     [[candidates]]                # for name = "candidates": changes to [reservoir], one table each
     [run]                         # rounds, share, min_clients, seed, baselines
     [[protections]]               # name = ..., in the order in which clients apply them
+    [search]                      # ranges and settings of `catchment search`; a run ignores it
 
 To add an algorithm, give it a line in ALGORITHMS. Its fields `features` and `classes` are filled
 in; all others are settings.
@@ -38,6 +39,7 @@ from catchment.federation.selection import SelectedRidge
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.settings import Reader, nearest, refuse_unknown
 from catchment.plans.sources import PUBLIC, SOURCES, Origin, origin_of
+from catchment.privacy.clipping import Clip
 from catchment.privacy.noise import GaussianNoise
 from catchment.reservoir.features import Features
 from catchment.reservoir.pooling import Pool
@@ -79,9 +81,13 @@ READER = Reader(
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
     },
     # What a file cannot say: it comes from elsewhere, or is no plain setting.
-    hidden=frozenset(
-        {"inputs", "scale", "fingerprint", "recipes", "initial", "reference", "budget"}
-    ),
+    hidden={
+        Recipe: ("inputs", "scale", "fingerprint"),
+        ReservoirEnsemble: ("recipes",),
+        GradientAveraging: ("initial",),
+        GaussianNoise: ("budget",),
+        Clip: ("reference",),
+    },
 )
 _SECTIONS = (
     "title",
@@ -92,6 +98,7 @@ _SECTIONS = (
     "candidates",
     "run",
     "protections",
+    "search",
 )
 
 
@@ -183,6 +190,7 @@ class PlanFile:
     candidates: tuple[Mapping[str, object], ...] = ()
     run: RunSettings = field(default_factory=RunSettings)
     protections: tuple[Mapping[str, object], ...] = ()
+    search: Mapping[str, object] = field(default_factory=dict)
     base: Path = Path()
     fingerprint: str = ""
     text: str = ""
@@ -276,6 +284,7 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         candidates=candidates,
         run=READER.read(RunSettings, _table(tables, "run"), "[run]"),
         protections=protections,
+        search=_table(tables, "search"),
         base=base or Path(),
         fingerprint=fingerprint_of(tables),
         text=text,
@@ -322,6 +331,7 @@ def plan_schema() -> dict[str, object]:
                 "type": "array",
                 "items": {"oneOf": [READER.named(n, kind) for n, kind in PROTECTIONS.items()]},
             },
+            "search": {"type": "object"},
         },
         "required": ["data", "reservoir"],
         "additionalProperties": False,

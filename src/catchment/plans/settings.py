@@ -10,7 +10,7 @@ import difflib
 import inspect
 import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -31,11 +31,11 @@ class Reader:
         For a type that stands for several dataclasses: each by its name in the file, where it is
         the entry `name` of a table.
     hidden
-        Settings that do not come from a file.
+        By dataclass: fields that do not come from a file.
     """
 
     choices: Choices = field(default_factory=dict)
-    hidden: frozenset[str] = frozenset()
+    hidden: Mapping[type, Collection[str]] = field(default_factory=dict)
 
     def read(
         self, kind: type[D], table: object, where: str, given: Mapping[str, object] | None = None
@@ -82,7 +82,8 @@ class Reader:
 
     def settings(self, kind: type) -> list[str]:
         """Return the names of the settings that may be in a file."""
-        return [f.name for f in _fields(kind) if f.name not in self.hidden and f.init]
+        hidden = self.hidden.get(kind, ())
+        return [f.name for f in _fields(kind) if f.name not in hidden and f.init]
 
     def _value(self, hint: object, value: object, where: str) -> object:
         """Return a value as its type has it: lists become tuples, tables become dataclasses."""
@@ -219,7 +220,7 @@ def described(kind: type) -> dict[str, str]:
     """Return each parameter's description, from a docstring with NumPy's sections.
 
     >>> described(Reader)["hidden"]
-    'Settings that do not come from a file.'
+    'By dataclass: fields that do not come from a file.'
     """
     text = inspect.getdoc(kind) or ""
     _, _, section = text.partition("Parameters\n----------\n")
