@@ -11,7 +11,7 @@ from catchment.data.sequence import Sequence as Recorded
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.node import Node, answer_together
 from catchment.federation.plan import Additive, Data, Grouped, Journal, Memory, Plan
-from catchment.parallel import ordered_map
+from catchment.parallel import count_threads, ordered_map
 
 S = TypeVar("S")
 U = TypeVar("U", bound=Additive)
@@ -44,8 +44,10 @@ class LocalEngine(Generic[S, U]):
         return sorted(self.sources)
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
-        algorithm = self.plan.algorithm
-        size = algorithm.group_size if isinstance(algorithm, Grouped) else 1
+        algorithm, n_threads = self.plan.algorithm, count_threads(self.threads)
+        size = 1
+        if isinstance(algorithm, Grouped):
+            size = algorithm.group_size(len(letters), n_threads)
 
         def answer(clients: Sequence[str]) -> list[Reply]:
             nodes = [self._node(client) for client in clients]

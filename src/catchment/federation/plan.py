@@ -97,7 +97,8 @@ class Algorithm(Protocol[S, U]):
 class Grouped(Protocol):
     """An algorithm that serves several clients of one machine for less than each by itself."""
 
-    group_size: int
+    def group_size(self, n_clients: int, n_threads: int) -> int:
+        """Return how many clients to serve at once, of so many and on so many threads."""
 
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]

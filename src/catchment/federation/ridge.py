@@ -9,7 +9,7 @@ The server sees each client's statistics unless a protection hides them; they ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
@@ -24,12 +24,15 @@ from catchment.federation.scaling import feature_scale, for_raw_features, rescal
 from catchment.federation.trust import check_statistics, feature_bounds
 from catchment.federation.values import Tally
 from catchment.readout.accumulate import accumulate
+from catchment.readout.each import accumulate_each
 from catchment.readout.linear import Readout
 from catchment.readout.model import Model
 from catchment.readout.selection import RidgeChoice, choose_by_blocks, choose_by_gcv
 from catchment.readout.statistics import RidgeStatistics
 from catchment.reservoir.features import Features
 from catchment.wire import NOTHING, Parts, join, split
+
+GROUP = 32  # clients served together
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +118,18 @@ class FederatedRidge:
     def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
         """Return nothing: the recipe, which the plan holds, is all a client needs."""
         return NOTHING
+
+    def group_size(self, n_clients: int, n_threads: int) -> int:
+        """Return how many clients to serve side by side; it does not show in what they send."""
+        if self.increments > 1 or not self.features.per_step:
+            return 1
+        # Several groups per thread, or one group of large clients would keep the others waiting.
+        return max(1, min(GROUP, n_clients // (4 * n_threads)))
+
+    def client_updates(
+        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+    ) -> list[RidgeStatistics]:
+        return accumulate_each(self.features, (data() for data, _ in clients))
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         if self.increments == 1:

@@ -115,8 +115,7 @@ class FederatedTraining:
     at_once: int | None = None
     device: str = "auto"
 
-    @property
-    def group_size(self) -> int:
+    def group_size(self, n_clients: int, n_threads: int) -> int:
         return self.at_once or (1 if self.torch_device().type == "cpu" else 100)
 
     def start(self) -> Trained:

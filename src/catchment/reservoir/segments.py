@@ -25,7 +25,7 @@ PROBE_BLOCK = 512  # columns of a probe's block: 64 steps of eight lanes
 def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple[list[int], int]:
     """Return the first step of each segment and the warm-up ahead of it; one if none pay."""
     T = len(u) - washout
-    if best_segments(programs, T, _least_warmup(programs)) == 1:
+    if runs_whole(programs, T):
         return [washout], 0
     warmup = _warmup(programs, u, limit=T // 8)
     n = 1 if warmup is None else best_segments(programs, T, warmup)
@@ -34,6 +34,11 @@ def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple
     # The first segment needs no warm-up, so it is longer by as much: all then take equally long.
     longest = -(-(T + (n - 1) * warmup) // n)
     return [washout, *(washout + longest + k * (longest - warmup) for k in range(n - 1))], warmup
+
+
+def runs_whole(programs: Sequence[Program], T: int) -> bool:
+    """Whether T steps are too few to be cut, whatever the inputs."""
+    return best_segments(programs, T, _least_warmup(programs)) == 1
 
 
 def best_segments(programs: Sequence[Program], T: int, warmup: int) -> int:
@@ -47,9 +52,10 @@ def best_segments(programs: Sequence[Program], T: int, warmup: int) -> int:
     (1, 16)
     """
     costs = {1: T * _step_cost(programs, 1)}
+    probe = warmup / 2 * _step_cost(programs, 8)
     for n in (8, 16, 32, 64):
         if warmup + n * n < T:  # or the last segment might come out empty
-            costs[n] = (T + (n - 1) * warmup) / n * _step_cost(programs, n)
+            costs[n] = probe + (T + (n - 1) * warmup) / n * _step_cost(programs, n)
     return min(costs, key=costs.__getitem__)
 
 
