@@ -52,11 +52,10 @@ class Given:
             )
         else:
             parts = [np.asarray(part) for part in _listed(values, name)]
-            lengths = [len(part) if part.ndim else 0 for part in parts]
-            if lengths != self.lengths:
+            if [len(part) if part.ndim else 0 for part in parts] != self.lengths:
                 raise ValueError(
-                    f"{name} has sequences of {lengths[:3]} steps..., X of {self.lengths[:3]}...; "
-                    "pass one row per step of each sequence"
+                    f"{name} does not fit the steps of the {len(self.inputs)} sequences of X; pass "
+                    "one row per step of each, or set pool for one target per sequence"
                 )
             rows = np.concatenate(parts)
         if len(rows) != self.n_samples:
