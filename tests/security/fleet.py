@@ -13,13 +13,23 @@ from catchment.arrays import Array
 from catchment.data.sequence import Sequence as Recorded
 from catchment.engine.local import LocalEngine
 from catchment.federation.loop import Engine, Reply, Result, run
-from catchment.federation.node import Request
+from catchment.federation.node import Node, Request
 from catchment.federation.plan import Data, Journal, Memory, Plan, Turn
 from catchment.privacy.keys import make_identities
 from catchment.privacy.ring import Ring
 from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.server import SecureRound
 from catchment.readout.model import Model
 from catchment.wire import NOTHING, Parts
+
+
+class RefusedError(Exception):
+    """A client's refusal, as a server sees it."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(f"{code}: {reason}")
+        self.code = code
+
 
 STAGES = ("keys", "shares", "update", "consistency", "unmask")
 
@@ -118,6 +128,42 @@ class Fleet:
         self, engine: Engine | None = None, *, journal: Journal | None = None
     ) -> Result[Numbers | None]:
         return run(self.plan, engine or self.engine(), journal=journal)
+
+    def node(self, client: str) -> Node[Numbers | None, Numbers]:
+        vector = self.vectors[client]
+        return Node(client, self.plan, lambda: [Recorded(vector)], self.memories[client])
+
+    def open(self, *, journal: Journal | None = None, round_: int = 0) -> SecureRound:
+        """Return the server's half of a round, to be driven by hand."""
+        turn = Turn(round_, tuple(sorted(self.vectors)), plan=self.plan.fingerprint())
+        return self.masking.open(turn, min_clients=1, journal=journal)
+
+    def ask(self, client: str, stage: str, letter: Parts, *, round_: int = 0) -> Parts:
+        """Return a client's answer to a letter of anybody's making; RefusedError if it refuses."""
+        fingerprint = self.plan.fingerprint()
+        request = Request(fingerprint, Turn(round_, (), plan=fingerprint), stage, letter)
+        reply = Parts.from_bytes(self.node(client).answer(request.to_bytes()))
+        if reply.kind == "refusal":
+            raise RefusedError(str(reply.facts["code"]), str(reply.facts["reason"]))
+        return reply
+
+    def step(
+        self, exchange: SecureRound, stage: str, clients: Iterable[str] | None = None
+    ) -> dict[str, Parts]:
+        """Run one stage as an honest server does; return the letters it sent."""
+        letters = {c: exchange.letter(stage, c, NOTHING) for c in exchange.asked(stage)}
+        for client in letters if clients is None else clients:
+            turn = Turn(0, (), client=client)
+            exchange.take(stage, self.ask(client, stage, letters[client]), turn)
+        exchange.close(stage)
+        return letters
+
+    def until(self, stage: str) -> SecureRound:
+        """Return a round that an honest server has brought to the beginning of a stage."""
+        exchange = self.open()
+        for earlier in STAGES[: STAGES.index(stage)]:
+            self.step(exchange, earlier)
+        return exchange
 
     def expected(self, clients: Iterable[str], ring: Ring | None = None) -> Array:
         """Return the sum of encodings in Python's integers, rounded once."""

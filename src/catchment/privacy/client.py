@@ -114,12 +114,12 @@ def answer(agreed: SecureSum, stage: str, received: Parts, turn: Turn, memory: M
     if stage not in steps:
         raise IntegrityError(f"a secure sum has no stage {stage[:40]!r}")
     side = Side.of(agreed, received, turn, memory)
-    given = side.book.enter(stage, received.to_bytes())
-    if given is not None:
-        return Parts.from_bytes(given)
-    made = steps[stage](side, received)
-    side.book.note(stage, made.to_bytes())
-    return made
+    with side.book.answering(stage, received.to_bytes()) as given:
+        if given is not None:
+            return Parts.from_bytes(given)
+        made = steps[stage](side, received)
+        side.book.note(stage, made.to_bytes())
+        return made
 
 
 def _keys(side: Side, received: Parts) -> Parts:
@@ -200,9 +200,13 @@ def masked(
     if named.keys() != {"boxes", "payload"}:
         raise IntegrityError("the letter lacks its boxes or its payload")
     side = Side.of(agreed, named["boxes"], turn, memory)
-    given = side.book.enter("update", received.to_bytes())
-    present = _open_boxes(side, named["boxes"])
-    made = upload(named["payload"]).parts()
+    with side.book.answering("update", received.to_bytes()) as given:
+        present = _open_boxes(side, named["boxes"])
+        return _mask(side, upload(named["payload"]).parts(), present, given)
+
+
+def _mask(side: Side, made: Parts, present: tuple[int, ...], given: bytes | None) -> Masked:
+    agreed = side.agreed
     check_rows(made, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
     _check_rounding(side, made, len(present))
     outline = Outline.of(made)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import final
 
 from catchment.errors import RuleError
@@ -51,6 +52,8 @@ class Notebook:
             if number > latest:
                 self._forget_rounds()
                 self._memory[f"{self._root}/latest"] = b"%d" % number
+            if stage != "unmask" and f"{self._prefix}unmask/answer" in self._memory:
+                raise RuleError("replay", f"round {number} is over for this client")
             known = self._memory.setdefault(f"{self._prefix}{stage}/letter", content)
             if known != content:
                 raise RuleError(
@@ -58,6 +61,21 @@ class Notebook:
                     f"another letter came for {stage!r} in round {number}; each stage has one",
                 )
             return self._memory.get(f"{self._prefix}{stage}/answer")
+
+    @contextmanager
+    def answering(self, stage: str, letter: bytes) -> Iterator[bytes | None]:
+        """Let a letter in while it is answered; one that gets no answer leaves no trace.
+
+        Otherwise a damaged letter would keep the right one out.
+        """
+        given = self.enter(stage, letter)
+        try:
+            yield given
+        except BaseException:
+            with _DOOR:
+                if f"{self._prefix}{stage}/answer" not in self._memory:
+                    self._memory.pop(f"{self._prefix}{stage}/letter", None)
+            raise
 
     def note(self, stage: str, answer: bytes) -> None:
         """Remember an answer; the last stage's takes the round's secrets with it."""
