@@ -16,6 +16,7 @@ import catchment
 from catchment.cli import runs
 from catchment.cli.data import data_app
 from catchment.errors import CatchmentError
+from catchment.experiments import command as experiments
 
 app = typer.Typer(
     name="catchment",
@@ -28,6 +29,8 @@ app.command("run")(runs.run)
 app.command("plan")(runs.plan)
 app.command("explain")(runs.explain)
 app.command("report")(runs.report)
+app.command("search")(experiments.search)
+app.command("reproduce")(experiments.reproduce)
 app.add_typer(data_app, name="data")
 
 

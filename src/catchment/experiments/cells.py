@@ -44,14 +44,16 @@ class Subject:
 Subjects = Mapping[str, Subject]
 
 
-def read_subjects(features: Features, clients: Mapping[str, list[Recorded]]) -> dict[str, Subject]:
+def read_subjects(
+    features: Features, clients: Mapping[str, list[Recorded]], *, threads: int | None = None
+) -> dict[str, Subject]:
     """Return every client's rows and statistics."""
 
     def read(name: str) -> Subject:
         z, y, _ = feature_rows(features, clients[name])
         return Subject(z, y, RidgeStatistics.from_states(z, y, fingerprint=features.fingerprint))
 
-    return dict(zip(clients, ordered_map(read, clients), strict=True))
+    return dict(zip(clients, ordered_map(read, clients, threads=threads), strict=True))
 
 
 def summed(subjects: Subjects) -> RidgeStatistics:
