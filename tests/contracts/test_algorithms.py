@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -142,3 +142,70 @@ def test_every_case_has_a_name_and_a_plan_of_its_own() -> None:
     assert len({case.name for case in every}) == len(every)
     assert len({case.plan.fingerprint() for case in every}) == len(every)
     assert all(len(case.clients) >= 3 for case in every)
+
+
+def first_upload(case: Case) -> tuple[Parts, Turn]:
+    algorithm = case.plan.algorithm
+    name = sorted(case.clients)[0]
+    turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
+    told = algorithm.broadcast(algorithm.start(), turn)
+    return algorithm.client_update(told, lambda: case.clients[name], turn).parts(), turn
+
+
+@each_case
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(case: Case, value: float) -> None:
+    parts, turn = first_upload(case)
+    for k, array in enumerate(parts.arrays):
+        if array.dtype.kind != "f" or array.size == 0:
+            continue
+        spoilt = array.copy()
+        spoilt.reshape(-1)[-1] = value
+        arrays = (*parts.arrays[:k], spoilt, *parts.arrays[k + 1 :])
+        with pytest.raises((CatchmentError, ValueError)):
+            case.plan.algorithm.read_update(replace(parts, arrays=arrays), turn)
+
+
+def distorted(parts: Parts) -> list[Parts]:
+    """Return uploads that are well-formed messages and wrong in one place each."""
+    changes: list[Callable[[Any], Any]] = [
+        lambda a: a.reshape(-1),
+        lambda a: a[None],
+        lambda a: a[..., :0],
+        lambda a: np.zeros(()),
+        lambda a: np.concatenate([a, a]) if a.ndim else a[None],
+        lambda a: a.astype(np.int64),
+        lambda a: a.astype(np.uint8),
+    ]
+    wrong = [replace(parts, arrays=parts.arrays[:-1]), replace(parts, arrays=()), Parts(parts.kind)]
+    for k, array in enumerate(parts.arrays):
+        for change in changes:
+            arrays = (*parts.arrays[:k], change(array), *parts.arrays[k + 1 :])
+            wrong.append(replace(parts, arrays=arrays))
+    entries = parts.facts.get("parts")
+    if isinstance(entries, list):
+        wrong.append(Parts(parts.kind, {"parts": []}))
+        for k, entry in enumerate(entries):
+            wrong.append(_relabelled(parts, entries, k, {**entry, "name": "99999999999"}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "name": "x"}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "facts": {}}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "kind": "x"}))
+            wrong.append(_relabelled(parts, entries, k, {**entry, "arrays": -1}))
+    return wrong
+
+
+def _relabelled(parts: Parts, entries: list[Any], k: int, entry: dict[str, Any]) -> Parts:
+    return replace(parts, facts={**parts.facts, "parts": [*entries[:k], entry, *entries[k + 1 :]]})
+
+
+@each_case
+def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
+    parts, turn = first_upload(case)
+    honest = case.plan.algorithm.read_update(parts, turn)
+    for wrong in distorted(parts):
+        arrived = Parts.from_bytes(wrong.to_bytes())
+        try:
+            total = honest + case.plan.algorithm.read_update(arrived, turn.at("other"))
+        except (CatchmentError, ValueError):
+            continue
+        case.plan.algorithm.server_update(case.plan.algorithm.start(), total, turn)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from catchment.errors import IntegrityError
+from catchment.errors import IntegrityError, UploadError
 from catchment.federation.local import feature_rows
 from catchment.federation.plan import Data, Turn
 from catchment.federation.values import Tally
@@ -44,15 +44,26 @@ class Score:
 
     @classmethod
     def from_parts(cls, parts: Parts) -> Score:
+        """Return the score that travelled; UploadError if no data can have it."""
         named = split(parts, "score")
+        if "errors" not in named or named.keys() - {"errors", "counts"}:
+            raise IntegrityError("a score lacks its errors, or has parts too many")
         n, *sums = named["errors"].expect("error-sums", 5).arrays
         if n.shape != (1,) or not (0 <= n[0] < 2**53):
             raise IntegrityError(f"error sums came with {n} rows")
-        counts = named.get("counts")
-        return cls(
-            ErrorSums(int(n[0]), *sums),
-            ClassCounts(counts.expect("class-counts", 1).arrays[0]) if counts else None,
-        )
+        if sums[0].ndim != 1 or any(array.shape != sums[0].shape for array in sums):
+            raise IntegrityError(f"error sums came with shapes {[a.shape for a in sums]}")
+        if not all(np.isfinite(array).all() for array in sums):
+            raise UploadError("not-finite", "the errors hold NaN or infinite numbers")
+        if any((array < 0).any() for array in (sums[0], sums[1], sums[3])):
+            raise UploadError("count", "a sum of squares or of absolute values is negative")
+        errors = ErrorSums(int(n[0]), *(array.astype(np.float64) for array in sums))
+        if "counts" not in named:
+            return cls(errors)
+        (confusion,) = named["counts"].expect("class-counts", 1).arrays
+        if (confusion != np.rint(confusion)).any() or confusion.sum() != errors.n:
+            raise UploadError("count", f"the confusions do not count {errors.n} rows")
+        return cls(errors, ClassCounts(confusion.astype(np.int64)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from catchment.errors import TooFewClientsError
+from catchment.errors import CatchmentError, TooFewClientsError
 from catchment.federation.ledger import Entry
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.post import Engine, Post, Record, Refusal, Reply, Watch
@@ -97,7 +97,11 @@ def gather(
     if plan.masking is None:
         sums = Sums(cohort)
         for client, update in post.ask_all(cohort, payload, read):
-            sums.add(client, update)
+            try:
+                sums.add(client, update)
+            except (CatchmentError, ValueError) as error:
+                code = getattr(error, "code", "does-not-add")
+                post.refused.append(Refusal(client, code, str(error)))
         return sums.total(plan.min_clients, post.refused), sums.n_used, lambda: None
     exchange = plan.masking.open(post.turn, min_clients=plan.min_clients, journal=journal)
     try:
@@ -149,6 +153,8 @@ class Sums:
         if number != self._number:
             self._close_block()
             self._number = number
+        if self._block is None and self._whole is not None:
+            self._whole + update  # raises now, while it is known whose fault it is
         self._block = update if self._block is None else self._block + update
         self.used.append(client)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.arrays import Array, frozen
+from catchment.errors import IntegrityError
 from catchment.wire import Parts
 
 
@@ -61,4 +62,6 @@ class Readout:
     def from_parts(cls, parts: Parts) -> Readout:
         """Return the readout that travelled; IntegrityError if it is malformed."""
         weights, intercept, ridge = parts.expect("readout", 3).arrays
+        if ridge.shape not in ((1,), intercept.shape):
+            raise IntegrityError(f"ridges came with shape {ridge.shape}")
         return cls(weights, intercept, float(ridge[0]) if len(ridge) == 1 else ridge)
