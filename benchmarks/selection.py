@@ -9,7 +9,7 @@ The TED spread is read from the esnfed package, and esnfed's own federated ridge
 of its tutorial and of its published experiment is measured in the same run. Without esnfed that
 part is left out:
 
-    python -m benchmarks.selection            # in its environment; writes benchmarks/results/selection.json
+    python -m benchmarks.selection    # writes benchmarks/results/selection.json
 """
 
 from __future__ import annotations
