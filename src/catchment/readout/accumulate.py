@@ -228,10 +228,10 @@ class _Columns:
 
         Columns that do not count are zeros, or left out when they are many.
         """
-        rows = block.rows.astype(np.float64, copy=False)
         y = self.targets.block(block.start, block.stop)
+        block.rows[-1 - len(y) :] = 1.0
+        rows = block.rows.astype(np.float64, copy=False)
         rows[-1 - len(y) : -1] = y
-        rows[-1] = 1.0
         if (self.roots != 1).any():
             rows *= self.roots
         known = ~np.isnan(y).any(axis=0)
