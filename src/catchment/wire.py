@@ -9,12 +9,14 @@ are checked against the bytes at hand before anything is allocated, so a lying h
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,9 @@ MAGIC = b"CTMT"
 VERSION = 1
 MAX_HEADER = 1 << 24
 MAX_MESSAGE = 1 << 32
+SHORT_HEADER = 1 << 12  # headers of up to so many bytes are remembered once read
 _PREFIX = struct.Struct("<4sHQ32s")
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _TYPES = {
     "f8": "<f8",
     "f4": "<f4",
@@ -65,33 +69,23 @@ class Parts:
             "facts": self.facts,
             "arrays": [[_code(array), list(array.shape)] for array in arrays],
         }
-        text = json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-        body = b"".join(
-            [struct.pack("<I", len(text)), text, *(array.tobytes() for array in arrays)]
-        )
+        text = _canonical(header).encode()
+        body = b"".join([struct.pack("<I", len(text)), text, *(array.data for array in arrays)])
         return _PREFIX.pack(MAGIC, VERSION, len(body), hashlib.sha256(body).digest()) + body
 
     @classmethod
     def from_bytes(cls, message: bytes, *, limit: int = MAX_MESSAGE) -> Parts:
         """Return the value of a message; IntegrityError if it is damaged, too large or too new."""
-        header, payload = _open(message, limit)
-        kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
-        if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
-            raise IntegrityError("the message header lacks kind, facts or arrays")
-        arrays, start = [], 0
-        for entry in listed:
-            dtype, shape = _described(entry)
-            size = math.prod(shape) * dtype.itemsize
-            if start + size > len(payload):
-                raise IntegrityError(
-                    f"the header promises {start + size} bytes of arrays, {len(payload)} came"
-                )
-            flat = np.frombuffer(payload, dtype, math.prod(shape), start)
-            arrays.append(flat.reshape(shape).astype(dtype.newbyteorder("=")))
-            start += size
-        if start != len(payload):
-            raise IntegrityError(f"{len(payload) - start} bytes follow the last array")
-        return cls(kind, facts, tuple(arrays))
+        layout, payload = _open(message, limit)
+        if layout.n_bytes != len(payload):
+            raise IntegrityError(
+                f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
+            )
+        arrays = tuple(
+            np.frombuffer(payload, dtype, math.prod(shape), start).reshape(shape).astype(native)
+            for dtype, native, shape, start in layout.arrays
+        )
+        return cls(layout.kind, copy.deepcopy(layout.facts), arrays)
 
     def expect(self, kind: str, n_arrays: int) -> Parts:
         """Return self; IntegrityError if it is another kind of value or has other arrays."""
@@ -145,7 +139,17 @@ def split(parts: Parts, kind: str) -> dict[str, Parts]:
     return named
 
 
-def _open(message: bytes, limit: int) -> tuple[dict[str, Any], memoryview]:
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """What a header says: the arrays by type sent, type here, shape and first byte."""
+
+    kind: str
+    facts: dict[str, Fact]
+    arrays: tuple[tuple[np.dtype[Any], np.dtype[Any], tuple[int, ...], int], ...]
+    n_bytes: int
+
+
+def _open(message: bytes, limit: int) -> tuple[_Layout, memoryview]:
     if len(message) < _PREFIX.size:
         raise IntegrityError(f"the message has {len(message)} bytes, too few for a header")
     if len(message) > limit:
@@ -163,17 +167,32 @@ def _open(message: bytes, limit: int) -> tuple[dict[str, Any], memoryview]:
     return _header(body)
 
 
-def _header(body: memoryview) -> tuple[dict[str, Any], memoryview]:
+def _header(body: memoryview) -> tuple[_Layout, memoryview]:
     size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else MAX_HEADER + 1
     if size > MAX_HEADER or 4 + size > len(body):
         raise IntegrityError(f"the message header claims {size} bytes")
+    # Clients of a round mostly send the same header, word for word.
+    read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
+    return read(bytes(body[4 : 4 + size])), body[4 + size :]
+
+
+@lru_cache(maxsize=256)
+def _layout(text: bytes) -> _Layout:
     try:
-        header = json.loads(bytes(body[4 : 4 + size]))
+        header = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise IntegrityError("the message header is not JSON") from error
     if not isinstance(header, dict):
         raise IntegrityError("the message header is not an object")
-    return header, body[4 + size :]
+    kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
+    if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
+        raise IntegrityError("the message header lacks kind, facts or arrays")
+    arrays, start = [], 0
+    for entry in listed:
+        dtype, shape = _described(entry)
+        arrays.append((dtype, dtype.newbyteorder("="), shape, start))
+        start += math.prod(shape) * dtype.itemsize
+    return _Layout(kind, facts, tuple(arrays), start)
 
 
 def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...]]:

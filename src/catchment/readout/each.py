@@ -8,6 +8,7 @@ served together does not show.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial
 from itertools import chain, islice
 
 import numpy as np
@@ -41,11 +42,12 @@ def accumulate_each(
     """
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, Recorded] = {}
+    whole = cache(partial(_runs_whole, features))
     with single_blas_thread():
         for k, group in enumerate(groups):
             sequences = iter(group)
             begin = list(islice(sequences, 2))
-            if len(begin) == 1 and _fits(features, begin[0]):
+            if len(begin) == 1 and whole(begin[0].n_steps) and _has_targets(begin[0]):
                 waiting[k] = begin[0]
             else:
                 found[k] = accumulate(features, chain(begin, sequences), threads=1)
@@ -65,18 +67,19 @@ def _batches(waiting: Mapping[int, Recorded]) -> Iterator[dict[int, Recorded]]:
             yield {k: waiting[k] for k in numbers[first : first + LANES]}
 
 
-def _fits(features: Features, sequence: Recorded) -> bool:
-    """Whether a sequence runs in one piece and one block, with every target known."""
-    programs = features.programs
+def _runs_whole(features: Features, n_steps: int) -> bool:
+    """Whether a lone sequence of so many steps runs in one piece, one block and sparse rows."""
     return (
         features.per_step
         and features.precision == "float64"
-        and sequence.y is not None
-        and sequence.n_steps <= BLOCK_COLUMNS
-        and not np.isnan(sequence.y).any()
-        and all(program.dense is None for program in programs)
-        and runs_whole(programs, sequence.n_steps - features.washout)
+        and n_steps <= BLOCK_COLUMNS
+        and all(program.dense is None for program in features.programs)
+        and runs_whole(features.programs, n_steps - features.washout)
     )
+
+
+def _has_targets(sequence: Recorded) -> bool:
+    return sequence.y is not None and not np.isnan(sequence.y).any()
 
 
 def _side_by_side(features: Features, sequences: Iterable[Recorded]) -> list[RidgeStatistics]:
