@@ -63,20 +63,20 @@ class IncFedSettings:
     pool
         How a sequence's states become one row. The mean of W x(t) over a sequence is W times the
         mean state, so "mean" is a vote of the readout at every step.
-    cap, search_cap
-        Sequences per subject, at most: in the table, and in the search.
+    steps, search_steps
+        Of all subjects together, at most: in the table, and in the search.
     """
 
     trials: int = 20
     repetitions: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
     pool: Pool = "mean"
-    cap: int = 200
-    search_cap: int = 100
+    steps: int = 1_000_000
+    search_steps: int = 300_000
     seed: int = 0
 
 
-QUICK = IncFedSettings(trials=3, repetitions=2, cap=60, search_cap=30)
+QUICK = IncFedSettings(trials=3, repetitions=2, steps=100_000, search_steps=50_000)
 
 
 def incfed(people: People, settings: IncFedSettings, began: Began | None = None) -> SetResult:
@@ -89,8 +89,8 @@ def incfed(people: People, settings: IncFedSettings, began: Began | None = None)
     """
     start = time.perf_counter()
     say = began or (lambda text: None)
-    people = people.thinned(settings.cap)
-    selected = select(people.thinned(settings.search_cap), settings, say)
+    people = people.within(settings.steps)
+    selected = select(people.within(settings.search_steps), settings, say)
     cells: list[Cell] = []
     traffic: tuple[Traffic, ...] = ()
     for repetition in range(settings.repetitions):

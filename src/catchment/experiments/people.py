@@ -48,15 +48,20 @@ class People:
             len(s) for part in (self.train, self.validation, self.test) for s in part.values()
         )
 
-    def thinned(self, cap: int) -> People:
-        """Return these people with at most so many sequences each, evenly taken.
+    def within(self, steps: int) -> People:
+        """Return these people with about so many steps in all, the same share of each subject's.
 
-        >>> few = synthetic_people(n_users=5, windows=8).thinned(3)
-        >>> {len(sequences) for sequences in few.train.values()}
-        {3}
+        >>> few = synthetic_people(n_users=5, windows=8).within(5 * 128 * 2)
+        >>> {len(sequences) for sequences in few.test.values()}
+        {2}
         """
         parts = (self.train, self.validation, self.test)
-        train, validation, test = ({k: thin(v, cap) for k, v in p.items()} for p in parts)
+        share = steps / sum(s.n_steps for part in parts for v in part.values() for s in v)
+        if share >= 1:
+            return self
+        train, validation, test = (
+            {k: thin(v, max(1, round(share * len(v)))) for k, v in part.items()} for part in parts
+        )
         return replace(self, train=train, validation=validation, test=test)
 
     def share(self, fraction: float, seed: int) -> tuple[str, ...]:

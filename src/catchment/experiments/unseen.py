@@ -50,19 +50,19 @@ class UnseenSettings:
         Sizes of reservoirs, halved between two layers where there are two.
     seeds
         Reservoirs of the best configuration that are tested.
-    cap
-        Sequences per subject, at most.
+    steps
+        Of all subjects together, at most.
     """
 
     trials: int = 8
     folds: int = 5
     units: tuple[int, ...] = (300,)
     seeds: int = 3
-    cap: int = 10_000
+    steps: int = 10_000_000
     seed: int = 0
 
 
-QUICK = UnseenSettings(trials=2, folds=3, units=(60,), seeds=2, cap=40)
+QUICK = UnseenSettings(trials=2, folds=3, units=(60,), seeds=2, steps=80_000)
 
 
 def unseen(people: People, settings: UnseenSettings, began: Began | None = None) -> SetResult:
@@ -77,7 +77,7 @@ def unseen(people: People, settings: UnseenSettings, began: Began | None = None)
     """
     start = time.perf_counter()
     say = began or (lambda text: None)
-    people = people.thinned(settings.cap)
+    people = people.within(settings.steps)
     known = together(people.train, people.validation)
     rng = np.random.default_rng([settings.seed, 3])
     best: tuple[float, Features] | None = None

@@ -39,8 +39,8 @@ class VarianceSettings:
         Widths of the Gaussian target tried.
     relative_rate
         Learning rate of plasticity, divided by the square of the width.
-    cap
-        Sequences per subject, at most.
+    steps
+        Of all subjects together, at most.
     """
 
     units: int = 200
@@ -52,11 +52,11 @@ class VarianceSettings:
     relative_rate: float = 1e-2
     rounds: int = 4
     pools: tuple[Pool, ...] = ("last", "mean", "mean_std")
-    cap: int = 60
+    steps: int = 300_000
     seed: int = 0
 
 
-QUICK = VarianceSettings(units=60, initialisations=3, target_stds=(0.5,), rounds=2, cap=20)
+QUICK = VarianceSettings(units=60, initialisations=3, target_stds=(0.5,), rounds=2, steps=40_000)
 Way = Callable[[Reservoir, IntrinsicPlasticity, int, People], Reservoir]
 
 
@@ -106,7 +106,7 @@ def variance(people: People, settings: VarianceSettings, began: Began | None = N
     """
     start = time.perf_counter()
     say = began or (lambda text: None)
-    people = people.thinned(settings.cap)
+    people = people.within(settings.steps)
     tried: dict[tuple[str, Pool], dict[float, list[Cell]]] = {}
     for draw in range(settings.initialisations):
         say(f"{people.name}: initialisation {draw + 1} of {settings.initialisations}")
