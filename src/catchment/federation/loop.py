@@ -66,7 +66,7 @@ def run(
     """
     kept = keeper.resume() if keeper else None
     state, records = kept if kept else (plan.algorithm.start(), ())
-    note = keeper.note if keeper else lambda entry: None
+    note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
         cohort = plan.cohort(engine.clients(), round_)
         turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint())

@@ -6,7 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -59,7 +59,7 @@ class Turn:
         return np.random.default_rng([self.seed, self.round, zlib.crc32(self.client.encode())])
 
     def at(self, client: str) -> Turn:
-        return replace(self, client=client)
+        return Turn(self.round, self.cohort, self.seed, client, self.plan)
 
 
 class Algorithm(Protocol[S, U]):

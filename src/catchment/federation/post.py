@@ -65,7 +65,7 @@ class Post:
     plan: str
     turn: Turn
     engine: Engine
-    note: Callable[[Entry], None]
+    note: Callable[[Entry], None] | None
     watch: Watch | None = None
     started: float = field(default_factory=time.perf_counter)
     bytes_down: int = 0
@@ -103,7 +103,8 @@ class Post:
 
     def _sent(self, client: str, payload: Parts, message: bytes, copies: int) -> None:
         self.bytes_down += len(message) * copies
-        self.note(Entry.of(self.turn.round, client, "down", payload, message))
+        if self.note:
+            self.note(Entry.of(self.turn.round, client, "down", payload, message))
 
     def _replies(
         self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V]
@@ -131,7 +132,8 @@ class Post:
             raise UploadError("no-answer", reply.error or "the client did not answer")
         parts = Parts.from_bytes(reply.message)
         self.bytes_up += len(reply.message)
-        self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        if self.note:
+            self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
         before = seen.setdefault(reply.client, b"")
         seen[reply.client] = before or digest(reply.message)
         if before and before != digest(reply.message):

@@ -51,18 +51,16 @@ class RidgeStatistics:
 
     def __post_init__(self) -> None:
         F, K = self.cross.shape
-        shapes = {
-            "feature_sum": (F,),
-            "target_sum": (K,),
-            "gram": (packed_length(F),),
-            "target_gram": (packed_length(K),),
-        }
-        for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(
-                    f"{name} has shape {getattr(self, name).shape}, expected {shape} for "
-                    f"{F} features and {K} targets"
-                )
+        shapes = ((F,), (K,), (packed_length(F),), (packed_length(K),))
+        arrays = (self.feature_sum, self.target_sum, self.gram, self.target_gram)
+        if tuple(array.shape for array in arrays) != shapes:
+            names = ("feature_sum", "target_sum", "gram", "target_gram")
+            for name, array, shape in zip(names, arrays, shapes, strict=True):
+                if array.shape != shape:
+                    raise ValueError(
+                        f"{name} has shape {array.shape}, expected {shape} for "
+                        f"{F} features and {K} targets"
+                    )
         if self.n_rows < 0:
             raise ValueError(f"n_rows is {self.n_rows}; statistics cannot hold fewer than no rows")
 
