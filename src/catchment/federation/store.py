@@ -108,9 +108,9 @@ class Store:
         self._entries: list[tuple[Cell, ...]] = []
         self._lock = _locked(self.folder)
         try:
-            self._database = _opened(self.folder / DATABASE, fresh=not found)
+            self._database = _opened(self.folder / DATABASE)
             try:
-                self._check(found, fingerprint, plan)
+                self._check(fingerprint, plan)
             except BaseException:
                 self._database.close()
                 raise
@@ -118,14 +118,15 @@ class Store:
             self._lock.close()
             raise
 
-    def _check(self, found: bool, fingerprint: str, plan: str) -> None:
-        if not found:
-            first = {"format": str(FORMAT), "fingerprint": fingerprint}
-            self.write_facts(first | {"catchment": catchment.__version__})
+    def _check(self, fingerprint: str, plan: str) -> None:
+        facts = dict(self._database.execute("SELECT name, value FROM facts"))
+        if not facts:
             if plan:
                 replace_file(self.folder / PLAN, plan.encode())
+            # Last, so that a folder cut short while it was made is simply made again.
+            first = {"format": str(FORMAT), "fingerprint": fingerprint}
+            self.write_facts(first | {"catchment": catchment.__version__})
             return
-        facts = dict(self._database.execute("SELECT name, value FROM facts"))
         if facts.get("format") != str(FORMAT):
             raise IntegrityError(
                 f"{self.folder} has format {facts.get('format')}, this version reads {FORMAT}"
@@ -299,13 +300,14 @@ def _record(row: Sequence[Cell], refused: tuple[Refusal, ...]) -> Record:
     )
 
 
-def _opened(path: Path, *, fresh: bool) -> sqlite3.Connection:
+def _opened(path: Path) -> sqlite3.Connection:
     # Transactions are our own: isolation_level None keeps the module from opening any.
     database = sqlite3.connect(path, isolation_level=None)
     try:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
-        if fresh:
+        (n_tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if n_tables == 0:
             database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
     except sqlite3.DatabaseError as error:
         database.close()
