@@ -127,7 +127,10 @@ def split(parts: Parts, kind: str) -> dict[str, Parts]:
     named, first = {}, 0
     for entry in entries:
         try:
-            last = first + int(entry["arrays"])
+            count = entry["arrays"]
+            if type(count) is not int or count < 0:
+                raise ValueError(f"{count!r} is not a number of arrays")
+            last = first + count
             named[str(entry["name"])] = Parts(
                 str(entry["kind"]), dict(entry["facts"]), parts.arrays[first:last]
             )
@@ -211,4 +214,5 @@ def _code(array: NDArray[Any]) -> str:
 
 
 def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return contiguous.reshape(array.shape)  # a number would have become a vector
