@@ -225,13 +225,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
     assert told.strip() == f"stopped; go on with: catchment run {plan} --out {out} --resume"
     done = _rounds(out)
     assert 3 <= done < 80
-    resumed = subprocess.run(
-        [*command, "--resume", "--json"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    resumed = RUNNER.invoke(app, ["run", str(plan), "--out", str(out), "--resume", "--json"])
     assert _rounds(out) == 80
     whole = RUNNER.invoke(app, ["run", str(plan), "--out", str(tmp_path / "whole"), "--json"])
     assert json.loads(resumed.output)["scores"] == json.loads(whole.output)["scores"]

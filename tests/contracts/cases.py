@@ -19,10 +19,12 @@ from catchment.engine.local import fit
 from catchment.federation.alignment import AlignedRidge
 from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.balance import BalancedRidge
+from catchment.federation.baselines import Guess, LocalReadouts, Trials
 from catchment.federation.candidates import Candidates
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.ensemble import Ensemble, ReservoirEnsemble
 from catchment.federation.evaluation import Evaluation
+from catchment.federation.input_scaling import FederatedScaling
 from catchment.federation.optimisers import Adam, Momentum, Yogi
 from catchment.federation.plan import Plan, Protection
 from catchment.federation.ridge import FederatedRidge
@@ -131,6 +133,11 @@ def cases() -> tuple[Case, ...]:
         _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
         _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
         _case("evaluation", Evaluation(model_under_test=trained()), waves()),
+        _case("random", Guess(how="random", classes=CLASSES), waves()),
+        _case("persistence", Guess(how="persistence", washout=3), series()),
+        _case("local", LocalReadouts(features=z), series()),
+        _case("trials", Trials(models_under_test={"a": trained(), "b": trained()}), waves()),
+        _case("input-scaling", FederatedScaling(channels=1), series()),
         _case("ensemble", ReservoirEnsemble(features=z), series()),
         _case(
             "ensemble-classes",

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, refuse_nonfinite
 from catchment.data.sequence import Sequence as Recorded
 from catchment.errors import UploadError
 from catchment.federation.evaluation import Score, Scores
@@ -150,6 +150,8 @@ class Guess:
         """Return targets and guesses (n, K) of one sequence, rows without either left out."""
         if sequence.y is None:
             raise ValueError("a sequence has no target; evaluation compares with targets")
+        # No guess needs inputs, but all are to be scored on the rows that a model is scored on.
+        refuse_nonfinite(sequence.u, "inputs")
         if self.how == "persistence":
             if not sequence.per_step:
                 raise ValueError("persistence needs a target per step; sequences have one each")
@@ -228,6 +230,8 @@ class LocalReadouts:
                 f"a readout of {readout.n_features} features came, the plan has "
                 f"{self.features.n_features}",
             )
+        if not all(np.isfinite(array).all() for array in parts.arrays):
+            raise UploadError("not-finite", "the readout holds NaN or infinite numbers")
         return Readouts({turn.client: readout})
 
     def server_update(self, state: Readouts, total: Readouts, turn: Turn) -> Readouts:

@@ -51,7 +51,10 @@ class FederatedScaling:
         return NOTHING
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> SentMoments:
-        return SentMoments(Moments.of(data()))
+        moments = Moments.of(data())
+        if not moments.count.any():
+            raise ValueError("no input has a value; there is nothing to scale by")
+        return SentMoments(moments)
 
     def read_update(self, parts: Parts, turn: Turn) -> SentMoments:
         return SentMoments(self._read(parts))
