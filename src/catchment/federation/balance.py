@@ -111,7 +111,12 @@ class BalancedRidge:
         if sorted(update.members) != list(range(K)):
             raise UploadError("shape", f"{len(update.members)} classes came, {K} are planned")
         for statistics in update.members.values():
-            check_statistics(statistics, fingerprint=self.features.fingerprint, n_targets=K)
+            check_statistics(
+                statistics,
+                fingerprint=self.features.fingerprint,
+                n_features=self.features.n_features,
+                n_targets=K,
+            )
         kept = self.keep_clients and turn.client
         return Tally(update, {turn.client: update} if kept else {})
 

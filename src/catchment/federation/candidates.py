@@ -159,6 +159,7 @@ class Candidates:
             check_statistics(
                 statistics,
                 fingerprint=self.features[k].fingerprint,
+                n_features=self.features[k].n_features,
                 n_targets=len(self.classes) if self.classes else None,
             )
         return Tally(update, {turn.client: update} if turn.client else {})

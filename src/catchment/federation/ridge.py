@@ -146,6 +146,7 @@ class FederatedRidge:
         check_statistics(
             statistics,
             fingerprint=self.features.fingerprint,
+            n_features=self.features.n_features,
             n_targets=len(self.classes) if self.classes else None,
             state_bound=None if noisy else self._bounds,
             one_hot=self.classes is not None and not noisy,

@@ -184,6 +184,7 @@ class SelectedRidge:
         check_statistics(
             statistics,
             fingerprint=self.features.fingerprint,
+            n_features=self.features.n_features,
             n_targets=len(self.classes) if self.classes else None,
         )
         return Evidence(statistics, None, {turn.client: None} if turn.client else {})

@@ -26,6 +26,7 @@ def check_statistics(
     statistics: RidgeStatistics,
     *,
     fingerprint: str,
+    n_features: int | None = None,
     n_targets: int | None = None,
     state_bound: float | Array | None = None,
     one_hot: bool = False,
@@ -36,8 +37,8 @@ def check_statistics(
     ----------
     fingerprint
         Of the features that the plan asks for.
-    n_targets
-        Columns of the targets, if known.
+    n_features, n_targets
+        Columns of the features and of the targets, if known.
     state_bound
         Largest absolute value a feature can have, one number or (F,), see `feature_bounds`.
     one_hot
@@ -54,6 +55,10 @@ def check_statistics(
             "fingerprint",
             f"the statistics are of features {statistics.fingerprint[:12] or 'unknown'}, "
             f"the plan asks for {fingerprint[:12]}; rebuild the reservoir from the plan's recipe",
+        )
+    if n_features is not None and statistics.n_features != n_features:
+        raise UploadError(
+            "shape", f"{statistics.n_features} features came, {n_features} are planned"
         )
     if n_targets is not None and statistics.n_targets != n_targets:
         raise UploadError("shape", f"{statistics.n_targets} targets came, {n_targets} are planned")

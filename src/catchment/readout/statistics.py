@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from catchment.arrays import Array, refuse_nonfinite
-from catchment.errors import FingerprintError, IntegrityError
+from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.readout.linear import Readout
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
 from catchment.wire import Parts
@@ -282,7 +282,7 @@ class RidgeStatistics:
             raise IntegrityError(f"counts {counts.shape}, cross moments {cross.shape} do not fit")
         rows, weight = counts
         if not (0 <= rows < 2**53 and rows == int(rows)):
-            raise IntegrityError(f"{rows} is not a number of rows")
+            raise UploadError("count", f"{rows} is not a number of rows")
         return cls(
             int(rows),
             float(weight),
