@@ -28,6 +28,7 @@ MAGIC = b"CTMT"
 VERSION = 1
 MAX_HEADER = 1 << 24
 MAX_MESSAGE = 1 << 32
+MAX_DEPTH = 64
 SHORT_HEADER = 1 << 12  # headers of up to so many bytes are remembered once read
 _PREFIX = struct.Struct("<4sHQ32s")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -74,9 +75,11 @@ class Parts:
         return _PREFIX.pack(MAGIC, VERSION, len(body), hashlib.sha256(body).digest()) + body
 
     @classmethod
-    def from_bytes(cls, message: bytes, *, limit: int = MAX_MESSAGE) -> Parts:
+    def from_bytes(
+        cls, message: bytes, *, limit: int = MAX_MESSAGE, header_limit: int = MAX_HEADER
+    ) -> Parts:
         """Return the value of a message; IntegrityError if it is damaged, too large or too new."""
-        layout, payload = _open(message, limit)
+        layout, payload = _open(message, limit, header_limit)
         if layout.n_bytes != len(payload):
             raise IntegrityError(
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
@@ -152,7 +155,7 @@ class _Layout:
     n_bytes: int
 
 
-def _open(message: bytes, limit: int) -> tuple[_Layout, memoryview]:
+def _open(message: bytes, limit: int, header_limit: int) -> tuple[_Layout, memoryview]:
     if len(message) < _PREFIX.size:
         raise IntegrityError(f"the message has {len(message)} bytes, too few for a header")
     if len(message) > limit:
@@ -162,17 +165,19 @@ def _open(message: bytes, limit: int) -> tuple[_Layout, memoryview]:
         raise IntegrityError("this is not a catchment message")
     if version > VERSION:
         raise IntegrityError(f"the message has format {version}, newer than {VERSION}; upgrade")
+    if version < 1:
+        raise IntegrityError("the message is damaged: there is no format 0")
     body = memoryview(message)[_PREFIX.size :]
     if len(body) != length:
         raise IntegrityError(f"the message should have {length} bytes of body, {len(body)} came")
     if hashlib.sha256(body).digest() != digest:
         raise IntegrityError("the message is damaged: its checksum does not match")
-    return _header(body)
+    return _header(body, header_limit)
 
 
-def _header(body: memoryview) -> tuple[_Layout, memoryview]:
-    size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else MAX_HEADER + 1
-    if size > MAX_HEADER or 4 + size > len(body):
+def _header(body: memoryview, limit: int) -> tuple[_Layout, memoryview]:
+    size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else limit + 1
+    if size > limit or 4 + size > len(body):
         raise IntegrityError(f"the message header claims {size} bytes")
     # Clients of a round mostly send the same header, word for word.
     read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
@@ -187,6 +192,8 @@ def _layout(text: bytes) -> _Layout:
         raise IntegrityError("the message header is not JSON") from error
     if not isinstance(header, dict):
         raise IntegrityError("the message header is not an object")
+    if _deeper(header, MAX_DEPTH):
+        raise IntegrityError(f"the message header is nested more than {MAX_DEPTH} deep")
     kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
     if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
         raise IntegrityError("the message header lacks kind, facts or arrays")
@@ -196,6 +203,17 @@ def _layout(text: bytes) -> _Layout:
         arrays.append((dtype, dtype.newbyteorder("="), shape, start))
         start += math.prod(shape) * dtype.itemsize
     return _Layout(kind, facts, tuple(arrays), start)
+
+
+def _deeper(value: object, limit: int) -> bool:
+    """Return whether lists and objects lie in one another more than `limit` deep."""
+    level: list[Any] = [value]
+    for _ in range(limit):
+        inside = (v.values() if isinstance(v, dict) else v for v in level)
+        level = [x for children in inside for x in children if isinstance(x, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...]]:

@@ -14,6 +14,7 @@ from catchment.federation.plan import Turn
 from catchment.wire import Parts, digest
 
 V = TypeVar("V")
+REPLY_HEADER = 1 << 20  # bytes: a client has few facts to tell, and JSON grows when it is read
 Watch = Callable[[int, int, int], None]
 
 
@@ -130,7 +131,7 @@ class Post:
         """Return a reply's content, or None if the same came before; raise if it has none."""
         if reply.message is None:
             raise UploadError("no-answer", reply.error or "the client did not answer")
-        parts = Parts.from_bytes(reply.message)
+        parts = Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
         self.bytes_up += len(reply.message)
         if self.note:
             self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
