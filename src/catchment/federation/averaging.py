@@ -132,7 +132,8 @@ class GradientAveraging:
         rows, computed from the ridge statistics.
     learning_rate
         Length of a step: relative to the largest curvature of the rows it is taken on, so that
-        anything below 2 is stable; with `relative=False`, in absolute terms.
+        anything below 2 is stable; with `relative=False`, in absolute terms. Small batches are
+        noisy: give them a tenth.
     ridge
         Penalty per row: the exact readout's ridge divided by its number of rows.
     optimiser

@@ -117,6 +117,8 @@ def augmented(statistics: RidgeStatistics) -> tuple[Array, Array]:
            [2., 1.]]), array([[6.],
            [2.]]))
     """
+    if statistics.weight <= 0:
+        raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
     F = statistics.n_features
     A = np.empty((F + 1, F + 1))
     A[:F, :F] = unpack(statistics.gram)
