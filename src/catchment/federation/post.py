@@ -14,7 +14,7 @@ from catchment.federation.plan import Turn
 from catchment.wire import Parts, digest
 
 V = TypeVar("V")
-REPLY_HEADER = 1 << 20  # bytes: a client has few facts to tell, and JSON grows when it is read
+REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows when it is read
 Watch = Callable[[int, int, int], None]
 
 
