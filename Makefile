@@ -31,11 +31,17 @@ demo: $(VENV)/.installed
 	@$(BIN)/catchment demo
 
 # pytest is last, so that its closing line is the last one printed.
-test: lint
+test: lint browser
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q
 
 security: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q -m "long or not long" tests/security
+
+# The report is tested in a real browser where there is one; where there is none those tests say so.
+browser:
+	-@command -v chromium chromium-browser google-chrome >/dev/null || [ "$$(id -u)" != 0 ] || \
+		! command -v apt-get >/dev/null || { echo "installing chromium for the report's tests"; \
+		apt-get install -y -qq chromium >/dev/null 2>&1 || echo "no chromium; its tests are skipped"; }
 
 check: lint
 

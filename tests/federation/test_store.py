@@ -226,6 +226,28 @@ def test_only_the_last_state_is_kept(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "states").iterdir()] == ["training-000003.bin"]
 
 
+def test_a_closed_run_is_one_database_file(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        store.write_facts({"title": "t"})
+        reader = sqlite3.connect(tmp_path / DATABASE)
+        assert reader.execute("SELECT count(*) FROM facts").fetchone()[0] > 0
+        reader.close()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {DATABASE, "lock", "states"}
+
+
+def test_a_reader_may_look_while_a_run_is_closed(tmp_path: Path) -> None:
+    reader: sqlite3.Connection
+    with Store(tmp_path) as store:
+        store.write_facts({"title": "t"})
+        reader = sqlite3.connect(tmp_path / DATABASE, isolation_level=None)
+        reader.execute("BEGIN")
+        before = reader.execute("SELECT count(*) FROM facts").fetchone()
+    assert reader.execute("SELECT count(*) FROM facts").fetchone() == before
+    reader.close()
+    assert rows(tmp_path, "SELECT value FROM facts WHERE name = 'title'") == [("t",)]
+
+
 def test_stages_have_rounds_of_their_own(tmp_path: Path) -> None:
     one, two = plan(rounds=1), plan(ridge=2.0, rounds=2)
     with Store(tmp_path) as store:

@@ -18,7 +18,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar, final
@@ -242,6 +242,9 @@ class Store:
         try:
             with self.transaction():
                 self.flush()
+            # One file is left, which can be read where nothing can be written, if no one is reading.
+            with suppress(sqlite3.OperationalError):
+                self._database.execute("PRAGMA journal_mode = DELETE")
         finally:
             self._database.close()
             self._lock.close()
