@@ -41,7 +41,7 @@ security: $(VENV)/.dev
 browser:
 	-@command -v chromium chromium-browser google-chrome >/dev/null || [ "$$(id -u)" != 0 ] || \
 		! command -v apt-get >/dev/null || { echo "installing chromium for the report's tests"; \
-		apt-get install -y -qq chromium >/dev/null 2>&1 || echo "no chromium; its tests are skipped"; }
+		{ timeout 60 apt-get update; timeout 300 apt-get install -y chromium; } >/dev/null 2>&1 || echo "no chromium; its tests are skipped"; }
 
 check: lint
 

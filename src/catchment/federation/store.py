@@ -242,7 +242,7 @@ class Store:
         try:
             with self.transaction():
                 self.flush()
-            # One file is left, which can be read where nothing can be written, if no one is reading.
+            # Leaves one file, which can be read where nothing can be written; not under a reader.
             with suppress(sqlite3.OperationalError):
                 self._database.execute("PRAGMA journal_mode = DELETE")
         finally:
