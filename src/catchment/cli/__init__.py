@@ -14,6 +14,7 @@ import typer
 
 import catchment
 from catchment.cli import runs
+from catchment.cli.audit import audit
 from catchment.cli.data import data_app
 from catchment.errors import CatchmentError
 from catchment.experiments import command as experiments
@@ -31,6 +32,7 @@ app.command("explain")(runs.explain)
 app.command("report")(runs.report)
 app.command("search")(experiments.search)
 app.command("reproduce")(experiments.reproduce)
+app.command("audit")(audit)
 app.add_typer(data_app, name="data")
 
 

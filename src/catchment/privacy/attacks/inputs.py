@@ -98,7 +98,7 @@ def window_of_upload(world: World) -> Outcome:
     """The window of a class that has one; else the one that a later upload adds."""
     statistics, data = world.statistics[0], world.clients[0]
     counts = class_counts(statistics)
-    if (counts == 1).any():
+    if world.setting.n_classes and (counts == 1).any():
         label = int(np.argmax(counts == 1))
         pooled, how = class_means(statistics)[label], "a class with one window"
         truth = next(s.u for s in data if s.y is not None and s.y[label] == 1)
@@ -110,14 +110,14 @@ def window_of_upload(world: World) -> Outcome:
 
 
 def window_of_sum(world: World) -> Outcome:
-    single = bool((class_counts(world.total) == 1).any())
-    if single:
+    if world.setting.n_classes and (class_counts(world.total) == 1).any():
         return Outcome(1.0, "one", "a class of the cohort has one window: its mean is that window")
     return Outcome(0.0, "no", "no class of the cohort has a single window")
 
 
 def window_of_noise(world: World) -> Outcome:
-    pooled = class_means(world.noisy_total)[0]
+    total = world.noisy_total
+    pooled = class_means(total)[0] if world.setting.n_classes else total.feature_sum / total.weight
     found, _ = window_of(pooled, world.drive, world.setting.steps, guesses=1)
     fits = [correlation(found, s.u) for s in world.clients[0]]
     return _fitted(fits, "correlation {:.2f} with a client's windows")
@@ -158,8 +158,9 @@ def difference_of_sums(world: World) -> Outcome:
 
 
 def difference_of_noise(world: World) -> Outcome:
-    before, after = world.with_noise(world.statistics[:-1]), world.with_noise(world.statistics)
-    truth = world.clipped(world.statistics[-1]).vector
+    n = world.setting.n_clients
+    before, after = world.with_noise(n - 1), world.with_noise(n)
+    truth = world.clipped[-1].vector
     fit = correlation(after.vector - before.vector, truth)
     return _fitted([fit], "correlation {:.2f} with what one client added; each release costs")
 
@@ -176,7 +177,7 @@ def _plasticity(world: World, change: tuple[Array, Array]) -> Outcome:
     found = first_input(*change, world.drive, learning_rate=1e-3)
     error = relative_error(found, world.clients[0][0].u[0])
     exact = error < CLOSE
-    text = f"the input behind one step of plasticity, error {error:.0e}"
+    text = f"found with an error of {error:.0e}"
     return Outcome(float(exact), "exact" if exact else "no", text)
 
 
@@ -192,4 +193,4 @@ def plasticity_of_sum(world: World) -> Outcome:
 
 def plasticity_of_noise(world: World) -> Outcome:
     found = plasticity_of_sum(world)
-    return Outcome(found.score, found.word, f"{found.text} before any noise")
+    return Outcome(found.score, found.word, f"{found.text}, before any noise")

@@ -24,17 +24,20 @@ def membership_score(total: RidgeStatistics, candidate: RidgeStatistics) -> floa
     )
 
 
-def leverage(statistics: RidgeStatistics, row: Array) -> float:
-    """Return z' A^-1 z for a feature row (F,); at most 1 for a row that is among the data.
+def leverage(statistics: RidgeStatistics, rows: Array) -> Array:
+    """Return z' A^-1 z (n,) of feature rows (n, F); at most 1 for a row that is among the data.
+
+    Directions that no row has, and with fewer rows than features there are some, count as such: a
+    row that needs one is not among the data.
 
     >>> s = RidgeStatistics.from_states(np.array([[1.0], [2.0]]), np.zeros((2, 1)))
-    >>> bool(leverage(s, np.array([1.0])) <= 1 < leverage(s, np.array([5.0])))
-    True
+    >>> leverage(s, np.array([[1.0], [5.0]])) <= 1 + 1e-6
+    array([ True, False])
     """
     n = 1 + statistics.n_features
-    A = moment_matrix(statistics)[:n, :n]
-    z = np.concatenate([np.ones(1), row])
-    return float(z @ np.linalg.lstsq(A, z, rcond=1e-12)[0])
+    values, vectors = eigh(moment_matrix(statistics)[:n, :n])
+    Z = np.column_stack([np.ones(len(rows)), rows]) @ vectors
+    return np.asarray((Z**2 / np.maximum(values, 1e-12 * values[-1])).sum(axis=1))
 
 
 def area_under_curve(members: Array, others: Array) -> float:

@@ -83,8 +83,8 @@ class Setting:
             )
         if self.steps <= self.features.washout:
             raise ValueError(f"{self.steps} steps end within the washout; audit longer sequences")
-        if self.n_classes == 1 or (self.n_classes == 0 and not self.features.per_step):
-            raise ValueError("pooled features need 2 classes or more, a forecast features per step")
+        if self.n_classes == 1:
+            raise ValueError("n_classes is 1; pass 2 or more, or 0 for a forecast")
 
     @property
     def configured(self) -> View:
@@ -145,18 +145,21 @@ class World:
         clip = Clip.from_public(self.strangers)
         return GaussianNoise(epsilon=4.0, delta=1e-5, clip=clip, min_clients=1, small_cohort=True)
 
-    def clipped(self, statistics: RidgeStatistics) -> Clipped:
-        return self.noise.clip.clipped(statistics.parts(), self.noise.grid)
+    @cached_property
+    def clipped(self) -> list[Clipped]:
+        """Every client's vector, clipped."""
+        return [self.noise.clip.clipped(s.parts(), self.noise.grid) for s in self.statistics]
 
-    def with_noise(self, statistics: list[RidgeStatistics]) -> Clipped:
-        """Return the clipped, noisy sum, as a release has it."""
-        total = reduce(add, map(self.clipped, statistics))
+    def with_noise(self, n_clients: int) -> Clipped:
+        """Return the noisy sum of the first so many clients, as a release has it."""
+        total = reduce(add, self.clipped[:n_clients])
         steps = rounded_normal(self.noise.spread / self.noise.grid, len(total.vector))
         return Clipped(total.vector + steps * self.noise.grid, total.n_clients, total.about)
 
     @cached_property
     def noisy_total(self) -> RidgeStatistics:
-        return RidgeStatistics.from_parts(self.noise.clip.upload(self.with_noise(self.statistics)))
+        total = self.with_noise(self.setting.n_clients)
+        return RidgeStatistics.from_parts(self.noise.clip.upload(total))
 
     @property
     def thin_upload(self) -> bool:
@@ -184,10 +187,11 @@ def generated(setting: Setting, client: int) -> list[Sequence]:
     for _ in range(setting.sequences):
         label = int(rng.choice(len(balance), p=balance))
         u = _channels(T + 1, I, 0.15 + 0.2 * label, rng)
+        per_step = setting.features.per_step
         if K == 0:
-            sequences.append(Sequence(u[:-1], u[1:, :1]))
+            y = u[1:, :1] if per_step else u[-1, :1]
+            sequences.append(Sequence(u[:-1], y, per_step=per_step))
         else:
-            per_step = setting.features.per_step
             sequences.append(Sequence.labelled(u[:-1], label, K, per_step=per_step))
     return sequences
 

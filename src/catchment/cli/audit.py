@@ -1,0 +1,96 @@
+"""`catchment audit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catchment.cli.show import DataOption, JsonOption, print_json, print_table
+
+if TYPE_CHECKING:
+    from catchment.privacy.audit import Report, Setting
+
+
+def audit(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PLAN|RUN]",
+            help="A plan, in TOML, or the folder of a run; a standard configuration if left out.",
+        ),
+    ] = None,
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Attack generated data of a configuration, and show what a curious server would recover.
+
+    Exit code 1 if something is recovered under the protections of the plan.
+    """
+    from catchment.privacy.audit import audit as run_audit
+
+    setting = None if source is None else _setting(source, data)
+    report = run_audit(setting)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print(report)
+    if report.leaks:
+        raise typer.Exit(1)
+
+
+def _setting(source: Path, data: Path | None) -> Setting:
+    """Return what a plan's clients and protections look like; sizes come from its data."""
+    import numpy as np
+
+    from catchment.engine.local import data_of
+    from catchment.federation.store import PLAN
+    from catchment.plans.file import read_plan
+    from catchment.privacy.audit import Setting
+    from catchment.privacy.noise import GaussianNoise
+    from catchment.privacy.secure_sum import SecureSum
+
+    file = read_plan(source / PLAN if source.is_dir() else source)
+    held = file.load_data(data)
+    plan = file.build(len(held.channels), held.classes)
+    features = getattr(plan.algorithm, "features", None)
+    if features is None:
+        raise ValueError(f"{file.algorithm['name']} has no features that an audit could attack")
+    widest = max(features, key=lambda f: f.n_features) if isinstance(features, tuple) else features
+    looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
+    secure = plan.masking if isinstance(plan.masking, SecureSum) else None
+    noise = [p for p in plan.protections if isinstance(p, GaussianNoise)]
+    rules = {} if secure is None else {"min_clients": secure.min_clients}
+    return Setting(
+        features=widest,
+        n_clients=len(held.train),
+        sequences=int(np.median([len(sequences) for sequences in looked_at])),
+        steps=int(np.median([s.n_steps for sequences in looked_at for s in sequences])),
+        n_classes=len(held.classes or ()),
+        secure=secure is not None,
+        noise=noise[0] if noise else None,
+        plasticity=False,
+        **rules,
+    )
+
+
+def _print(report: Report) -> None:
+    from catchment.privacy.attacks.world import VIEWS
+
+    about = ", ".join(f"{value} {name}" for name, value in report.configuration.items() if value)
+    typer.echo(f"generated data: {about}\n")
+    rows = [
+        (finding.attack, *(finding.outcomes[view].word for view in VIEWS))
+        for finding in report.findings
+    ]
+    print_table(("attack", *VIEWS), rows)
+    typer.echo(f"\nWith this plan the server's view is: {report.configured}")
+    for finding in report.findings:
+        mark = "LEAK" if finding.leaks(report.configured) else "    "
+        outcome = finding.outcomes[report.configured]
+        typer.echo(f"{mark} {finding.asks}: {outcome.text}")
+    typer.echo(
+        "\nAn attack that finds nothing proves nothing; only noise gives a bound "
+        f"({report.seconds:.0f} s)"
+    )
