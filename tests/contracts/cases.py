@@ -27,6 +27,7 @@ from catchment.federation.evaluation import Evaluation
 from catchment.federation.input_scaling import FederatedScaling
 from catchment.federation.optimisers import Adam, Momentum, Yogi
 from catchment.federation.plan import Plan, Protection
+from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.ridge import FederatedRidge
 from catchment.federation.robust import InfluenceCap
 from catchment.federation.selection import SelectedRidge
@@ -146,6 +147,14 @@ def cases() -> tuple[Case, ...]:
         ),
         _case("stacking", Stacking(ensemble=members()), series()),
         _case("aligned", AlignedRidge(ridge=FederatedRidge(features=z), alpha=0.9), series()),
+        _case("plasticity", FederatedPlasticity(reservoir=z.reservoir), series(), rounds=2),
+        _case(
+            "plasticity-momentum",
+            FederatedPlasticity(reservoir=z.reservoir, weighting="uniform", optimiser=Momentum()),
+            series(),
+            rounds=2,
+        ),
+        _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
         _case("compressed", FederatedRidge(features=z), series(), protections=(FactorUpload(),)),
         _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
         _case(

@@ -24,6 +24,8 @@ from catchment.federation.plasticity import (
     matched,
 )
 from catchment.federation.values import WeightedSum
+from catchment.privacy.keys import make_identities
+from catchment.privacy.secure_sum import SecureSum
 from catchment.reservoir.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.wire import Parts
 
@@ -131,6 +133,21 @@ def test_protections_compose(kind: type[FederatedPlasticity] | type[MomentPlasti
     hidden = fit(Plan(algorithm=algorithm, rounds=2, protections=(Doubled(),)), clients).state
     np.testing.assert_allclose(hidden.gain, plain.gain, rtol=1e-13)
     np.testing.assert_allclose(hidden.shift, plain.shift, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [FederatedPlasticity, MomentPlasticity])
+def test_a_secure_sum_gives_the_same(
+    kind: type[FederatedPlasticity] | type[MomentPlasticity],
+) -> None:
+    clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
+    identities, memories = make_identities(clients)
+    secure = SecureSum(identities=identities, min_clients=3, compare_cohorts=False)
+    algorithm: Any = kind(reservoir=RESERVOIR, rule=RULE)
+    plain = fit(Plan(algorithm=algorithm, rounds=2), clients).state
+    plan = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
+    hidden = fit(plan, clients, memories=memories).state
+    np.testing.assert_allclose(hidden.gain, plain.gain, rtol=1e-12)
+    np.testing.assert_allclose(hidden.shift, plain.shift, rtol=1e-11, atol=1e-14)
 
 
 def test_threads_and_order_do_not_change_a_bit() -> None:

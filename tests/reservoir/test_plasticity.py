@@ -151,13 +151,14 @@ def plain_loop(
 
 
 def output(name: str, value: float) -> float:
-    return {
-        "tanh": np.tanh(value),
-        "sigmoid": 1 / (1 + np.exp(-value)),
+    outputs = {
+        "tanh": float(np.tanh(value)),
+        "sigmoid": float(1 / (1 + np.exp(-value))),
         "relu": max(value, 0.0),
-        "sin": np.sin(value),
+        "sin": float(np.sin(value)),
         "identity": value,
-    }[name]
+    }
+    return outputs[name]
 
 
 def descent(rule: IntrinsicPlasticity, name: str, y: float) -> float:

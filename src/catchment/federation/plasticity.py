@@ -253,7 +253,8 @@ def _standard_match(mean: float, std: float) -> tuple[float, float]:
         return np.array([first - mean, float(weights @ (y - first) ** 2) - std**2])
 
     found = root(gap, np.array([np.log(std), np.arctanh(mean)]), tol=1e-12)
-    if not found.success:
+    # The solver also reports failure where it cannot improve on a solution exact to rounding.
+    if not np.abs(gap(found.x)).max() < 1e-9:
         raise ArithmeticError(f"no gain gives mean {mean} and standard deviation {std}")
     return float(np.exp(found.x[0])), float(found.x[1])
 
