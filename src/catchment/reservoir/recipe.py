@@ -270,7 +270,7 @@ def _from_plain(value: object, name: str) -> object:
     if isinstance(value, str) and name == "scale":
         try:
             return float.fromhex(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise ValueError(f"scale is {value!r}; give hexadecimal floats") from None
     if isinstance(value, dict):
         kind = Mixture if name == "activation" else Spread
