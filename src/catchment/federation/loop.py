@@ -138,7 +138,13 @@ class Sums:
     """
 
     def __init__(self, cohort: Sequence[str]) -> None:
-        self.places = {client: place for place, client in enumerate(cohort)}
+        # Whole lists of one number, which they share: a number of its own for each of a hundred
+        # thousand clients would be megabytes.
+        self.blocks = {
+            client: number
+            for number in range(-(-len(cohort) // BLOCK))
+            for client in cohort[number * BLOCK : (number + 1) * BLOCK]
+        }
         self.used: list[str] = []
         self._whole: Additive | None = None
         self._block: Additive | None = None
@@ -149,7 +155,7 @@ class Sums:
         return len(self.used)
 
     def add(self, client: str, update: Additive) -> None:
-        number = self.places[client] // BLOCK
+        number = self.blocks[client]
         if number != self._number:
             self._close_block()
             self._number = number
