@@ -138,8 +138,7 @@ class Sums:
     """
 
     def __init__(self, cohort: Sequence[str]) -> None:
-        # Whole lists of one number, which they share: a number of its own for each of a hundred
-        # thousand clients would be megabytes.
+        # The clients of a block share one number: a hundred thousand of them would be megabytes.
         self.blocks = {
             client: number
             for number in range(-(-len(cohort) // BLOCK))
