@@ -19,9 +19,9 @@ from catchment.plans.file import (
     PROTECTIONS,
     fingerprint_of,
     parse_plan,
-    plan_schema,
     read_plan,
 )
+from catchment.plans.schema import plan_schema
 from catchment.reservoir.recipe import Spread
 
 SMALL = """

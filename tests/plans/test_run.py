@@ -25,10 +25,13 @@ from catchment.plans.run import Finished, run_plan
 # Smaller than the examples are, so that all of them run in a few seconds.
 SMALLER = {
     "users = 20": "users = 5",
+    "users = 32": "users = 14",
+    "min_clients = 20 ": "min_clients = 10 ",
+    "units = 50": "units = 8",
     "users = 16": "users = 5",
     "users = 12": "users = 5",
     "users = 10": "users = 5",
-    "windows_per_user = 60": "windows_per_user = 24",
+    "windows_per_user = 60": "windows_per_user = 30",
     "steps = 4000": "steps = 800",
     "steps = 3000": "steps = 800",
     "units = 200": "units = 40",
@@ -244,6 +247,28 @@ def test_a_personalised_baseline_needs_earlier_data(tmp_path: Path) -> None:
     text = smaller("demo_wearables").replace("test_after = 0.5", "")
     with pytest.raises(ValueError, match="needs test_after"):
         ran(text, tmp_path / "run")
+
+
+def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
+    secret = smaller("secure_sum")
+    done = ran(secret, tmp_path / "run")
+    assert {
+        t.purpose for t in done.run.traffic if t.direction == "up" and t.stage == "training"
+    } == {
+        "secure-keys",
+        "secure-shares",
+        "secure-upload",
+        "secure-consent",
+        "secure-shares-given",
+    }
+    assert done.run.rows_by_client == {}
+    plain = ran(secret[: secret.index("[[protections]]")], tmp_path / "plain")
+    np.testing.assert_allclose(
+        done.model.readout.weights, plain.model.readout.weights, rtol=1e-6, atol=1e-9
+    )
+    # The clients' keys are kept, so that the run is the same plan when it goes on.
+    again = run_plan(parse_plan(secret), tmp_path / "run", resume=True)
+    np.testing.assert_array_equal(again.model.readout.weights, done.model.readout.weights)
 
 
 def test_splits_deal_sequences_anew(tmp_path: Path) -> None:

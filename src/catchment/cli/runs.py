@@ -87,7 +87,7 @@ def plan(
     if [plan_file is not None, schema, example is not None].count(True) != 1:
         raise ValueError("pass a plan to check, or --schema, or --example NAME")
     if schema:
-        from catchment.plans.file import plan_schema
+        from catchment.plans.schema import plan_schema
 
         print_json(plan_schema())
     elif example is not None:

@@ -41,6 +41,7 @@ from catchment.plans.settings import Reader, nearest, refuse_unknown
 from catchment.plans.sources import PUBLIC, SOURCES, Origin, origin_of
 from catchment.privacy.clipping import Clip
 from catchment.privacy.noise import GaussianNoise
+from catchment.privacy.secure_sum import SecureSum
 from catchment.reservoir.features import Features
 from catchment.reservoir.pooling import Pool
 from catchment.reservoir.recipe import Recipe
@@ -61,6 +62,7 @@ PROTECTIONS: dict[str, type] = {
     "factors": FactorUpload,
     "influence_cap": InfluenceCap,
     "gaussian_noise": GaussianNoise,
+    "secure_sum": SecureSum,
 }
 Baseline = Literal[
     "random",
@@ -75,7 +77,7 @@ Baseline = Literal[
     "personalised",
 ]
 
-GIVEN = frozenset({"features", "classes"})
+GIVEN = frozenset({"features", "classes", "identities"})
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
@@ -200,14 +202,30 @@ class PlanFile:
         found = self.origin.load(self.sharing.seed, directory, self.base)
         return arrange(found, self.sharing, washout=self.features.washout)
 
-    def build(self, n_inputs: int, classes: tuple[str, ...] | None) -> Plan[Any, Any]:
-        """Return the plan for data of so many channels and these classes."""
+    def build(
+        self,
+        n_inputs: int,
+        classes: tuple[str, ...] | None,
+        identities: Mapping[str, str] | None = None,
+    ) -> Plan[Any, Any]:
+        """Return the plan for data of so many channels and these classes.
+
+        Parameters
+        ----------
+        identities
+            Public keys of the clients, for a secure sum.
+        """
         whole = classes is not None and not getattr(self.origin, "per_step", False)
         maps = [
             self.features.of(Reservoir.from_recipe(recipe), classes=whole)
             for recipe in self.recipes(n_inputs)
         ]
-        return self._plan(maps, classes)
+        return self._plan(maps, classes, identities or {})
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether clients need keys: there is a secure sum."""
+        return any(table.get("name") == "secure_sum" for table in self.protections)
 
     def recipes(self, n_inputs: int) -> list[Recipe]:
         """Return the recipe of the reservoir, or that of every candidate."""
@@ -222,14 +240,19 @@ class PlanFile:
         """Raise ValueError if a setting is wrong, as far as can be told without the data."""
         n, pooled = len(self.recipes(2**31)), self.features.segments > 1
         maps = [self.features.of(delay_line(1, k + 1), classes=pooled) for k in range(n)]
-        self._plan(maps, None)
+        self._plan(maps, None, {})
 
-    def _plan(self, maps: list[Features], classes: tuple[str, ...] | None) -> Plan[Any, Any]:
+    def _plan(
+        self,
+        maps: list[Features],
+        classes: tuple[str, ...] | None,
+        identities: Mapping[str, str],
+    ) -> Plan[Any, Any]:
         features = tuple(maps) if self.candidates else maps[0]
         given = {"features": features, "classes": classes}
         algorithm: Algorithm[Any, Any] = _named(ALGORITHMS, self.algorithm, "[algorithm]", given)
         protections = [
-            _named(PROTECTIONS, table, f"[[protections]] {k}")
+            _named(PROTECTIONS, table, f"[[protections]] {k}", {"identities": dict(identities)})
             for k, table in enumerate(self.protections, start=1)
         ]
         fewest = ROUNDS.get(str(self.algorithm["name"]), 1)
@@ -301,52 +324,6 @@ def fingerprint_of(tables: Mapping[str, object]) -> str:
     """
     settings = {key: value for key, value in tables.items() if key != "title"}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def plan_schema() -> dict[str, object]:
-    """Return the JSON schema of plan files.
-
-    >>> sorted(plan_schema()["properties"])[:3]
-    ['algorithm', 'candidates', 'data']
-    """
-    recipe = READER.schema(Recipe)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A catchment plan",
-        "type": "object",
-        "properties": {
-            "title": {"type": "string"},
-            "data": {"oneOf": [_source_schema(name) for name in (*SOURCES, *PUBLIC)]},
-            "reservoir": recipe,
-            "features": READER.schema(FeatureSettings),
-            "algorithm": {
-                "oneOf": [READER.named(n, kind, given=GIVEN) for n, kind in ALGORITHMS.items()]
-            },
-            "candidates": {
-                "type": "array",
-                "items": {key: item for key, item in recipe.items() if key != "required"},
-            },
-            "run": READER.schema(RunSettings),
-            "protections": {
-                "type": "array",
-                "items": {"oneOf": [READER.named(n, kind) for n, kind in PROTECTIONS.items()]},
-            },
-            "search": {"type": "object"},
-        },
-        "required": ["data", "reservoir"],
-        "additionalProperties": False,
-    }
-
-
-def _source_schema(name: str) -> dict[str, object]:
-    kind, given = origin_of(name)
-    made, shared = READER.schema(kind, given=given), READER.schema(Sharing)
-    own, common, required = made["properties"], shared["properties"], made.get("required", [])
-    assert isinstance(own, dict)
-    assert isinstance(common, dict)
-    assert isinstance(required, list)
-    properties = {"source": {"const": name}} | own | common
-    return made | {"properties": properties, "required": ["source", *required]}
 
 
 def _data(table: object, name: str) -> tuple[str, Origin, Sharing]:

@@ -13,10 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
 from catchment.engine.compare import (
     Contender,
     centralised,
@@ -25,28 +21,37 @@ from catchment.engine.compare import (
     local_only,
     trained,
 )
-from catchment.engine.local import data_of, fit
+from catchment.engine.local import fit
 from catchment.errors import FederationError
 from catchment.federation.averaging import ReadoutAveraging
 from catchment.federation.baselines import Guess, autoregression, mean_target
-from catchment.federation.candidates import Race
-from catchment.federation.comparison import Comparison, Outcome, Row
+from catchment.federation.comparison import Outcome, Row
 from catchment.federation.ensemble import ReservoirEnsemble
-from catchment.federation.evaluation import Evaluation, Score, Scores
+from catchment.federation.evaluation import Evaluation, Scores
 from catchment.federation.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
 from catchment.federation.personal_evaluation import PersonalEvaluation
-from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge, RidgeState
+from catchment.federation.plan import Memory, Plan
+from catchment.federation.ridge import FederatedRidge
 from catchment.federation.runs import Run, read_run
-from catchment.federation.store import MODEL, Cell, Store
+from catchment.federation.store import MODEL, Store
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
+from catchment.plans.keep import (
+    metrics,
+    ridge_choice,
+    write_comparison,
+    write_forecast,
+    write_path,
+    write_rows,
+    write_scores,
+)
+from catchment.privacy.keys import new_identity
+from catchment.privacy.memory import FileMemory
+from catchment.privacy.rules import is_name
 from catchment.readout.model import Model
-from catchment.readout.selection import RidgeChoice
 
 Watch = Callable[[str, int, int, int], None]
-SHOWN_STEPS = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +88,15 @@ def run_plan(
         Called with (stage, round, clients done, clients asked).
     """
     held = file.load_data(data)
-    plan = file.build(len(held.channels), held.classes)
     with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
         begun = {"started": _now(), "title": file.title or _title(file)}
         store.write_facts(begun if not resume else {})
+        memories = client_memories(store, held.train) if file.is_secret else {}
+        identities = {name: new_identity(memory) for name, memory in memories.items()}
+        plan = file.build(len(held.channels), held.classes, identities)
         stages = Stages(store, threads, watch)
         held = stages.scaled(held, file.sharing.scaling)
-        result = stages.fit("training", plan, held.train)
+        result = stages.fit("training", plan, held.train, memories)
         if result.model is None:
             raise FederationError(
                 f"{file.algorithm['name']} makes no single model; use it from Python"
@@ -123,7 +130,13 @@ class Stages:
     threads: int | None = None
     watch: Watch | None = None
 
-    def fit(self, stage: str, plan: Plan[Any, Any], clients: Mapping[str, Any]) -> Result[Any]:
+    def fit(
+        self,
+        stage: str,
+        plan: Plan[Any, Any],
+        clients: Mapping[str, Any],
+        memories: dict[str, Memory] | None = None,
+    ) -> Result[Any]:
         """Run a stage, or what is left of it."""
 
         def watch(round_: int, done: int, asked: int) -> None:
@@ -131,7 +144,9 @@ class Stages:
                 self.watch(stage, round_, done, asked)
 
         keeper = self.store.keeper(stage, plan)
-        return fit(plan, clients, threads=self.threads, keeper=keeper, watch=watch)
+        return fit(
+            plan, clients, threads=self.threads, keeper=keeper, watch=watch, memories=memories
+        )
 
     def scaled(self, held: PlanData, scaling: str) -> PlanData:
         """Return the data scaled, after a round of its own if all clients share one scaler."""
@@ -142,6 +157,21 @@ class Stages:
         known = {"mean": scaler.mean.tolist(), "scale": scaler.scale.tolist()}
         self.store.write_facts({"scaler": json.dumps(known)})
         return held.scaled(scaling, scaler)
+
+
+def client_memories(store: Store, clients: Iterable[str]) -> dict[str, Memory]:
+    """Return what each client remembers, its private key included, in a folder of its own.
+
+    All clients are in this process; elsewhere a client's memory is with the client.
+    """
+    names = list(clients)
+    for name in names:
+        if not is_name(name):
+            raise ValueError(
+                f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
+                "digits, '.', '_' and '-'"
+            )
+    return {name: FileMemory(store.folder / "clients" / name) for name in names}
 
 
 def own_row(file: PlanFile, result: Result[Any], scores: Scores) -> Row:
@@ -216,134 +246,10 @@ def _personalised(model: Model, held: PlanData, threads: int | None) -> Contende
 def _alone(plan: Plan[Any, Any], result: Result[Any]) -> Plan[Any, Any]:
     """Return the plan for one who has all data: with nobody to leave out, the ridge is kept."""
     algorithm = plan.algorithm
-    choice = _choice(result.state)
+    choice = ridge_choice(result.state)
     if isinstance(algorithm, FederatedRidge) and choice is not None:
         algorithm = replace(algorithm, ridge=choice.best)  # type: ignore[arg-type]
     return replace(plan, algorithm=algorithm, share=1.0, min_clients=1, protections=())
-
-
-def write_scores(store: Store, scores: Scores, classes: tuple[str, ...] | None) -> None:
-    """Keep every client's metrics, those of all together, and the confusions."""
-    rows: list[tuple[Cell, ...]] = []
-    named = {"": scores.total} | dict(scores.by_client)
-    for client, score in named.items():
-        if score is not None:
-            rows += [("evaluation", client, m, v, score.errors.n) for m, v in metrics(score)]
-    store.insert("scores", rows, replace=True)
-    total = scores.total
-    if total is not None and total.counts is not None and classes is not None:
-        counts = total.counts.confusion
-        store.insert(
-            "confusion",
-            [
-                (true, guessed, int(counts[i, j]))
-                for i, true in enumerate(classes)
-                for j, guessed in enumerate(classes)
-            ],
-            replace=True,
-        )
-
-
-def metrics(score: Score) -> list[tuple[str, float]]:
-    """Return a score's metrics by name, the leading one first."""
-    if score.counts is not None:
-        c = score.counts
-        named = {"balanced accuracy": c.balanced_accuracy, "macro F1": c.macro_f1}
-        return [("accuracy", c.accuracy), *named.items()]
-    e = score.errors
-    return [("NRMSE", e.nrmse), ("RMSE", e.rmse), ("MAE", e.mae), ("R2", e.r2)]
-
-
-def write_rows(store: Store, state: object) -> None:
-    """Keep how many rows are behind each client's statistics, where the server knows them."""
-    match state:
-        case RidgeState():
-            rows = [(name, s.n_rows) for name, s in state.by_client.items()]
-            store.insert("clients", rows, replace=True)
-        case Race():
-            first = {name: next(iter(s.members.values())) for name, s in state.by_client.items()}
-            store.insert("clients", [(n, s.n_rows) for n, s in first.items()], replace=True)
-
-
-def write_path(store: Store, state: object, classes: tuple[str, ...] | None) -> None:
-    """Keep the errors along the path of ridges, if the algorithm chose one."""
-    choice = _choice(state)
-    if choice is None:
-        return
-    K = choice.errors.shape[1]
-    names = classes or tuple(f"output {k}" for k in range(K))
-    best = np.atleast_1d(choice.best)
-    store.insert(
-        "ridge_path",
-        [
-            (float(ridge), name, float(error) if np.isfinite(error) else None, int(ridge in best))
-            for ridge, errors in zip(choice.ridges, choice.errors, strict=True)
-            for name, error in zip(names, errors, strict=True)
-        ],
-        replace=True,
-    )
-
-
-def _choice(state: object) -> RidgeChoice | None:
-    match state:
-        case RidgeState() | Race():
-            return state.choice
-    return None
-
-
-def write_forecast(store: Store, model: Model, scores: Scores, held: PlanData) -> None:
-    """Keep a stretch of the worst test client's targets and predictions, to be drawn.
-
-    The data are in this process; where clients are elsewhere this would stay with them.
-    """
-    if held.classes is not None or not model.features.per_step or not scores.by_client:
-        return
-    client, _ = scores.worst()
-    y, guessed = _predicted(model, list(data_of(held.test[client])()))
-    names = [f"output {k}" for k in range(y.shape[1])]
-    store.insert(
-        "forecast",
-        [
-            (client, step, name, float(y[step, k]), float(guessed[step, k]))
-            for step in range(min(SHOWN_STEPS, len(y)))
-            for k, name in enumerate(names)
-        ],
-        replace=True,
-    )
-
-
-def _predicted(model: Model, sequences: list[Recorded]) -> tuple[Array, Array]:
-    """Return targets and predictions (n, K) of the first sequence, where the target is known."""
-    first = sequences[0]
-    assert first.y is not None
-    y, guessed = first.y[model.features.washout :], model.predict(first.u)
-    known = ~np.isnan(y).any(axis=1)
-    return y[known], guessed[known]
-
-
-def write_comparison(store: Store, rows: list[Row]) -> None:
-    """Keep a comparison's rows in the order in which they are shown."""
-    store.insert(
-        "comparison",
-        [
-            (
-                k,
-                row.name,
-                row.metric,
-                row.score,
-                row.worst_client,
-                row.worst,
-                row.spread,
-                row.bytes_up,
-                row.bytes_down,
-                row.rounds,
-                row.seconds,
-                row.note,
-            )
-            for k, row in enumerate(rows)
-        ],
-        replace=True,
-    )
 
 
 def _facts(
@@ -379,6 +285,3 @@ def _now() -> str:
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-__all__ = ["Comparison", "Finished", "Stages", "contenders", "run_plan"]
