@@ -149,6 +149,7 @@ class FederatedRidge:
             n_features=self.features.n_features,
             n_targets=len(self.classes) if self.classes else None,
             state_bound=None if noisy else self._bounds,
+            constant=self.features.bias and not noisy,
             one_hot=self.classes is not None and not noisy,
         )
         kept = self.keep_clients and turn.client

@@ -29,6 +29,7 @@ def check_statistics(
     n_features: int | None = None,
     n_targets: int | None = None,
     state_bound: float | Array | None = None,
+    constant: bool = False,
     one_hot: bool = False,
 ) -> None:
     """Raise UploadError, with a code of its own, for statistics that no data can have.
@@ -41,6 +42,8 @@ def check_statistics(
         Columns of the features and of the targets, if known.
     state_bound
         Largest absolute value a feature can have, one number or (F,), see `feature_bounds`.
+    constant
+        Whether the first feature is one in every row.
     one_hot
         Whether every target row is a single one among zeros.
 
@@ -74,6 +77,8 @@ def check_statistics(
     if not _can_be_moments(M):
         _refuse_nonfinite(statistics)
         raise UploadError("moments", "no data can have these moments; the upload is not believed")
+    if constant:
+        _check_constant(statistics)
     if one_hot:
         _check_one_hot(statistics)
 
@@ -160,6 +165,17 @@ def _refuse_nonfinite(statistics: RidgeStatistics) -> None:
     numbers = (statistics.feature_sum, statistics.target_sum, statistics.gram, statistics.cross)
     if not all(np.isfinite(a).all() for a in (*numbers, statistics.target_gram)):
         raise UploadError("not-finite", "the statistics hold NaN or infinite numbers")
+
+
+def _check_constant(statistics: RidgeStatistics) -> None:
+    """A feature that is one in every row sums to the weight, and so do its squares."""
+    counted = np.array([statistics.feature_sum[0], statistics.gram[0]])
+    if (np.abs(counted - statistics.weight) > SLACK * statistics.weight + TOLERANCE).any():
+        raise UploadError(
+            "constant",
+            f"the constant feature counts {counted[1]:.6g} rows, "
+            f"the upload says {statistics.weight:.6g}",
+        )
 
 
 def _check_one_hot(statistics: RidgeStatistics) -> None:

@@ -278,6 +278,9 @@ class RidgeStatistics:
         counts, feature_sum, target_sum, gram, cross, target_gram = parts.expect(
             "ridge-statistics", 6
         ).arrays
+        if any(array.dtype != np.float64 for array in parts.arrays):
+            kinds = sorted({str(array.dtype) for array in parts.arrays})
+            raise UploadError("type", f"statistics came as {', '.join(kinds)}; they are float64")
         if counts.shape != (2,) or cross.ndim != 2:
             raise IntegrityError(f"counts {counts.shape}, cross moments {cross.shape} do not fit")
         rows, weight = counts
