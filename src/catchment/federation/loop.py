@@ -118,9 +118,10 @@ def gather(
 
 
 def reasons(refused: Sequence[Refusal]) -> str:
-    """Return the first reasons why answers were not used, in parentheses, for an error message."""
-    given = "; ".join(f"{r.client}: {r.reason}" for r in refused[:3])
-    return f" ({given})" if given else ""
+    """Return the latest reasons why answers were not used, each once, for an error message."""
+    first = {r.reason: r.client for r in reversed(refused)}
+    given = [f"{first[reason]}: {reason}" for reason in dict.fromkeys(r.reason for r in refused)]
+    return f" ({'; '.join(given[-3:])})" if given else ""
 
 
 def readers(plan: Plan[S, U]) -> list[Read]:
