@@ -1,4 +1,4 @@
-"""A1: a plain upload gives the recording away; over a network it must be asked for, and be thick."""
+"""A1: a plain upload gives the recording away; on a network it must be asked for, and thick."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment import FederatedRidge, Features, Plan, Recipe, Reservoir, Sequence, fit
+from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Sequence, fit
 from catchment.cli import app
 from catchment.errors import TooFewClientsError
 from catchment.federation.node import Node, Request
@@ -84,7 +84,7 @@ def test_enough_rows_leave_no_null_space() -> None:
 
 def test_a_network_refuses_plain_statistics_unless_asked() -> None:
     plan = ridge_plan(features(1))
-    with pytest.raises(ValueError, match="not anonymous.*allow_plain_statistics=True"):
+    with pytest.raises(ValueError, match=r"not anonymous.*allow_plain_statistics=True"):
         networked(plan)
     with pytest.warns(PlainStatisticsWarning, match="rebuild its inputs"):
         allowed = networked(plan, allow_plain_statistics=True)

@@ -1,4 +1,4 @@
-"""A12: what no data can give is rejected, what the others speak against is flagged, never dropped."""
+"""A12: impossible uploads are rejected, implausible ones are flagged, none is dropped silently."""
 
 from __future__ import annotations
 
