@@ -155,6 +155,10 @@ def test_without_data_invented_people_stand_in(tmp_path: Path) -> None:
         assert chosen_sets(study, None, False, tmp_path) == ("synthetic",)
     with pytest.raises(ValueError, match="no experiment is called 'esn'"):
         reproduce("esn")
+    with pytest.raises(ValueError, match="no trials"):
+        reproduce("variance", trials=3)
+    with pytest.raises(ValueError, match="steps is 0"):
+        reproduce("incfed", steps=0)
     with pytest.raises(MissingDataError, match="--sets synthetic"):
         reproduce("incfed", sets=["hhar"], directory=tmp_path)
 

@@ -22,6 +22,12 @@ def reproduce(
         str | None,
         typer.Option(help="Data sets, separated by commas; all that are here if left out."),
     ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Configurations searched, instead of the usual number.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Time steps of all subjects together, at most.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
     merge: Annotated[
         bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
@@ -39,7 +45,15 @@ def reproduce(
     def began(text: str) -> None:
         typer.echo(text, err=True)
 
-    result = run(study, sets=named, quick=quick, directory=data, began=began)
+    result = run(
+        study,
+        sets=named,
+        quick=quick,
+        trials=trials,
+        steps=steps,
+        directory=data,
+        began=began,
+    )
     typer.echo(markdown(result))
     if any(one.name == SYNTHETIC for one in result.sets):
         typer.echo(

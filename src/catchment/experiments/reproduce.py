@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ def reproduce(
     *,
     sets: Sequence[str] | None = None,
     quick: bool = False,
+    trials: int | None = None,
+    steps: int | None = None,
     directory: Path | None = None,
     began: Began | None = None,
 ) -> StudyResult:
@@ -43,6 +45,9 @@ def reproduce(
         Which data sets; if not given, all that are on this machine (two of them if quick).
     quick
         A small version, in minutes at most, to see that everything works.
+    trials, steps
+        Configurations searched, and time steps of all subjects together at most, in place of the
+        experiment's own numbers.
     directory
         Data directory; the usual ones if not given.
     began
@@ -52,6 +57,7 @@ def reproduce(
         raise ValueError(f"no experiment is called {study!r}; use {', '.join(STUDIES)}")
     module: Any = {"incfed": incfed, "fedip": fedip, "variance": variance, "unseen": unseen}[study]
     settings = module.QUICK if quick else getattr(module, _SETTINGS[study])()
+    settings = changed(settings, trials=trials, steps=steps)
     one: Callable[[People, Any, Began | None], SetResult] = getattr(module, study)
     results = []
     for name in chosen_sets(study, sets, quick, directory):
@@ -72,6 +78,21 @@ _SETTINGS = {
     "variance": "VarianceSettings",
     "unseen": "UnseenSettings",
 }
+
+
+def changed(settings: Any, **numbers: int | None) -> Any:
+    """Return an experiment's settings with the given numbers in place of its own.
+
+    >>> changed(unseen.QUICK, trials=5, steps=None).trials
+    5
+    """
+    given = {name: value for name, value in numbers.items() if value is not None}
+    for name, value in given.items():
+        if name not in {field.name for field in fields(settings)}:
+            raise ValueError(f"this experiment has no {name}; leave the option out")
+        if value < 1:
+            raise ValueError(f"{name} is {value}; pass 1 or more")
+    return replace(settings, **given)
 
 
 def chosen_sets(
