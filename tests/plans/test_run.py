@@ -271,6 +271,21 @@ def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.model.readout.weights, done.model.readout.weights)
 
 
+def test_a_client_whose_targets_are_wrong_is_flagged(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for k, name in enumerate(("a", "b", "c", "d", "e", "f")):
+        hours(tmp_path, name, seed=k)
+    lines = (tmp_path / "f.csv").read_text().splitlines()
+    noise = np.random.default_rng(9).normal(size=len(lines) - 1)
+    cells = [line.split(",") for line in lines[1:]]
+    bad = [f"{h},{x:.4f},{t}" for (h, _, t), x in zip(cells, 5 * noise, strict=True)]
+    (tmp_path / "f.csv").write_text("\n".join([lines[0], *bad]) + "\n")
+    text = smaller("own_files").replace('scaling = "federated"', "")
+    run = ran(text, tmp_path / "run", tmp_path).run
+    assert [flag.client for flag in run.flags] == ["f"]
+    assert "f" in run.rows_by_client  # reported, not dropped
+
+
 def test_splits_deal_sequences_anew(tmp_path: Path) -> None:
     for split in ("iid", "label_skew", "quantity_skew"):
         text = smaller("averaging").replace(

@@ -15,6 +15,7 @@ import pytest
 
 from catchment.federation.comparison import Comparison, Row
 from catchment.federation.post import Record, Refusal
+from catchment.federation.robust import Flag
 from catchment.federation.runs import Drawn, Run, read_run
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
@@ -115,6 +116,13 @@ def test_it_says_what_was_run_and_found(runs: list[Run]) -> None:
     assert "have fewer rows than the" in page.text
     assert run.facts["features_fingerprint"] in page.text
     assert "[algorithm]" in page.text  # the plan itself
+
+
+def test_clients_that_stand_out_are_named(runs: list[Run]) -> None:
+    page = Checked(render([replace(runs[0], flags=(Flag("mallory", 3.5, 7.25),))]))
+    assert "Clients that stand out" in page.text
+    assert "mallory: mean squared error 3.5" in page.text
+    assert "Clients that stand out" not in render([replace(runs[0], flags=())])
 
 
 def test_it_draws_forecasts(runs: list[Run]) -> None:

@@ -60,11 +60,14 @@ def run(
                 "scores": done.scores[""],
                 "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
                 "comparison": [vars(row) for row in comparison],
+                "flags": [vars(flag) for flag in done.flags],
                 "facts": dict(done.facts),
             }
         )
         return
     print_comparison(comparison)
+    for flag in done.flags:
+        typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")
     typer.echo(f"what left each client: catchment explain {folder}")
     typer.echo(f"report: catchment report {folder}")

@@ -17,6 +17,7 @@ from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.federation.comparison import Comparison, Row
 from catchment.federation.post import Record, Refusal
+from catchment.federation.robust import Flag
 from catchment.federation.store import DATABASE, FORMAT
 
 
@@ -106,6 +107,7 @@ class Run:
     path: RidgePath | None = None
     forecast: Drawn | None = None
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
+    flags: tuple[Flag, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -190,6 +192,10 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         _path(database),
         _forecast(database),
         dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall()),
+        tuple(
+            Flag(*row)
+            for row in database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
+        ),
     )
 
 

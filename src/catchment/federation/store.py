@@ -57,6 +57,7 @@ CREATE TABLE refusals (stage TEXT, round INTEGER, client TEXT, code TEXT, reason
 CREATE TABLE scores (stage TEXT, client TEXT, metric TEXT, value REAL, rows INTEGER,
     PRIMARY KEY (stage, client, metric)) WITHOUT ROWID;
 CREATE TABLE clients (client TEXT PRIMARY KEY, rows INTEGER) WITHOUT ROWID;
+CREATE TABLE flags (client TEXT PRIMARY KEY, loss REAL, z REAL) WITHOUT ROWID;
 CREATE TABLE confusion (truth TEXT, predicted TEXT, count INTEGER);
 CREATE TABLE ridge_path (ridge REAL, output TEXT, error REAL, chosen INTEGER);
 CREATE TABLE forecast (client TEXT, step INTEGER, output TEXT, target REAL, predicted REAL);
@@ -119,7 +120,7 @@ class Store:
             raise
 
     def _check(self, fingerprint: str, plan: str) -> None:
-        facts = dict(self._database.execute("SELECT name, value FROM facts"))
+        facts = self.facts()
         if not facts:
             if plan:
                 replace_file(self.folder / PLAN, plan.encode())
@@ -201,6 +202,10 @@ class Store:
                 "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
                 facts.items(),
             )
+
+    def facts(self) -> dict[str, str]:
+        """Return the small facts that are kept."""
+        return dict(self._database.execute("SELECT name, value FROM facts").fetchall())
 
     def save_model(self, model: Model) -> Path:
         """Write the final model and return its path."""

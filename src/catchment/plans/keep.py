@@ -19,6 +19,17 @@ from catchment.readout.selection import RidgeChoice
 SHOWN_STEPS = 300
 
 
+def write_results(
+    store: Store, state: object, model: Model, scores: Scores, held: PlanData
+) -> None:
+    """Keep all that a report shows of a finished training and its evaluation."""
+    write_scores(store, scores, held.classes)
+    write_rows(store, state)
+    write_flags(store, state)
+    write_path(store, state, held.classes)
+    write_forecast(store, model, scores, held)
+
+
 def write_scores(store: Store, scores: Scores, classes: tuple[str, ...] | None) -> None:
     """Keep every client's metrics, those of all together, and the confusions."""
     rows: list[tuple[Cell, ...]] = []
@@ -60,6 +71,13 @@ def write_rows(store: Store, state: object) -> None:
         case Race():
             first = {name: next(iter(s.members.values())) for name, s in state.by_client.items()}
             store.insert("clients", [(n, s.n_rows) for n, s in first.items()], replace=True)
+
+
+def write_flags(store: Store, state: object) -> None:
+    """Keep the clients whose data the others predict badly; they are in the sum all the same."""
+    if isinstance(state, RidgeState):
+        rows = [(flag.client, flag.loss, flag.z) for flag in state.flags]
+        store.insert("flags", rows, replace=True)
 
 
 def write_path(store: Store, state: object, classes: tuple[str, ...] | None) -> None:

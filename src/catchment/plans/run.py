@@ -25,7 +25,7 @@ from catchment.engine.local import fit
 from catchment.errors import FederationError
 from catchment.federation.averaging import ReadoutAveraging
 from catchment.federation.baselines import Guess, autoregression, mean_target
-from catchment.federation.comparison import Outcome, Row
+from catchment.federation.comparison import Comparison, Outcome, Row
 from catchment.federation.ensemble import ReservoirEnsemble
 from catchment.federation.evaluation import Evaluation, Scores
 from catchment.federation.input_scaling import FederatedScaling
@@ -37,15 +37,7 @@ from catchment.federation.runs import Run, read_run
 from catchment.federation.store import MODEL, Store
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.keep import (
-    metrics,
-    ridge_choice,
-    write_comparison,
-    write_forecast,
-    write_path,
-    write_rows,
-    write_scores,
-)
+from catchment.plans.keep import metrics, ridge_choice, write_comparison, write_results
 from catchment.privacy.keys import new_identity
 from catchment.privacy.memory import FileMemory
 from catchment.privacy.rules import is_name
@@ -89,8 +81,8 @@ def run_plan(
     """
     held = file.load_data(data)
     with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
-        begun = {"started": _now(), "title": file.title or _title(file)}
-        store.write_facts(begun if not resume else {})
+        if "started" not in store.facts():
+            store.write_facts({"started": _now(), "title": file.title or _title(file)})
         memories = client_memories(store, held.train) if file.is_secret else {}
         identities = {name: new_identity(memory) for name, memory in memories.items()}
         plan = file.build(len(held.channels), held.classes, identities)
@@ -105,20 +97,13 @@ def run_plan(
         scores = stages.fit(
             "evaluation", Plan(algorithm=Evaluation(model_under_test=result.model)), held.test
         ).state
-        write_scores(store, scores, held.classes)
-        write_rows(store, result.state)
-        write_path(store, result.state, held.classes)
-        write_forecast(store, result.model, scores, held)
+        write_results(store, result.state, result.model, scores, held)
         store.write_facts(_facts(file, plan, held, result, scores))
-        beside = contenders(file, plan, held, result, threads)
-
-        def began(name: str) -> None:
-            if watch:
-                watch(f"for comparison: {name}", 0, 0, 0)
-
-        compared = compare(beside, held.train, held.test, began=began)
-        write_comparison(store, _with_own(compared, own_row(file, result, scores)))
-        store.write_facts({"finished": _now(), "model_sha256": _sha256(store.folder / MODEL)})
+        if "finished" not in store.facts():
+            rows = stages.compared(contenders(file, plan, held, result, threads), held)
+            write_comparison(store, _with_own(rows, own_row(file, result, scores)))
+            digest = _sha256(store.folder / MODEL)
+            store.write_facts({"finished": _now(), "model_sha256": digest})
     return Finished(read_run(folder), result.model, scores)
 
 
@@ -147,6 +132,15 @@ class Stages:
         return fit(
             plan, clients, threads=self.threads, keeper=keeper, watch=watch, memories=memories
         )
+
+    def compared(self, beside: Mapping[str, Contender], held: PlanData) -> Comparison:
+        """Train and test what stands beside the plan; it is not part of the run's ledger."""
+
+        def began(name: str) -> None:
+            if self.watch:
+                self.watch(f"for comparison: {name}", 0, 0, 0)
+
+        return compare(beside, held.train, held.test, threads=self.threads, began=began)
 
     def scaled(self, held: PlanData, scaling: str) -> PlanData:
         """Return the data scaled, after a round of its own if all clients share one scaler."""

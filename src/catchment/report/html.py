@@ -64,6 +64,7 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
         _confused(run),
         _left(run),
         _rounds(run),
+        _flagged(run),
         _refused(run),
         _facts(run),
     )
@@ -300,6 +301,16 @@ def _rounds(run: Run) -> str:
     if len(rows) > MOST_ROUNDS:
         listed = f"<details><summary>All {len(rows)} rounds</summary>{listed}</details>"
     return f"<h3>Rounds</h3>{listed}"
+
+
+def _flagged(run: Run) -> str:
+    if not run.flags:
+        return ""
+    items = "".join(f"<li>{escape(str(flag))}</li>" for flag in run.flags)
+    return (
+        f"<h3>Clients that stand out</h3><ul>{items}</ul><p>Their data are in the sum. Someone who "
+        "is different looks like this, and so does someone who sends false statistics.</p>"
+    )
 
 
 def _refused(run: Run) -> str:
