@@ -26,7 +26,7 @@ PEOPLE = synthetic_people(n_users=6, windows=10)
 TINY: dict[str, Any] = {
     "incfed": incfed.IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0)),
     "fedip": fedip.FedIPSettings(
-        trials=2, retrainings=2, shares=(1.0,), pools=("last", "mean"), most_units=100
+        trials=2, rules=2, retrainings=2, shares=(1.0,), pools=("last", "mean"), most_units=100
     ),
     "variance": variance.VarianceSettings(
         units=20, initialisations=2, target_stds=(0.3, 0.6), rounds=1, pools=("mean",)
@@ -124,7 +124,7 @@ def test_rules_that_diverge_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         plasticity=PlasticitySpace(target_std=(0.05, 0.051), relative_rate=(50.0, 51.0)),
     )
     monkeypatch.setattr(fedip, "FEDIP_HHAR", wild)
-    with pytest.raises(FederationError, match="diverged in all 2 trials"):
+    with pytest.raises(FederationError, match="diverged in all 4 trials"):
         fedip.explore(PEOPLE, TINY["fedip"], lambda text: None)
 
 

@@ -69,7 +69,8 @@ def ridges_of(total: RidgeStatistics, n_ridges: int = 16) -> Array:
 
 def scores(readout: Readout, subjects: Subjects) -> dict[str, ClassCounts]:
     """Return each subject's confusions."""
-    return {name: ClassCounts.of_scores(s.y, readout(s.z)) for name, s in subjects.items()}
+    with single_blas_thread():
+        return {name: ClassCounts.of_scores(s.y, readout(s.z)) for name, s in subjects.items()}
 
 
 def accuracy(readout: Readout, subjects: Subjects) -> float:
@@ -142,8 +143,10 @@ def pooled_readout(train: Subjects, ridge: float) -> Readout:
     F = z.shape[1]
     stacked = np.vstack([z - z_mean, np.sqrt(ridge) * np.eye(F)])
     targets = np.vstack([y - y_mean, np.zeros((F, y.shape[1]))])
-    Q, R = np.linalg.qr(stacked)
-    weights = np.linalg.solve(R, Q.T @ targets)
+    # The shapes are small: threads of the linear algebra library would wait more than they work.
+    with single_blas_thread():
+        Q, R = np.linalg.qr(stacked)
+        weights = np.linalg.solve(R, Q.T @ targets)
     return Readout(weights, y_mean - z_mean @ weights)
 
 

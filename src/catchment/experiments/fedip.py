@@ -49,8 +49,8 @@ class FedIPSettings:
 
     Parameters
     ----------
-    trials
-        Recipes with a rule of plasticity tried; the paper has 30.
+    trials, rules
+        Recipes tried, and rules of plasticity tried with each; the paper has 30 of both together.
     retrainings
         Reservoirs, and draws of subjects, over which a cell is averaged.
     shares
@@ -65,19 +65,26 @@ class FedIPSettings:
         Reservoirs larger than this are left out of the paper's ranges.
     """
 
-    trials: int = 20
+    trials: int = 12
+    rules: int = 3
     retrainings: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
     pools: tuple[Pool, ...] = ("last", "mean", "mean_std")
     finalists: int = 3
     steps: int = 600_000
-    search_steps: int = 300_000
+    search_steps: int = 250_000
     most_units: int = 200
     seed: int = 0
 
 
 QUICK = FedIPSettings(
-    trials=3, retrainings=2, shares=(0.5, 1.0), finalists=1, steps=60_000, search_steps=30_000
+    trials=3,
+    rules=1,
+    retrainings=2,
+    shares=(0.5, 1.0),
+    finalists=1,
+    steps=60_000,
+    search_steps=30_000,
 )
 
 
@@ -120,7 +127,7 @@ def fedip(people: People, settings: FedIPSettings, began: Began | None = None) -
         Selected.of(f"{method}-{pool}", c.recipe, c.validation, pool, c.adaptation)
         for (method, pool), c in chosen.items()
     )
-    remarks = (f"{failed} of {settings.trials} rules of plasticity diverged in the search",)
+    remarks = (f"{failed} of {settings.trials * settings.rules} rules of plasticity diverged",)
     result = SetResult.about(people, cells)
     seconds = time.perf_counter() - start
     return replace(result, selected=selected, traffic=traffic, remarks=remarks, seconds=seconds)
@@ -146,7 +153,9 @@ def explore(people: People, settings: FedIPSettings, say: Began) -> tuple[Tried,
         say(f"{people.name}: trial {trial + 1} of {settings.trials}")
         recipe, adaptation = space.draw(chooser, inputs=len(people.channels))
         recipe = replace(recipe, seed=settings.seed + trial)
-        for rule in (None, adaptation):
+        assert space.plasticity is not None
+        more = [space.plasticity.draw(chooser) for _ in range(settings.rules - 1)]
+        for rule in (None, adaptation, *more):
             try:
                 found = judged(people, recipe, rule, settings.pools)
             except FederationError:

@@ -56,7 +56,7 @@ class PlasticitySpace:
     """Ranges of plasticity; `relative_rate` is the learning rate divided by target_std^2."""
 
     target_std: Range = (0.05, 0.9)
-    relative_rate: Range = (3e-3, 5e-2)
+    relative_rate: Range = (5e-4, 3e-2)
     epochs: tuple[int, ...] = (1,)
     rounds: tuple[int, ...] = (2, 4)
 
