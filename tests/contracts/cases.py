@@ -26,6 +26,7 @@ from catchment.federation.ensemble import Ensemble, ReservoirEnsemble
 from catchment.federation.evaluation import Evaluation
 from catchment.federation.input_scaling import FederatedScaling
 from catchment.federation.optimisers import Adam, Momentum, Yogi
+from catchment.federation.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan, Protection
 from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.ridge import FederatedRidge
@@ -134,6 +135,8 @@ def cases() -> tuple[Case, ...]:
         _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
         _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
         _case("evaluation", Evaluation(model_under_test=trained()), waves()),
+        _case("personal", PersonalEvaluation(model_under_test=trained()), waves()),
+        _case("mixed", PersonalEvaluation(model_under_test=trained(), method="mixed"), waves()),
         _case("random", Guess(how="random", classes=CLASSES), waves()),
         _case("persistence", Guess(how="persistence", washout=3), series()),
         _case("local", LocalReadouts(features=z), series()),

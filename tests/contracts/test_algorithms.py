@@ -16,6 +16,7 @@ from catchment.engine.local import fit
 from catchment.errors import CatchmentError
 from catchment.federation.ledger import Entry
 from catchment.federation.loop import Record, Result
+from catchment.federation.node import Node, Request
 from catchment.federation.plan import Turn, describe
 from catchment.readout.model import Model
 from catchment.wire import Parts
@@ -209,3 +210,16 @@ def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
         except (CatchmentError, ValueError):
             continue
         case.plan.algorithm.server_update(case.plan.algorithm.start(), total, turn)
+
+
+@each_case
+def test_a_distorted_letter_never_stops_a_client(case: Case) -> None:
+    algorithm, name = case.plan.algorithm, sorted(case.clients)[0]
+    node = Node(name, case.plan, lambda: case.clients[name])
+    states = [algorithm.start(), fit(replace(case.plan, rounds=1), case.clients).state]
+    for round_, state in enumerate(states):
+        turn = Turn(round_, (), case.plan.seed)
+        told = algorithm.broadcast(state, turn)
+        for payload in distorted(told):
+            message = Request(case.plan.fingerprint(), turn, "update", payload).to_bytes()
+            Parts.from_bytes(node.answer(message))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.local import stretch
 from catchment.federation.plan import Data, Turn
@@ -134,7 +134,12 @@ class Candidates:
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
         (alive,) = received.expect("alive", 1).arrays
-        return StatisticsSet({k: self._statistics(k, data, turn.round) for k in _numbers(alive)})
+        numbers = sorted({int(k) for k in alive.reshape(-1)})
+        if not numbers or not 0 <= numbers[0] <= numbers[-1] < len(self.features):
+            raise IntegrityError(
+                f"the server asks for candidates {numbers[:8]}; some are not there"
+            )
+        return StatisticsSet({k: self._statistics(k, data, turn.round) for k in numbers})
 
     def _statistics(self, number: int, data: Data, round_: int) -> RidgeStatistics:
         features = self.features[number]
@@ -244,7 +249,3 @@ def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:
     if not varied.any():
         return float("inf")
     return float(np.mean(np.sqrt(mean[varied] / variance[varied])))
-
-
-def _numbers(alive: Integers) -> list[int]:
-    return [int(k) for k in alive]

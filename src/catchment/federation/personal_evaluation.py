@@ -139,6 +139,8 @@ class PersonalEvaluation:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Comparison:
         tested = self.model_under_test
         named = split(received, "shared")
+        if named.keys() != {"readout", *(["total"] if self.method == "mixed" else [])}:
+            raise IntegrityError("the server did not send what the plan's method needs")
         shared = Readout.from_parts(named["readout"])
         washout = tested.features.washout
         earlier, later = first_part(data(), self.share, washout=washout)

@@ -54,7 +54,8 @@ class Plasticity:
         gain, shift, *memory = parts.expect("plasticity", len(parts.arrays)).arrays
         if gain.shape != (n_units,) or shift.shape != (n_units,):
             raise UploadError("shape", f"{gain.shape} gains came for {n_units} units")
-        return cls(gain, shift, tuple(memory))
+        # Kernels are compiled for float64; for anything else they would be compiled anew.
+        return cls(gain.astype(np.float64), shift.astype(np.float64), tuple(memory))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,6 +166,8 @@ class SelectedRidge:
         if received.kind == NOTHING.kind:
             return mine
         named = split(received, "path")
+        if named.keys() != {"total", "ridges"}:
+            raise IntegrityError("the server sent no total, or no ridges")
         total = RidgeStatistics.from_parts(named["total"])
         (ridges,) = named["ridges"].expect("ridges", 1).arrays
         readouts = solve_path(_rest(total, mine), ridges)

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.errors import IntegrityError
 from catchment.federation.ensemble import Ensemble, simplex_weights
 from catchment.federation.folds import FoldedRows
 from catchment.federation.plan import Data, Turn
@@ -96,6 +97,8 @@ class Stacking:
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         named = split(received, "readouts")
+        if named.keys() != set(self.names):
+            raise IntegrityError("the server did not send a readout for each member")
         readouts = {name: Readout.from_parts(named[name]) for name in self.names}
         sequences = list(data())
         columns = []
