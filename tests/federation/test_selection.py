@@ -23,6 +23,8 @@ from catchment.federation.plan import Plan, Turn
 from catchment.federation.post import Reply
 from catchment.federation.ridge import FederatedRidge
 from catchment.federation.selection import Evidence, PathErrors, SelectedRidge, Selection, chosen
+from catchment.privacy.keys import make_identities
+from catchment.privacy.secure_sum import SecureSum
 from catchment.reservoir.features import Features
 from catchment.reservoir.recipe import Recipe
 from catchment.reservoir.reservoir import Reservoir
@@ -247,3 +249,21 @@ def test_wrong_settings_are_named() -> None:
 def test_equal_accuracies_are_decided_by_error() -> None:
     path = PathErrors(9, 9.0, np.array([[3.0], [1.0], [2.0]]), np.array([7.0, 6.0, 7.0]))
     assert chosen(np.array([0.1, 1.0, 10.0]), path, by="accuracy").best == 10.0
+
+
+def test_a_secure_sum_chooses_the_same_ridge_and_shows_no_client() -> None:
+    small = Features(Reservoir.from_recipe(Recipe(units=4, inputs=1, seed=1)), washout=5)
+    clients = contiguous(narma(400, seed=3), 4)
+    identities, memories = make_identities(clients)
+    secure = SecureSum(identities=identities, min_clients=3, rows_per_feature=2)
+    algorithm = SelectedRidge(features=small, ridges=RIDGES)
+    plan: Plan[Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
+    hidden = fit(plan, clients, memories=memories).state
+    seen = select(algorithm, clients)
+    assert hidden.clients == ()
+    assert hidden.by_client == {}
+    assert seen.errors is not None
+    np.testing.assert_allclose(hidden.errors.squared, seen.errors.squared, rtol=1e-9)
+    assert seen.readout is not None
+    assert hidden.readout.ridge == seen.readout.ridge
+    np.testing.assert_allclose(hidden.readout.weights, seen.readout.weights, rtol=1e-9)
