@@ -9,14 +9,13 @@ are checked against the bytes at hand before anything is allocated, so a lying h
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ class Parts:
         header = {
             "kind": self.kind,
             "facts": self.facts,
-            "arrays": [[_code(array), list(array.shape)] for array in arrays],
+            "arrays": [[_code(array.dtype), array.shape] for array in arrays],
         }
         text = _canonical(header).encode()
         body = b"".join([struct.pack("<I", len(text)), text, *(array.data for array in arrays)])
@@ -88,7 +87,7 @@ class Parts:
             np.frombuffer(payload, dtype, math.prod(shape), start).reshape(shape).astype(native)
             for dtype, native, shape, start in layout.arrays
         )
-        return cls(layout.kind, copy.deepcopy(layout.facts), arrays)
+        return cls(layout.kind, dict(layout.facts), arrays)
 
     def expect(self, kind: str, n_arrays: int) -> Parts:
         """Return self; IntegrityError if it is another kind of value or has other arrays."""
@@ -224,13 +223,15 @@ def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...]]:
     raise IntegrityError(f"the message header describes an array as {str(entry)[:80]}")
 
 
-def _code(array: NDArray[Any]) -> str:
-    code = array.dtype.str[1:]
+@cache
+def _code(dtype: np.dtype[Any]) -> str:
+    code = dtype.str[1:]
     if code not in _TYPES:
-        raise TypeError(f"arrays of {array.dtype} do not travel; use one of {', '.join(_TYPES)}")
+        raise TypeError(f"arrays of {dtype} do not travel; use one of {', '.join(_TYPES)}")
     return code
 
 
 def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
-    contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-    return contiguous.reshape(array.shape)  # a number would have become a vector
+    if array.flags.c_contiguous and array.ndim and array.dtype.str[0] in "<|":
+        return array
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
