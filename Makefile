@@ -56,7 +56,7 @@ docs: $(VENV)/.docs
 	@echo "documentation: docs/_build/html/index.html"
 
 bench: $(BENCH)/.installed
-	@$(BENCH)/bin/python benchmarks/peers.py
+	@$(BENCH)/bin/python -m benchmarks.peers
 
 clean:
 	rm -rf $(VENV) $(BENCH) docs/_build docs/api/generated build dist
@@ -66,17 +66,17 @@ clean:
 $(VENV)/.installed: $(INPUTS)
 	$(call environment,$(VENV))
 	@echo "installing catchment into $(VENV) (a minute or two, once)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]'
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[dp,frames,plot,secure]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "installing the development tools into $(VENV)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) --group dev
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]' --group dev
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
 	@echo "installing the documentation tools into $(VENV)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) --group docs
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]' --group docs
 	@touch $@
 
 $(BENCH)/.installed: $(INPUTS)

@@ -19,7 +19,7 @@ from catchment.parallel import single_blas_thread
 from catchment.readout.accumulate import Moments, accumulate
 from catchment.readout.gram import add_gram
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.advance import BLOCK_COLUMNS
+from catchment.reservoir.advance import LONE_STEPS
 from catchment.reservoir.batches import Batch, Lane
 from catchment.reservoir.features import Features
 from catchment.reservoir.segments import runs_whole
@@ -72,7 +72,7 @@ def _runs_whole(features: Features, n_steps: int) -> bool:
     return (
         features.per_step
         and features.precision == "float64"
-        and n_steps <= BLOCK_COLUMNS
+        and n_steps <= LONE_STEPS
         and all(program.dense is None for program in features.programs)
         and runs_whole(features.programs, n_steps - features.washout)
     )

@@ -20,6 +20,7 @@ from catchment.arrays import Array
 from catchment.reservoir.weights import LayerWeights
 
 BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
+LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows the Gram product
 WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
 LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
 DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
@@ -101,9 +102,16 @@ def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Rows:
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
-def preferred_lanes(programs: Sequence[Program]) -> int:
-    """Return how many sequences to advance side by side when there are plenty."""
-    return 64 if all(program.by_matrix for program in programs) else 16
+def preferred_lanes(programs: Sequence[Program], n_sequences: int) -> int:
+    """Return how many of the sequences to advance side by side.
+
+    Wide batches spend less time between the kernels, but there should be some for every core, and
+    the states of a large reservoir should stay in the cache.
+    """
+    if all(program.by_matrix for program in programs):
+        return 64
+    small = max(program.n_units for program in programs) <= 400
+    return 32 if small and n_sequences >= 8 * 32 else 16
 
 
 def padded_lanes(n_lanes: int) -> int:
@@ -194,7 +202,7 @@ def advance(
     layers = [_Layer.of(program, B, dtype) for program in programs]
     if x0 is not None:
         _set_states(layers, x0)
-    block_steps = max(1, min(T, block_columns // B))
+    block_steps = max(1, min(T, min(block_columns, LONE_STEPS) if B == 1 else block_columns // B))
     memory = [
         _block_memory(1 + I + N + spare_rows, block_steps, B, dtype) for _ in range(n_buffers)
     ]

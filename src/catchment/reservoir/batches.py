@@ -62,7 +62,7 @@ def plan_batches(
     order = sorted(range(len(inputs)), key=lambda k: (-len(inputs[k]), k))
     lanes = [Lane(k, inputs[k], washout, washout) for k in order]
     if len(lanes) >= FEW:
-        width = preferred_lanes(programs)
+        width = preferred_lanes(programs, len(lanes))
         return [Batch(tuple(lanes[k : k + width])) for k in range(0, len(lanes), width)]
     batches, short = [], []
     for lane in lanes:
