@@ -234,4 +234,5 @@ def _code(dtype: np.dtype[Any]) -> str:
 def _little_endian(array: NDArray[Any]) -> NDArray[Any]:
     if array.flags.c_contiguous and array.ndim and array.dtype.str[0] in "<|":
         return array
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return contiguous.reshape(array.shape)  # a number would have become a vector
