@@ -53,18 +53,26 @@ class Random:
 
 @dataclass(frozen=True, kw_only=True)
 class PlasticitySpace:
-    """Ranges of plasticity; `relative_rate` is the learning rate divided by target_std^2."""
+    """Ranges of plasticity; `relative_rate` is the learning rate divided by target_std^2.
 
+    With a target mean of 0, the papers' choice, tanh units become odd functions of their inputs,
+    and pooled states can no longer tell how strong a movement is; so other means are tried too.
+    """
+
+    target_mean: Range = (0.0, 0.6)
     target_std: Range = (0.05, 0.9)
     relative_rate: Range = (5e-4, 3e-2)
     epochs: tuple[int, ...] = (1,)
     rounds: tuple[int, ...] = (2, 4)
 
     def draw(self, chooser: Chooser) -> Adaptation:
+        mean = chooser.real("target_mean", *self.target_mean)
         std = chooser.real("target_std", *self.target_std, log=True)
         rate = chooser.real("relative_rate", *self.relative_rate, log=True) * std**2
         epochs = chooser.choice("epochs", self.epochs)
-        rule = IntrinsicPlasticity(target_std=std, learning_rate=rate, epochs=epochs)
+        rule = IntrinsicPlasticity(
+            target_mean=mean, target_std=std, learning_rate=rate, epochs=epochs
+        )
         return Adaptation(rule, chooser.choice("rounds", self.rounds))
 
 

@@ -88,11 +88,25 @@ def _federated(algorithm: FederatedPlasticity, n: int, people: People) -> Reserv
     return algorithm.adapted(fit(Plan(algorithm=algorithm, rounds=n), people.train).state)
 
 
+def lopsided(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: People) -> Reservoir:
+    """FedIP with a target mean other than 0, which leaves units that can tell a strength."""
+    return averaged(reservoir, replace(rule, target_mean=0.3), n, people)
+
+
+def lopsided_moments(
+    reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: People
+) -> Reservoir:
+    """Exact moments with that target mean."""
+    return moments(reservoir, replace(rule, target_mean=0.3), n, people)
+
+
 WAYS: dict[str, Way] = {
     "fedip": averaged,
     "fedip, uniform weights": uniform,
     "fedip, server momentum": momentum,
     "moments": moments,
+    "fedip, target mean 0.3": lopsided,
+    "moments, target mean 0.3": lopsided_moments,
 }
 
 
