@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from catchment.data.sequence import Sequence as Recorded
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.node import Node, answer_together
 from catchment.federation.plan import Additive, Data, Grouped, Journal, Memory, Plan
@@ -16,7 +15,7 @@ from catchment.parallel import count_threads, ordered_map
 S = TypeVar("S")
 U = TypeVar("U", bound=Additive)
 
-Source = Sequence[Recorded] | Callable[[], Iterable[Recorded]]
+Source = Sequence[Any] | Callable[[], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)

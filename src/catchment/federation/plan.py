@@ -13,14 +13,14 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
-from catchment.data.sequence import Sequence as Recorded
 from catchment.readout.model import Model
 from catchment.reservoir.features import Features
 from catchment.reservoir.recipe import Recipe
 from catchment.reservoir.reservoir import Reservoir
 from catchment.wire import Fact, Parts
 
-Data = Callable[[], Iterable[Recorded]]
+# What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.
+Data = Callable[[], Iterable[Any]]
 
 
 class Upload(Protocol):

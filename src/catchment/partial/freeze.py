@@ -124,16 +124,20 @@ class PartialNetwork:
                 parameter.requires_grad_(name not in frozen)
         return module
 
+    def skeleton(self) -> nn.Module:
+        """Return the module with shapes but no values, at next to no cost."""
+        with torch.device("meta"):
+            return self.make()
+
     def share(self) -> Share:
-        module = self.make()
+        module = self.skeleton()
         frozen = set(self.freeze.frozen(module))
         sizes = {name: p.numel() for name, p in module.named_parameters()}
         return Share(sum(sizes.values()), sum(n for name, n in sizes.items() if name not in frozen))
 
     def identity(self) -> str:
         """Return the SHA-256 of the architecture, what is frozen, the seed and the gain."""
-        with torch.device("meta"):
-            module = self.make()
+        module = self.skeleton()
         shapes = [(name, tuple(p.shape)) for name, p in module.named_parameters()]
         settings = (repr(module), shapes, self.freeze.frozen(module), self.seed, self.gain.hex())
         return hashlib.sha256(repr(settings).encode()).hexdigest()

@@ -100,6 +100,7 @@ def cross_entropy(logits: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -
 def train_group(
     module: nn.Module,
     start: Tensors,
+    frozen: Tensors,
     clients: Sequence[Examples],
     schedules: Sequence[NDArray[np.int64]],
     steps: LocalSteps,
@@ -113,20 +114,17 @@ def train_group(
     Parameters
     ----------
     module
-        On the device to use; its frozen parameters are shared by all clients.
+        The architecture; its own values are not used. Not to be shared between threads.
     start
-        Trainable values that all clients begin with.
+        Trainable values that all clients begin with, on the device to use.
+    frozen
+        All other parameters and buffers, shared by all clients.
     schedules
         Examples of every step, one array (steps, batch) per client.
     trained
         Names that each client trains, if not all of `start`.
     """
     device = next(iter(start.values())).device
-    frozen = {
-        name: value.detach()
-        for name, value in [*module.named_parameters(), *module.named_buffers()]
-        if name not in start
-    }
     x, y = _stacked([c.x for c in clients], device), _stacked([c.y for c in clients], device)
     index, counts = _plan(schedules, steps.batch_size, device)
     moves = _moves(start, trained, len(clients), device)

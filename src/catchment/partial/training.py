@@ -23,7 +23,7 @@ from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.plan import Data, Turn
 from catchment.partial.freeze import Freeze, PartialNetwork
-from catchment.partial.local import Examples, LocalSteps, train_group
+from catchment.partial.local import Examples, LocalSteps, Tensors, train_group
 from catchment.readout.model import Model
 from catchment.wire import Parts
 
@@ -138,8 +138,7 @@ class FederatedTraining:
         if received.facts.get("seed") != self.network.seed:
             raise IntegrityError("the server froze another seed than this client agreed to")
         device = self.torch_device()
-        module = built(self.network, device)
-        names = trainable_names(module)
+        module, names, frozen = self.network.skeleton(), *frozen_part(self.network, device)
         start = {
             name: torch.from_numpy(value).to(device)
             for name, value in zip(
@@ -154,7 +153,14 @@ class FederatedTraining:
         trained = [self._trained(module, names, turn.client) for _, turn in clients]
         rate = self.steps.learning_rate * self.decay ** clients[0][1].round
         after = train_group(
-            module, start, examples, schedules, self.steps, learning_rate=rate, trained=trained
+            module,
+            start,
+            frozen,
+            examples,
+            schedules,
+            self.steps,
+            learning_rate=rate,
+            trained=trained,
         )
         moved = {name: (after[name] - start[name]).cpu().numpy() for name in names}
         changes = []
@@ -227,21 +233,19 @@ class FederatedTraining:
         return set(names) - (set(more.frozen(module)) if more else set())
 
     def _layout(self) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]]]:
-        with torch.device("meta"):
-            module = self.network.make()
+        module = self.network.skeleton()
         frozen = set(self.network.freeze.frozen(module))
         shapes = {n: tuple(p.shape) for n, p in module.named_parameters() if n not in frozen}
         return tuple(shapes), shapes
 
 
 @lru_cache(maxsize=4)
-def built(network: PartialNetwork, device: torch.device) -> torch.nn.Module:
-    """Return the network as its seed makes it; shared, so nobody may change its values."""
-    return network.build(device)
-
-
-def trainable_names(module: torch.nn.Module) -> tuple[str, ...]:
-    return tuple(name for name, p in module.named_parameters() if p.requires_grad)
+def frozen_part(network: PartialNetwork, device: torch.device) -> tuple[tuple[str, ...], Tensors]:
+    """Return the names of the trainable parameters, and all other values as the seed makes them."""
+    module = network.build(device)
+    named = [*module.named_parameters(), *module.named_buffers()]
+    trained = tuple(name for name, value in named if value.requires_grad)
+    return trained, {name: value.detach() for name, value in named if name not in trained}
 
 
 def one_set(data: Data) -> Examples:

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from catchment import Plan, fit
+from catchment.errors import UploadError
+from catchment.federation.plan import Turn
+from catchment.partial.freeze import Freeze, PartialNetwork
+from catchment.partial.local import IGNORED, Examples, LocalSteps, cross_entropy, train_group
+from catchment.partial.training import FederatedTraining
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.LayerNorm(12), nn.Linear(12, 3))
+
+
+NETWORK = PartialNetwork(make=small, freeze=Freeze(names=("0.weight",)), seed=4)
+
+
+def client(n: int, seed: int) -> Examples:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 5)).astype(np.float32)
+    return Examples(x, (x[:, 0] > 0).astype(np.int64) + (x[:, 1] > 0).astype(np.int64))
+
+
+CLIENTS = {f"c{k}": [client(n, k)] for k, n in enumerate((20, 35, 7))}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        LocalSteps(learning_rate=0.2, batch_size=8),
+        LocalSteps(learning_rate=0.1, momentum=0.9, batch_size=6, epochs=2, prox=0.3),
+        LocalSteps(optimiser="adam", learning_rate=0.01, batch_size=8, epochs=3, max_steps=4),
+    ],
+)
+def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> None:
+    examples = [client(n, k) for k, n in enumerate((20, 35, 7))]
+    schedules = [steps.schedule(len(e.x), np.random.default_rng(k)) for k, e in enumerate(examples)]
+    named = dict(NETWORK.build().named_parameters())
+    start = {n: p.detach().clone() for n, p in named.items() if p.requires_grad}
+    frozen = {n: p.detach() for n, p in named.items() if not p.requires_grad}
+    values = train_group(
+        NETWORK.skeleton(),
+        start,
+        frozen,
+        examples,
+        schedules,
+        steps,
+        learning_rate=steps.learning_rate,
+    )
+    for k, (e, schedule) in enumerate(zip(examples, schedules, strict=True)):
+        alone = _train_alone(e, schedule, steps)
+        for name, value in values.items():
+            torch.testing.assert_close(value[k], alone[name], rtol=2e-4, atol=2e-5)
+
+
+def _train_alone(
+    e: Examples, schedule: NDArray[np.int64], steps: LocalSteps
+) -> dict[str, torch.Tensor]:
+    module = NETWORK.build()
+    trained = [p for p in module.parameters() if p.requires_grad]
+    before = [p.detach().clone() for p in trained]
+    optimiser = (
+        torch.optim.SGD(trained, lr=steps.learning_rate, momentum=steps.momentum)
+        if steps.optimiser == "sgd"
+        else torch.optim.Adam(trained, lr=steps.learning_rate)
+    )
+    for batch in schedule:
+        rows = batch[batch >= 0]
+        optimiser.zero_grad()
+        loss = functional.cross_entropy(
+            module(torch.from_numpy(e.x[rows])), torch.from_numpy(e.y[rows])
+        )
+        apart = sum(((p - b) ** 2).sum() for p, b in zip(trained, before, strict=True))
+        torch.autograd.backward(loss + 0.5 * steps.prox * apart)
+        optimiser.step()
+    return {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
+
+
+def test_ignored_targets_and_absent_examples_do_not_count() -> None:
+    logits, y = torch.randn(4, 6, 5), torch.randint(0, 5, (4, 6))
+    y[1, 3:] = IGNORED
+    counts = torch.tensor([1.0, 1.0, 0.0, 1.0])
+    present = [0, 1, 3]
+    expected = functional.cross_entropy(
+        logits[present].flatten(0, 1), y[present].flatten(), ignore_index=IGNORED
+    )
+    torch.testing.assert_close(cross_entropy(logits, y, counts), expected)
+
+
+def test_groups_and_single_clients_give_the_same_round() -> None:
+    states = [
+        fit(
+            Plan(algorithm=FederatedTraining(network=NETWORK, at_once=n, device="cpu")), CLIENTS
+        ).state
+        for n in (1, 2, 3)
+    ]
+    for other in states[1:]:
+        for a, b in zip(states[0].values, other.values, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_training_learns_and_leaves_the_frozen_part_alone() -> None:
+    algorithm = FederatedTraining(
+        network=NETWORK, steps=LocalSteps(learning_rate=0.3, batch_size=8), device="cpu"
+    )
+    result = fit(Plan(algorithm=algorithm, rounds=30), CLIENTS)
+    module = algorithm.trained_module(result.state)
+    frozen = dict(module.named_parameters())["0.weight"]
+    assert torch.equal(frozen, dict(NETWORK.build().named_parameters())["0.weight"])
+    e = client(300, 99)
+    right = module(torch.from_numpy(e.x)).argmax(1).numpy() == e.y
+    guess = np.bincount(e.y).max() / len(e.y)
+    assert right.mean() > guess + 0.15
+    trainable = NETWORK.share().trainable
+    assert result.records[0].bytes_up < 3 * (4 * trainable + 400)
+
+
+def test_a_weak_client_trains_less_and_does_not_dilute_the_mean() -> None:
+    weak = {"c2": Freeze(names=("3.*",))}
+    both = FederatedTraining(network=NETWORK, weak=weak, device="cpu")
+    strong = FederatedTraining(network=NETWORK, device="cpu")
+    got = fit(Plan(algorithm=both), CLIENTS).state
+    alone = fit(Plan(algorithm=strong), {n: CLIENTS[n] for n in ("c0", "c1")}).state
+    everyone = fit(Plan(algorithm=strong), CLIENTS).state
+    names = [n for n, p in NETWORK.build().named_parameters() if p.requires_grad]
+    for name, a, b, c in zip(names, got.values, alone.values, everyone.values, strict=True):
+        expected = b if name.startswith("3.") else c
+        np.testing.assert_allclose(a, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_clipped_change_is_no_longer_than_its_bound() -> None:
+    algorithm = FederatedTraining(
+        network=NETWORK, steps=LocalSteps(learning_rate=5.0), clip=0.01, device="cpu"
+    )
+    change = algorithm.client_update(
+        algorithm.broadcast(algorithm.start(), Turn(0, ())),
+        lambda: CLIENTS["c0"],
+        Turn(0, (), client="c0"),
+    )
+    length = np.sqrt(sum((c.astype(np.float64) ** 2).sum() for c in change.changes))
+    assert 0.0099 < length <= 0.01
+    assert change.weight == 1.0
+
+
+def test_bad_changes_are_refused_with_their_code() -> None:
+    algorithm = FederatedTraining(network=NETWORK, device="cpu")
+    parts = algorithm.client_update(
+        algorithm.broadcast(algorithm.start(), Turn(0, ())),
+        lambda: CLIENTS["c0"],
+        Turn(0, (), client="c0"),
+    ).parts()
+    parts.arrays[2].flat[0] = np.nan
+    with pytest.raises(UploadError, match="finite") as caught:
+        algorithm.read_update(parts, Turn(0, (), client="c0"))
+    assert caught.value.code == "not-finite"
+
+
+def test_state_survives_being_kept() -> None:
+    algorithm = FederatedTraining(network=NETWORK, device="cpu")
+    state = fit(Plan(algorithm=algorithm), CLIENTS).state
+    again = algorithm.load_state(algorithm.save_state(state))
+    for a, b in zip(state.values, again.values, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_examples_must_fit_and_be_finite() -> None:
+    with pytest.raises(ValueError, match="0 inputs and 0 targets"):
+        Examples(np.zeros((0, 5), np.float32), np.zeros(0, np.int64))
+    with pytest.raises(ValueError, match="not finite"):
+        Examples(np.full((2, 5), np.nan, np.float32), np.zeros(2, np.int64))
