@@ -86,8 +86,8 @@ def _selected(one: SetResult) -> str:
         if rule is not None and isinstance(rule["rule"], dict):
             r = rule["rule"]
             text = (
-                f"mean {r['target_mean']:.2g}, std {r['target_std']:.3g}, rate {r['learning_rate']:.2g}, "
-                f"{r['epochs']} epochs, {rule['rounds']} rounds"
+                f"mean {r['target_mean']:.2g}, std {r['target_std']:.3g}, "
+                f"rate {r['learning_rate']:.2g}, {r['epochs']} epochs, {rule['rounds']} rounds"
             )
         rows.append(
             [
