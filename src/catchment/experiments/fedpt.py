@@ -105,7 +105,7 @@ def run(
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
-    result = fit(plan, task.clients, threads=1)  # type: ignore[arg-type]
+    result = fit(plan, task.clients, threads=1)
     seconds = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else None
     return Row(
