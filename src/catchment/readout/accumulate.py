@@ -209,6 +209,8 @@ class _Columns:
     targets: SideBySide  # (K, steps, B), NaN where there are none
     skips: Integers  # (B,)
     roots: Array  # (B,) of the weights
+    last_skip: int
+    weighted: bool
 
     @classmethod
     def of(cls, batch: Batch, targets: Sequence[Array], window: Sequence[Recorded]) -> _Columns:
@@ -221,7 +223,8 @@ class _Columns:
             ys.append(np.broadcast_to(y, (n_steps, len(y))) if constant else y[begin:][:n_steps])
             skips[b] = lane.skip
             roots[b] = np.sqrt(window[lane.source].weight)
-        return cls(SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan), skips, roots)
+        side = SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan)
+        return cls(side, skips, roots, int(skips.max()), bool((roots != 1).any()))
 
     def fill(self, block: Block) -> tuple[int, Array]:
         """Put targets and weights into the spare rows; return the number of rows and [Z; Y'; 1].
@@ -232,15 +235,15 @@ class _Columns:
         block.rows[-1 - len(y) :] = 1.0
         rows = block.rows.astype(np.float64, copy=False)
         rows[-1 - len(y) : -1] = y
-        if (self.roots != 1).any():
+        if self.weighted:
             rows *= self.roots
+        Z = rows.reshape(len(rows), -1)
+        if self.targets.complete and block.start >= self.last_skip:
+            return Z.shape[1], Z
         known = ~np.isnan(y).any(axis=0)
-        if block.start < self.skips.max():
-            known &= np.arange(block.start, block.stop)[:, None] >= self.skips
-        Z, used = rows.reshape(len(rows), -1), known.reshape(-1)
+        known &= np.arange(block.start, block.stop)[:, None] >= self.skips
+        used = known.reshape(-1)
         n = int(np.count_nonzero(used))
-        if n == used.size:
-            return n, Z
         if n < (1 - FEW_UNUSED) * used.size:
             return n, Z[:, used]
         Z[:, ~used] = 0.0

@@ -139,7 +139,7 @@ class SideBySide:
     """Arrays (T_b, n) of several lanes, rearranged to (n, steps, B) for some blocks ahead.
 
     Going through the lanes is slow, so it is done for many steps at once. Where a lane has ended,
-    or there is none, stands `fill`.
+    or there is none, stands `fill`. `complete` says that no NaN is among the steps ahead.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class SideBySide:
     ) -> None:
         n, longest = lanes[0].shape[1], max(len(lane) for lane in lanes)
         ahead = max(steps, min(longest, WINDOW // (n * B)))
-        self.lanes, self.fill = lanes, fill
+        self.lanes, self.fill, self.complete = lanes, fill, False
         self.first, self.window = -ahead, np.full((n, ahead, B), fill, dtype=dtype)
 
     def block(self, start: int, stop: int) -> Rows:
@@ -159,6 +159,7 @@ class SideBySide:
                 part = lane[start : start + ahead]
                 self.window[:, : len(part), b] = part.T
                 self.window[:, len(part) :, b] = self.fill
+            self.complete = not np.isnan(self.window).any()
         return self.window[:, start - self.first : stop - self.first]
 
 
