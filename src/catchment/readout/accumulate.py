@@ -99,9 +99,9 @@ def _window_statistics(
             fingerprint=features.fingerprint,
         )
     alone = len(batches) == 1
-    long = sum(len(u) for u in inputs) >= PARTS_FROM * features.n_features
-    n_parts = PARTS if alone and long else 1
-    helped = alone and count_threads(threads) > 1
+    n_steps = sum(len(u) for u in inputs)
+    n_parts = PARTS if alone and n_steps >= PARTS_FROM * features.n_features else 1
+    helped = count_threads(threads) > 1 and alone and n_steps > 2 * BUFFERS * BLOCK_COLUMNS
 
     def moments(batch: Batch) -> Moments:
         try:

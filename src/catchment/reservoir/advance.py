@@ -146,7 +146,7 @@ class SideBySide:
         self, lanes: Sequence[Array], B: int, steps: int, dtype: DTypeLike, fill: float = 0.0
     ) -> None:
         n, longest = lanes[0].shape[1], max(len(lane) for lane in lanes)
-        ahead = max(steps, min(longest, WINDOW // (n * B)))
+        ahead = min(longest, max(steps, WINDOW // (n * B)))
         self.lanes, self.fill, self.complete = lanes, fill, False
         self.first, self.window = -ahead, np.full((n, ahead, B), fill, dtype=dtype)
 
