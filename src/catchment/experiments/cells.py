@@ -29,7 +29,7 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.reservoir.features import Features
 
 WEIGHTINGS: tuple[Weighting, ...] = ("samples", "uniform", "printed")
-LEAST_RIDGE = 1e-4  # of the features' own scale: below it rounding shows in the ninth digit
+LEAST_RIDGE = 3e-4  # of the features' own scale: below it rounding shows in the ninth digit
 
 
 @dataclass(frozen=True, eq=False)
