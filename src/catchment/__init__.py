@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.data.sequence import Sequence as Sequence
+    from catchment.engine.compare import compare as compare
     from catchment.engine.local import fit as fit
     from catchment.federation.evaluation import Evaluation as Evaluation
     from catchment.federation.plan import Plan as Plan
@@ -43,6 +44,7 @@ _HOME = {
     "FederatedRidge": "catchment.federation.ridge",
     "Evaluation": "catchment.federation.evaluation",
     "fit": "catchment.engine.local",
+    "compare": "catchment.engine.compare",
     "load": "catchment.readout.storage",
     "save": "catchment.readout.storage",
 }
