@@ -160,31 +160,34 @@ def decode(residues: Residues, ring: Ring) -> Array:
     >>> decode(encode(np.array([0.1, -3.0]), Ring()), Ring())
     array([ 0.1, -3. ])
     """
-    top = residues[-1]
-    negative = top >> np.uint64(63) == _ONE
+    negative = residues[-1] >> np.uint64(63) == _ONE
     size = residues.copy()
     negate(size, negative)
-    low = size[0]
-    high = size[1] if ring.limbs == 2 else np.zeros_like(low)
-    shift = np.zeros(len(low), dtype=np.int64)
-    # Moved up until the highest bit is set, 64 bits and then half as many each time.
+    high, low = size[-1], size[0] if ring.limbs == 2 else np.zeros_like(size[0])
+    # Moved up until the highest bit is set, so that the top 64 bits tell nearly everything.
     small = high == 0
     high, low = np.where(small, low, high), np.where(small, np.uint64(0), low)
-    shift[small] += 64
-    for step in (32, 16, 8, 4, 2, 1):
-        up, down = np.uint64(step), np.uint64(64 - step)
-        small = high >> down == 0
-        moved = (high << up) | (low >> down)
-        high, low = np.where(small, moved, high), np.where(small, low << up, low)
-        shift[small] += step
-    # Of the top 64 bits 53 stay; what falls off decides, and whether anything lies below it.
+    n_bits = _bit_length(high)
+    up = np.uint64(64) - n_bits
+    high = (high << up) | (low >> n_bits)  # numpy gives 0 where all 64 bits are shifted out
+    below = low << up
+    # Of them 53 stay; what falls off decides, and whether anything lies below it.
     kept, rest = high >> np.uint64(11), high & np.uint64(0x7FF)
     half = np.uint64(0x400)
-    above = (rest > half) | ((rest == half) & ((low != 0) | (kept & _ONE == _ONE)))
-    kept += above
-    value: Array = np.ldexp(kept.astype(np.float64), 128 - 53 - ring.fraction - shift)
+    kept += (rest > half) | ((rest == half) & ((below != 0) | (kept & _ONE == _ONE)))
+    unit = np.where(small, 0, 64) if ring.limbs == 2 else 0
+    scale = unit + n_bits.astype(np.int64) - 53 - ring.fraction
+    value: Array = np.ldexp(kept.astype(np.float64), scale)
     np.negative(value, out=value, where=negative)
     return value
+
+
+def _bit_length(x: Residues) -> Residues:
+    """Return how many bits each number has, 0 for 0."""
+    n_bits = np.minimum(np.frexp(x.astype(np.float64))[1], 64).astype(np.uint64)
+    # A number just below a power of two may have been rounded up to it.
+    n_bits -= (x >> (np.maximum(n_bits, _ONE) - _ONE) == 0) & (x != 0)
+    return n_bits
 
 
 def readout_error(
