@@ -17,10 +17,12 @@ from catchment.experiments import fedip, incfed, unseen, variance
 from catchment.experiments.people import synthetic_people
 from catchment.experiments.published import FEDIP_TEST, INCFED_TEST, SHARES
 from catchment.experiments.reproduce import STUDIES, chosen_sets, reproduce, write
-from catchment.experiments.space import FEDIP_HHAR, PlasticitySpace, Random
+from catchment.experiments.space import FEDIP_HHAR, Adaptation, PlasticitySpace, Random
 from catchment.experiments.study import StudyResult, load_result, merged
 from catchment.experiments.tables import findings, markdown
+from catchment.reservoir.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.reservoir.recipe import Recipe
+from catchment.reservoir.reservoir import Reservoir
 
 PEOPLE = synthetic_people(n_users=6, windows=10)
 TINY: dict[str, Any] = {
@@ -77,6 +79,17 @@ def test_fedip_compares_at_equal_pooling(results: dict[str, StudyResult]) -> Non
     assert rules["fedip-last"] is not None
     lines = findings(results["fedip"])
     assert any("pooling by validation too" in line for line in lines)
+
+
+def test_a_ridge_after_every_round_leaves_the_rounds_as_they_are() -> None:
+    reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=1))
+    rule = Adaptation(IntrinsicPlasticity(target_std=0.4, learning_rate=1e-3), 3)
+    watched = fedip.round_by_round(reservoir, rule, "mean", PEOPLE)
+    at_once, records = fedip.adapt(reservoir, rule, PEOPLE.train)
+    assert len(watched) == 1 + len(records) == 4
+    for ours, theirs in zip(plasticity_of(watched[-1][0]), plasticity_of(at_once), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    assert watched[-1][1] == fedip.validated(at_once, "mean", PEOPLE)
 
 
 def test_variance_has_a_cell_per_way_and_draw(results: dict[str, StudyResult]) -> None:

@@ -218,6 +218,21 @@ def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
     return exact(train, read_subjects(features, people.validation)).accuracy
 
 
+def round_by_round(
+    reservoir: Reservoir, adaptation: Adaptation, pool: Pool, people: People
+) -> list[tuple[Reservoir, float]]:
+    """Return the reservoir and its validation accuracy before plasticity and after each round.
+
+    A round and a ridge are two plans, run in turns. Averaging has no memory, so the rounds are the
+    same as those of one long plan.
+    """
+    found = [(reservoir, validated(reservoir, pool, people))]
+    for _ in range(adaptation.rounds):
+        reservoir, _ = adapt(reservoir, replace(adaptation, rounds=1), people.train)
+        found.append((reservoir, validated(reservoir, pool, people)))
+    return found
+
+
 def _incfed_cells(
     people: People, settings: FedIPSettings, chosen: Configuration, pool: Pool, retraining: int
 ) -> list[Cell]:
