@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.security.fleet import STAGES, Fleet, Numbers, released
+from tests.security.fleet import STAGES, Fleet, Numbers, RefusedError, released
 
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.loop import Engine, Reply
@@ -76,6 +76,33 @@ def test_fifty_at_once_count_once(journalled: bool, tmp_path: Path) -> None:
             fleet.step(exchange, stage)
         total, n_used = exchange.result(lambda parts, turn: Numbers(parts.arrays[0]))
     assert n_used == 4
+    assert isinstance(total, Numbers)
+    np.testing.assert_array_equal(total.values, fleet.expected(fleet.vectors))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_letter_delivered_twenty_times_at_once_has_one_answer(stage: str) -> None:
+    fleet = Fleet.drawn(4)
+    exchange = fleet.until(stage)
+    letter = exchange.letter(stage, "c001", NOTHING)
+    start = threading.Barrier(20)
+
+    def deliver(_: int) -> bytes:
+        start.wait()
+        try:
+            return fleet.ask("c001", stage, letter).to_bytes()
+        except RefusedError as refusal:
+            return refusal.code.encode()
+
+    with ThreadPoolExecutor(20) as pool:
+        answers = set(pool.map(deliver, range(20))) - {b"busy"}
+    assert len(answers) == 1
+    # What was answered is what the client acts on: the round ends in the exact sum.
+    exchange.take(stage, Parts.from_bytes(answers.pop()), at("c001"))
+    fleet.step(exchange, stage, [c for c in fleet.vectors if c != "c001"])
+    for later in STAGES[STAGES.index(stage) + 1 :]:
+        fleet.step(exchange, later)
+    total, _ = exchange.result(lambda parts, turn: Numbers(parts.arrays[0]))
     assert isinstance(total, Numbers)
     np.testing.assert_array_equal(total.values, fleet.expected(fleet.vectors))
 

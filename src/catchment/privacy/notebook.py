@@ -18,6 +18,7 @@ MOST_PAST = 16  # sets of clients remembered per kind of sum
 # Held while a letter is let in, never while it is answered. Threads of one process only: a memory
 # belongs to one process.
 _DOOR = threading.Lock()
+_answering: set[tuple[int, str]] = set()
 
 
 @final
@@ -64,18 +65,26 @@ class Notebook:
 
     @contextmanager
     def answering(self, stage: str, letter: bytes) -> Iterator[bytes | None]:
-        """Let a letter in while it is answered; one that gets no answer leaves no trace.
+        """Let a letter in while it is answered, and no copy of it meanwhile.
 
-        Otherwise a damaged letter would keep the right one out.
+        Two copies answered at once would draw two sets of secrets. A letter that gets no answer
+        leaves no trace, or a damaged one would keep the right one out.
         """
-        given = self.enter(stage, letter)
+        here = (id(self._memory), self._prefix + stage)
+        with _DOOR:
+            if here in _answering:
+                raise RuleError("busy", f"a letter for {stage!r} is being answered; ask again")
+            _answering.add(here)
         try:
-            yield given
+            yield self.enter(stage, letter)
         except BaseException:
             with _DOOR:
                 if f"{self._prefix}{stage}/answer" not in self._memory:
                     self._memory.pop(f"{self._prefix}{stage}/letter", None)
             raise
+        finally:
+            with _DOOR:
+                _answering.discard(here)
 
     def note(self, stage: str, answer: bytes) -> None:
         """Remember an answer; the last stage's takes the round's secrets with it."""
