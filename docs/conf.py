@@ -56,6 +56,42 @@ def head_examples(
             return
 
 
+def keep_formulas(
+    app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]
+) -> None:
+    """Set the indented passages of a module's docstring as they are written."""
+    if what != "module":
+        return
+    kept: list[str] = []
+    inside = False
+    for line in lines:
+        indented = line.startswith("    ")
+        if indented and not inside and (not kept or not kept[-1]):
+            kept += ["::", ""]
+            inside = True
+        elif line and not indented and inside:
+            inside = False
+            if kept[-1]:
+                kept.append("")
+        kept.append(line)
+    lines[:] = kept
+
+
+def keep_signs(
+    app: Sphinx, what: str, name: str, item: object, options: object, lines: list[str]
+) -> None:
+    """Keep |x|, W_-k and *.csv from being taken for markup: our docstrings use backticks only."""
+    literal = example = False
+    for k, line in enumerate(lines):
+        literal = line == "::" or (literal and (not line or line.startswith("    ")))
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if literal or example or re.fullmatch(r"\s*[\w, ]*", line):
+            continue
+        pieces = re.split(r"(`[^`]*`)", line)
+        pieces[::2] = [re.sub(r"[|*]|(?<=\w)_(?!\w)", r"\\\g<0>", piece) for piece in pieces[::2]]
+        lines[k] = "".join(pieces)
+
+
 def name_aliases(
     app: Sphinx,
     what: str,
@@ -76,4 +112,6 @@ def name_aliases(
 def setup(app: Sphinx) -> None:
     """Adjust docstrings and signatures before they are parsed."""
     app.connect("autodoc-process-docstring", head_examples, priority=1)
+    app.connect("autodoc-process-docstring", keep_formulas, priority=2)
+    app.connect("autodoc-process-docstring", keep_signs, priority=3)
     app.connect("autodoc-process-signature", name_aliases)
