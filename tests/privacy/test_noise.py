@@ -14,6 +14,7 @@ from catchment.engine.local import LocalEngine
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.federation.averaging import GradientAveraging
 from catchment.federation.evaluation import Evaluation
+from catchment.federation.ledger import Entry
 from catchment.federation.loop import run
 from catchment.federation.plan import Turn
 from catchment.federation.plasticity import FederatedPlasticity
@@ -276,3 +277,26 @@ def test_a_forecast_can_be_private_per_step_rows() -> None:
     assert model is not None
     guess = model.predict(u[:50, None])
     assert np.corrcoef(guess.ravel()[-30:], u[21:51])[0, 1] > 0.9
+
+
+def test_the_ledger_has_the_cost_of_plain_and_of_masked_uploads() -> None:
+    entries: list[Entry] = []
+
+    class Notes:
+        def resume(self) -> None:
+            return None
+
+        def note(self, entry: Entry) -> None:
+            entries.append(entry)
+
+        def close_round(self, state: object, record: object) -> None:
+            pass
+
+    fit(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
+    assert {e.epsilon for e in entries if e.direction == "up"} == {3.0}
+    entries.clear()
+    plan, memories = secure_plan(epsilon=2.0)
+    run(plan, LocalEngine(plan, CLIENTS, 1, memories), keeper=Notes())  # type: ignore[arg-type]
+    masked = [e for e in entries if e.purpose == "secure-upload"]
+    assert len(masked) == len(CLIENTS)
+    assert {e.epsilon for e in masked} == {2.0}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from catchment.wire import Parts, digest
+from catchment.wire import Fact, Parts, digest
 
 
 @dataclass(frozen=True)
@@ -32,4 +33,15 @@ class Entry:
     ) -> Entry:
         shapes = tuple(tuple(array.shape) for array in parts.arrays)
         sha256 = digest(message).hex()
-        return cls(round_, client, direction, parts.kind, shapes, len(message), sha256)
+        about = (round_, client, direction, parts.kind, shapes, len(message), sha256)
+        return cls(*about, _epsilon(parts.facts))
+
+
+def _epsilon(facts: Mapping[str, Fact]) -> float | None:
+    """Return the privacy cost that a message states, itself or for what is masked in it."""
+    match facts:
+        case {"epsilon": float(epsilon)}:
+            return epsilon
+        case {"outline": {"facts": {"epsilon": float(epsilon)}}}:
+            return epsilon
+    return None

@@ -30,7 +30,7 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Fact, Parts
 
 # Whitening never blows a direction up beyond this share of the strongest one.
-WHITENING_FLOOR = 1e-5
+WHITENING_FLOOR = 1e-4
 # Kept below the bound by this share, so that rounding cannot carry a vector over it.
 MARGIN = 2.0**-30
 

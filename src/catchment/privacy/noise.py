@@ -204,11 +204,11 @@ class GaussianNoise:
                 "releases", f"round {turn.round} is beyond the {self.releases} agreed releases"
             )
         clipped = self._clipped(upload)
-        if not self.distributed:
-            return clipped
-        steps = math.ceil(self.share / self.grid)
-        noise = discrete_gaussian(steps, len(clipped.vector)) * self.grid
-        return Clipped(clipped.vector + noise, 1, clipped.about)
+        vector = clipped.vector
+        if self.distributed:
+            steps = math.ceil(self.share / self.grid)
+            vector = vector + discrete_gaussian(steps, len(vector)) * self.grid
+        return Clipped(vector, 1, {**clipped.about, "epsilon": float(self.epsilon)})
 
     def _clipped(self, upload: Upload) -> Clipped:
         if self.unit == "client":
