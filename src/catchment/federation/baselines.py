@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -206,6 +206,8 @@ class LocalReadouts:
     classes
         Names of the outputs if they are classes.
     """
+
+    needs_clients: ClassVar[bool] = True
 
     features: Features
     ridge: float | Literal["gcv"] = "gcv"

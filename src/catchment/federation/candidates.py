@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -104,6 +105,8 @@ class Candidates:
     >>> Candidates(features=maps, halvings=2).rounds
     3
     """
+
+    needs_clients: ClassVar[bool] = True
 
     features: tuple[Features, ...]
     halvings: int = 0

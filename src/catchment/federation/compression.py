@@ -28,7 +28,7 @@ A factor tells the server exactly what the statistics tell; rounding hides nothi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,8 @@ class FactorUpload:
     >>> [len(value.parts().to_bytes()) for value in (s, FactorUpload().on_client(s, Turn(0, ())))]
     [27420, 3726]
     """
+
+    needs_clients: ClassVar[bool] = True
 
     bits: Literal[64, 32, 16, 8] = 64
 

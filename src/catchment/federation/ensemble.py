@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.optimize import nnls
@@ -124,6 +124,8 @@ class ReservoirEnsemble:
     >>> result.model.features.reservoir.n_units, result.model.predict(wave[:25]).shape
     (30, (20, 1))
     """
+
+    needs_clients: ClassVar[bool] = True
 
     features: Features
     recipes: Mapping[str, Recipe] = field(default_factory=dict)

@@ -247,7 +247,18 @@ class Plan(Generic[S, U]):
         for protection in self.protections:
             if isinstance(protection, Exacting):
                 protection.check(self)
-        if self.masking is not None and getattr(self.algorithm, "keep_clients", False):
+        if self.masking is not None:
+            self._refuse_hiding()
+
+    def _refuse_hiding(self) -> None:
+        """Raise ValueError if the server cannot do with the sum of the clients' messages."""
+        for part in (self.algorithm, *self.plain):
+            if getattr(part, "needs_clients", False):
+                raise ValueError(
+                    f"{type(part).__name__} needs every client's message by itself, a secure sum "
+                    "shows the server nothing but their sum; choose another, or do without"
+                )
+        if getattr(self.algorithm, "keep_clients", False):
             raise ValueError(
                 f"{type(self.algorithm).__name__} keeps clients apart, a secure sum shows the "
                 "server nothing but their sum; pass keep_clients=False (and, for ridge, "

@@ -127,7 +127,8 @@ class InfluenceCap:
     The norm is that of everything the upload adds to the sums: Gram, cross and target moments,
     feature and target sums. A capped client counts less, as if its rows had a smaller weight; the
     readout is then no longer that of the pooled data. The client caps what it sends, and the
-    server caps what it reads, since a client that means harm will not.
+    server caps what it reads, since a client that means harm will not; under a secure sum, where
+    the server reads the sum alone, only the client does.
 
     Parameters
     ----------
@@ -150,6 +151,8 @@ class InfluenceCap:
         return self.capped(RidgeStatistics.from_parts(upload.parts()))
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        if not turn.client:
+            return inner(parts, turn)
         capped = self.capped(RidgeStatistics.from_parts(parts))
         return inner(replace(capped.parts(), facts=parts.facts), turn)
 
