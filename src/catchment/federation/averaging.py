@@ -262,7 +262,7 @@ def read_readouts(parts: Parts, features: Features, classes: tuple[str, ...] | N
     """Return a weighted readout that travelled; UploadError if its shape is not the plan's."""
     update = WeightedSum.from_parts(parts, 2)
     weights, intercept = update.arrays
-    K = len(classes) if classes else len(intercept)
+    K = len(classes) if classes else intercept.size
     if weights.shape != (features.n_features, K) or intercept.shape != (K,):
         raise UploadError(
             "shape",

@@ -170,6 +170,8 @@ class SelectedRidge:
             raise IntegrityError("the server sent no total, or no ridges")
         total = RidgeStatistics.from_parts(named["total"])
         (ridges,) = named["ridges"].expect("ridges", 1).arrays
+        if ridges.ndim != 1:
+            raise IntegrityError(f"the ridges came with shape {ridges.shape}")
         readouts = solve_path(_rest(total, mine), ridges)
         correct = np.zeros(len(ridges))
         if self.classes is not None:
