@@ -38,11 +38,16 @@ add_module_names = False
 maximum_signature_line_length = 90
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["page.css"]
 html_title = f"catchment {version}"
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0072b2", "color-brand-content": "#0072b2"},
     "dark_css_variables": {"color-brand-primary": "#56b4e9", "color-brand-content": "#56b4e9"},
 }
+
+
+VERBATIM = ".. code-block:: text"
 
 
 def head_examples(
@@ -67,7 +72,7 @@ def keep_formulas(
     for line in lines:
         indented = line.startswith("    ")
         if indented and not inside and (not kept or not kept[-1]):
-            kept += ["::", ""]
+            kept += [VERBATIM, ""]
             inside = True
         elif line and not indented and inside:
             inside = False
@@ -83,7 +88,7 @@ def keep_signs(
     """Keep |x|, W_-k and *.csv from being taken for markup: our docstrings use backticks only."""
     literal = example = False
     for k, line in enumerate(lines):
-        literal = line == "::" or (literal and (not line or line.startswith("    ")))
+        literal = line == VERBATIM or (literal and (not line or line.startswith("    ")))
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
         if literal or example or re.fullmatch(r"\s*[\w, ]*", line):
             continue
@@ -104,6 +109,9 @@ def name_aliases(
     """Write a type alias by its name where Sphinx shows how it remembers it."""
     if signature is None:
         return None
+    # With such a default Sphinx cannot parse the signature, and shows what it cannot link.
+    if "<factory>" in signature:
+        signature = re.sub(r"~(?:\w+\.)+", "", signature)
     remembered = re.compile(r"~?(?:sphinx\.util\.inspect\.)?TypeAliasForwardRef\('(\w+)'\)")
     short = None if returns is None else remembered.sub(r"\1", returns)
     return remembered.sub(r"\1", signature), short
