@@ -56,7 +56,7 @@ class UnseenSettings:
 
     trials: int = 8
     folds: int = 5
-    units: tuple[int, ...] = (300,)
+    units: tuple[int, ...] = (500,)
     seeds: int = 3
     steps: int = 10_000_000
     seed: int = 0
@@ -106,17 +106,17 @@ def drawn(rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial
     units = int(rng.choice(settings.units))
     deep = bool(rng.random() < 0.5)
     first, second = (float(a) for a in (rng.uniform(0.2, 1.0), rng.uniform(0.05, 0.4)))
-    pools: tuple[Pool, ...] = ("mean", "mean_std")
+    ways: tuple[tuple[Pool, int], ...] = (("mean_std", 1), ("mean_std", 1), ("mean", 2))
     recipe = Recipe(
         units=(units // 2, units // 2) if deep else units,
         inputs=inputs,
         leak_rate=(first, second) if deep else first,
         spectral_radius=float(rng.uniform(0.3, 1.0)),
         input_scaling=float(np.exp(rng.uniform(np.log(0.1), np.log(1.5)))),
+        bias_scaling=float(rng.choice([0.2, 0.5])),
         seed=settings.seed + trial,
     )
-    pool = pools[int(rng.integers(2))]
-    segments = int(rng.choice([1, 2]))
+    pool, segments = ways[int(rng.integers(len(ways)))]
     return Features(Reservoir.from_recipe(recipe), pool=pool, segments=segments)
 
 
