@@ -109,6 +109,8 @@ def name_aliases(
     """Write a type alias by its name where Sphinx shows how it remembers it."""
     if signature is None:
         return None
+    if signature == "(*args, **kwargs)":
+        return "", None  # a protocol, which nobody calls
     # With such a default Sphinx cannot parse the signature, and shows what it cannot link.
     if "<factory>" in signature:
         signature = re.sub(r"~(?:\w+\.)+", "", signature)
