@@ -136,6 +136,25 @@ def test_the_command_audits_a_plan(tmp_path: Path) -> None:
     assert said["configuration"]["rows per client"] == 15
 
 
+SECURE = """
+[[protections]]
+name = "secure_sum"
+min_clients = 9
+rows_per_feature = 2.0
+"""
+
+
+def test_the_command_audits_the_folder_of_a_run_and_sees_its_secure_sum(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN + "keep_clients = false\n" + SECURE)
+    done = CliRunner().invoke(app, ["audit", str(tmp_path), "--json"])
+    said = json.loads(done.output)
+    assert said["configured"] == "secure + row rule"
+    assert "labels" not in said["leaks"]
+    views = {f["attack"]: f["views"] for f in said["findings"]}
+    assert views["membership"]["secure + row rule"]["word"] != "refused"
+    assert done.exit_code == (1 if said["leaks"] else 0)
+
+
 def test_the_command_refuses_what_is_not_there(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["audit", str(tmp_path / "none.toml")])
     assert done.exit_code != 0

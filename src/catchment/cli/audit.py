@@ -61,7 +61,6 @@ def _setting(source: Path, data: Path | None) -> Setting:
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
     secure = plan.masking if isinstance(plan.masking, SecureSum) else None
     noise = [p for p in plan.protections if isinstance(p, GaussianNoise)]
-    rules = {} if secure is None else {"min_clients": secure.min_clients}
     return Setting(
         features=widest,
         n_clients=len(held.train),
@@ -69,9 +68,10 @@ def _setting(source: Path, data: Path | None) -> Setting:
         steps=int(np.median([s.n_steps for sequences in looked_at for s in sequences])),
         n_classes=len(held.classes or ()),
         secure=secure is not None,
+        min_clients=secure.min_clients if secure else 10,
+        rows_per_feature=secure.rows_per_feature if secure else 20.0,
         noise=noise[0] if noise else None,
         plasticity=False,
-        **rules,
     )
 
 

@@ -30,7 +30,6 @@ from catchment.privacy.attacks.least_squares import minimise
 from catchment.readout.statistics import RidgeStatistics
 
 LONGEST_CHAIN = 16
-FIT = 1e-6  # of a row's length: how far outside the rows' space a true row may seem to lie
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +46,15 @@ class Walk:
         Guess at the size of inputs; starting points are drawn from it.
     guesses
         Starting points for a first input.
+    fit
+        Of a row's length: how far outside the rows' space a true row may seem to lie.
     """
 
     drive: Drive
     statistics: RidgeStatistics
     input_scale: float = 1.0
     guesses: int = 24
+    fit: float = 1e-6
     seed: int = 0
 
     @cached_property
@@ -87,9 +89,9 @@ class Walk:
         firsts: list[Array] = []
         for guess in range(self.guesses if self.exact else 1):
             start = self.input_scale * rng.normal(size=I) * (guess > 0)
-            u, misfit = self.fit(zero, start)
+            u, misfit = self.solve(zero, start)
             known = any(np.abs(u - other).max() < 1e-5 * self.input_scale for other in firsts)
-            if not known and (misfit < FIT or not self.exact):
+            if not known and (misfit < self.fit or not self.exact):
                 firsts.append(u)
         return [self.follow(first, longest, rng) for first in firsts]
 
@@ -122,14 +124,14 @@ class Walk:
             if self.exact:
                 jumps = self.input_scale * rng.normal(size=(16, len(found[-1])))
                 starts += [*(found[-1] + jumps[:8]), *jumps[8:]]
-            u, misfit = self.fit(x, *starts)
-            if misfit >= FIT and self.exact:
+            u, misfit = self.solve(x, *starts)
+            if misfit >= self.fit and self.exact:
                 break
             found.append(u)
             _, _, x, _ = self.drive.step(x, u)
         return np.array(found)
 
-    def fit(self, x: Array, *starts: Array) -> tuple[Array, float]:
+    def solve(self, x: Array, *starts: Array) -> tuple[Array, float]:
         """Return the input (I,) whose row fits best from a state, and how badly it fits."""
 
         def residual(u: Array) -> tuple[Array, Array]:
@@ -143,7 +145,7 @@ class Walk:
             misfit = float(np.sqrt(cost / (row @ row)))
             if misfit < least:
                 best, least = u, misfit
-            if self.exact and least < FIT * 1e-2:
+            if self.exact and least < 1e-2 * min(self.fit, 1.0):
                 break
         return best, least
 
@@ -194,7 +196,7 @@ class Chain:
         )
         found, cost = minimise(self.residual, guess, steps=100)
         row = self.basis @ found[:r]
-        if np.sqrt(cost / (row @ row)) > FIT:
+        if np.sqrt(cost / (row @ row)) > self.walk.fit:
             return None
         return row[-self.walk.drive.features.reservoir.n_units :], found[r:].reshape(-1, I)
 
