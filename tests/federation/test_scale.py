@@ -89,7 +89,8 @@ def test_data_is_made_when_a_client_is_asked_and_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_clients", "n_threads", "size"), [(8, 2, 1), (21, 2, 2), (1000, 2, 32), (64, 16, 1)]
+    ("n_clients", "n_threads", "size"),
+    [(8, 2, 2), (21, 2, 5), (1000, 2, 32), (64, 16, 2), (3, 2, 1)],
 )
 def test_few_clients_are_spread_over_the_threads(n_clients: int, n_threads: int, size: int) -> None:
     assert ALGORITHM.group_size(n_clients, n_threads) == size

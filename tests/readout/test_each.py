@@ -1,4 +1,4 @@
-"""Clients served side by side: the very numbers each would have sent alone."""
+"""Clients served side by side: the numbers each would have sent alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Features, Recipe, Reservoir, Sequence, accumulate
+from catchment.federation.trust import moment_matrix
 from catchment.readout.each import accumulate_each
+from catchment.readout.statistics import RidgeStatistics
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=60, inputs=2, seed=1))
 SPARSE = Features(RESERVOIR, washout=5)
@@ -19,6 +21,29 @@ SPARSE = Features(RESERVOIR, washout=5)
 def sequence(rng: np.random.Generator, n_steps: int, n_targets: int = 1) -> Sequence:
     u = rng.normal(size=(n_steps, 2))
     return Sequence(u, rng.normal(size=(n_steps, n_targets)), weight=float(rng.choice([1.0, 0.7])))
+
+
+def by_rows(features: Features, group: list[Sequence]) -> RidgeStatistics:
+    """Return the statistics by plain matrix products of all rows."""
+    total = RidgeStatistics.zero(features.n_features, width(group[0]), features.fingerprint)
+    for s in group:
+        z, y = features(s.u), np.asarray(s.y)
+        rows = y[features.washout :] if s.per_step else np.repeat(y[None], len(z), axis=0)
+        total += RidgeStatistics.from_states(
+            z, rows, weight=np.full(len(z), s.weight), fingerprint=features.fingerprint
+        )
+    return total
+
+
+def width(sequence: Sequence) -> int:
+    return int(np.asarray(sequence.y).shape[-1])
+
+
+def assert_close(found: RidgeStatistics, expected: RidgeStatistics) -> None:
+    assert (found.n_rows, found.fingerprint) == (expected.n_rows, expected.fingerprint)
+    M, N = moment_matrix(found), moment_matrix(expected)
+    lengths = np.sqrt(np.outer(N.diagonal(), N.diagonal()))
+    assert (np.abs(M - N) <= 1e-11 * lengths).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -31,6 +56,8 @@ def test_every_group_has_the_bits_it_would_have_alone(lengths: list[list[int]], 
     groups = [[sequence(rng, n) for n in group] for group in lengths]
     together = accumulate_each(SPARSE, groups)
     assert together == [accumulate(SPARSE, group, threads=1) for group in groups]
+    for found, group in zip(together, groups, strict=True):
+        assert_close(found, by_rows(SPARSE, group))
 
 
 @pytest.mark.parametrize(
@@ -52,8 +79,10 @@ def test_every_kind_of_feature(features: Features) -> None:
     groups = [[sequence(rng, 40)] for _ in range(10)]
     if not features.per_step:
         groups = [[Sequence(s.u, np.eye(2)[k % 2])] for k, (s,) in enumerate(groups)]
-    expected = [accumulate(features, group, threads=1) for group in groups]
-    assert accumulate_each(features, groups) == expected
+    together = accumulate_each(features, groups)
+    assert together == [accumulate(features, group, threads=1) for group in groups]
+    for found, group in zip(together, groups, strict=True):
+        assert_close(found, by_rows(features, group))
 
 
 def test_gaps_constant_targets_long_sequences_and_other_widths_go_their_own_way() -> None:
@@ -71,8 +100,10 @@ def test_gaps_constant_targets_long_sequences_and_other_widths_go_their_own_way(
         [sequence(rng, 30)],
         [sequence(rng, 6)],
     ]
-    expected = [accumulate(SPARSE, group, threads=1) for group in groups]
-    assert accumulate_each(SPARSE, groups) == expected
+    together = accumulate_each(SPARSE, groups)
+    assert together == [accumulate(SPARSE, group, threads=1) for group in groups]
+    for found, group in zip(together, groups, strict=True):
+        assert_close(found, by_rows(SPARSE, group))
 
 
 def test_groups_are_read_one_after_another() -> None:

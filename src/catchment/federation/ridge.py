@@ -124,7 +124,7 @@ class FederatedRidge:
         if self.increments > 1 or not self.features.per_step:
             return 1
         # Several groups per thread, or one group of large clients would keep the others waiting.
-        return max(1, min(GROUP, n_clients // (4 * n_threads)))
+        return max(1, min(GROUP, n_clients // (2 * n_threads)))
 
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]

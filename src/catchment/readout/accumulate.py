@@ -21,6 +21,7 @@ from catchment.data.sequence import Sequence as Recorded
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.gram import add_gram
 from catchment.readout.packing import pack
+from catchment.readout.short import is_short, short_statistics
 from catchment.readout.statistics import RidgeStatistics
 from catchment.reservoir.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
 from catchment.reservoir.batches import Batch, SegmentsError
@@ -82,6 +83,9 @@ def _windows(sequences: Iterable[Recorded]) -> Iterator[list[Recorded]]:
 def _window_statistics(
     features: Features, window: Sequence[Recorded], threads: int | None
 ) -> RidgeStatistics:
+    n_threads = count_threads(threads)
+    if len(window) == 1 and is_short(features, window[0]):
+        return short_statistics(features, window)[0]
     inputs = [features.checked(s.u, f"sequence {k}") for k, s in enumerate(window)]
     targets = _targets(window, per_step=features.per_step)
     batches = features.batches(inputs)
@@ -101,7 +105,7 @@ def _window_statistics(
     alone = len(batches) == 1
     n_steps = sum(len(u) for u in inputs)
     n_parts = PARTS if alone and n_steps >= PARTS_FROM * features.n_features else 1
-    helped = count_threads(threads) > 1 and alone and n_steps > 2 * BUFFERS * BLOCK_COLUMNS
+    helped = n_threads > 1 and alone and n_steps > 2 * BUFFERS * BLOCK_COLUMNS
 
     def moments(batch: Batch) -> Moments:
         try:

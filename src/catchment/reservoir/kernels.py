@@ -222,8 +222,7 @@ def _sparse_dot(values, columns, begin, end, x):
         s3 += values[q + 3] * x[columns[q + 3]]
     for q in range(whole, end):
         s0 += values[q] * x[columns[q]]
-    # In the order of row_product with eight lanes, so that a lane has the same bits either way.
-    return ((s0 + s1) + s2) + s3
+    return (s0 + s1) + (s2 + s3)
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
@@ -268,15 +267,6 @@ def _finish_serial(leak, activation, uniform, x, p, S, t):
             _activate(activation[i], leak[i], p[i : i + 1], x[i : i + 1], 1)
     for i in range(N):
         S[t, i] = x[i]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def lanes_apart(rows, Z, first):
-    """Put the steps of each lane, rows (F, T, B), one after another into Z (lanes, steps, ..)."""
-    for t in range(min(rows.shape[1], Z.shape[1] - first)):
-        for b in range(Z.shape[0]):
-            for i in range(rows.shape[0]):
-                Z[b, first + t, i] = rows[i, t, b]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

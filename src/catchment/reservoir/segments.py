@@ -25,7 +25,7 @@ PROBE_BLOCK = 512  # columns of a probe's block: 64 steps of eight lanes
 def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple[list[int], int]:
     """Return the first step of each segment and the warm-up ahead of it; one if none pay."""
     T = len(u) - washout
-    if runs_whole(programs, T):
+    if best_segments(programs, T, _least_warmup(programs)) == 1:
         return [washout], 0
     warmup = _warmup(programs, u, limit=T // 8)
     n = 1 if warmup is None else best_segments(programs, T, warmup)
@@ -34,11 +34,6 @@ def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple
     # The first segment needs no warm-up, so it is longer by as much: all then take equally long.
     longest = -(-(T + (n - 1) * warmup) // n)
     return [washout, *(washout + longest + k * (longest - warmup) for k in range(n - 1))], warmup
-
-
-def runs_whole(programs: Sequence[Program], T: int) -> bool:
-    """Whether T steps are too few to be cut, whatever the inputs."""
-    return best_segments(programs, T, _least_warmup(programs)) == 1
 
 
 def best_segments(programs: Sequence[Program], T: int, warmup: int) -> int:

@@ -1,0 +1,102 @@
+"""Statistics of short sequences, up to eight of them side by side and each summed by itself.
+
+Sequences advance side by side, and their moments are summed side by side. Neither shows who was in
+the same batch: a sequence has the same statistics, to the last bit, alone or among others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.sequence import Sequence as Recorded
+from catchment.readout.packing import pack, packed_length
+from catchment.readout.statistics import RidgeStatistics
+from catchment.reservoir.advance import Block
+from catchment.reservoir.batches import Batch, Lane
+from catchment.reservoir.features import Features
+
+LANES = 8  # advanced and summed side by side
+SHORT_STEPS, FEW_FEATURES = 256, 128  # beyond these BLAS takes each sequence better by itself
+
+
+def is_short(features: Features, sequence: Recorded) -> bool:
+    """Whether a lone sequence has so few steps and features that eight cost little more than one.
+
+    Every target must be known.
+    """
+    return (
+        sequence.n_steps <= SHORT_STEPS
+        and features.n_features <= FEW_FEATURES
+        and features.per_step
+        and features.precision == "float64"
+        and sequence.y is not None
+        and not np.isnan(sequence.y).any()
+    )
+
+
+def short_statistics(features: Features, lanes: Sequence[Recorded]) -> list[RidgeStatistics]:
+    """Return the statistics of up to eight short sequences, each by itself.
+
+    >>> from catchment import Recipe, Reservoir
+    >>> features = Features(Reservoir.from_recipe(Recipe(units=9, inputs=1)), washout=2)
+    >>> [s.n_rows for s in short_statistics(features, [Recorded(np.zeros(5), np.zeros(5))])]
+    [3]
+    """
+    from catchment.readout import lanes as kernels
+
+    F, K, washout = features.n_features, targets(lanes[0]).shape[-1], features.washout
+    us = [features.checked(s.u, f"sequence {b}") for b, s in enumerate(lanes)]
+    # A lone lane would get a kernel of its own and other bits; twice the same one does not.
+    run = Batch(tuple(Lane(b, u, washout, washout) for b, u in enumerate(us if us[1:] else 2 * us)))
+    n = -(-(F + K + 1) // kernels.TILE) * kernels.TILE
+    G = np.zeros((n, n, kernels.LANES))
+    for block in features.blocks(run, spare_rows=n - F):
+        block.rows[F + K + 1 :] = 0.0
+        for b, sequence in enumerate(lanes):
+            _fill(block, b, sequence, F, K)
+        kernels.add_grams(block.rows, G)
+    packed = np.empty((len(lanes), packed_length(F)))
+    edge = np.empty((len(lanes), F + K + 1, K + 1))
+    kernels.take_apart(G, packed, edge)
+    return [
+        _statistics(len(u) - washout, packed[b], edge[b], features.fingerprint)
+        for b, u in enumerate(us)
+    ]
+
+
+def targets(sequence: Recorded) -> Array:
+    assert sequence.y is not None
+    return sequence.y
+
+
+def _fill(block: Block, lane: int, sequence: Recorded, F: int, K: int) -> None:
+    """Put a lane's targets and ones below its features; what comes after its end is zero."""
+    rows, y = block.rows[:, :, lane], targets(sequence)
+    n_steps = min(max(0, sequence.n_steps - block.start), rows.shape[1])
+    rows[F : F + K, :n_steps] = (
+        y[block.start : block.start + n_steps].T if y.ndim == 2 else y[:, None]
+    )
+    rows[F + K, :n_steps] = 1.0
+    if sequence.weight != 1:
+        rows[:, :n_steps] *= np.sqrt(sequence.weight)
+    if n_steps < rows.shape[1]:
+        rows[:, n_steps:] = 0.0
+
+
+def _statistics(n_rows: int, packed: Array, edge: Array, fingerprint: str) -> RidgeStatistics:
+    """Return the statistics of one lane, `edge` being [Z'Y, Z'1; Y'Y, Y'1; 1'Y, 1'1]."""
+    K = edge.shape[1] - 1
+    F = len(edge) - K - 1
+    return RidgeStatistics(
+        n_rows,
+        float(edge[-1, -1]),
+        edge[:F, -1].copy(),
+        edge[F:-1, -1].copy(),
+        packed.copy(),
+        edge[:F, :-1].copy(),
+        pack(edge[F:-1, :-1]),
+        fingerprint,
+    )
