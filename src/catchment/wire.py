@@ -84,7 +84,7 @@ class Parts:
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
             )
         arrays = tuple(
-            np.frombuffer(payload, dtype, math.prod(shape), start).reshape(shape).astype(native)
+            np.ndarray(shape, dtype, payload, start).astype(native)
             for dtype, native, shape, start in layout.arrays
         )
         return cls(layout.kind, dict(layout.facts), arrays)
