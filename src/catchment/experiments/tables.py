@@ -139,12 +139,7 @@ def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def findings(study: StudyResult) -> list[str]:
     """Return what the result shows, one sentence each."""
-    lines = [
-        f"{one.name}: exact federated and pooled scores differ by at most {one.largest_gap:.1e}"
-        + ("" if one.largest_gap <= TOLERANCE else " (more than rounding should give)")
-        for one in study.sets
-        if not np.isnan(one.largest_gap)
-    ]
+    lines = [_exactness(one) for one in study.sets if not np.isnan(one.largest_gap)]
     match study.name:
         case "incfed":
             lines.append(_fedavg_finding(study))
@@ -158,6 +153,15 @@ def findings(study: StudyResult) -> list[str]:
                 for one in study.sets
             ]
     return lines
+
+
+def _exactness(one: SetResult) -> str:
+    gaps = [cell.gap for cell in one.cells if not np.isnan(cell.gap)]
+    above = sum(gap > TOLERANCE for gap in gaps)
+    return (
+        f"{one.name}: exact federated and pooled scores differ by at most {max(gaps):.1e}"
+        f" ({above} of {len(gaps)} cells above {TOLERANCE:g})"
+    )
 
 
 def _fedavg_finding(study: StudyResult) -> str:
