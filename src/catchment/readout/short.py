@@ -29,10 +29,10 @@ def is_short(features: Features, sequence: Recorded) -> bool:
     """
     return (
         sequence.n_steps <= SHORT_STEPS
-        and features.n_features <= FEW_FEATURES
         and features.per_step
         and features.precision == "float64"
         and sequence.y is not None
+        and features.n_features + sequence.y.shape[-1] <= FEW_FEATURES
         and not np.isnan(sequence.y).any()
     )
 
