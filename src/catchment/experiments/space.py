@@ -55,8 +55,8 @@ class Random:
 class PlasticitySpace:
     """Ranges of plasticity; `relative_rate` is the learning rate divided by target_std^2.
 
-    With a target mean of 0, the papers' choice, tanh units become odd functions of their inputs,
-    and pooled states can no longer tell how strong a movement is; so other means are tried too.
+    The papers' target mean is 0, which pulls tanh units towards odd functions of their inputs, and
+    a mean of odd states tells little about how strong a movement is; other means are tried too.
     """
 
     target_mean: Range = (0.0, 0.6)
