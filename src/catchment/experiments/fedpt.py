@@ -21,7 +21,7 @@ from catchment.engine.local import fit
 from catchment.federation.optimisers import Mean, ServerOptimiser
 from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
-from catchment.partial.ftrl import FollowTheLeader, tree_epsilon
+from catchment.partial.ftrl import FollowTheLeader
 from catchment.partial.local import Examples, LocalSteps
 from catchment.partial.models import EMNIST_FREEZE, RESNET_FREEZES, EmnistCnn, ResNet18
 from catchment.partial.training import FederatedTraining
@@ -56,7 +56,6 @@ class Row:
     peak_mebibytes: float | None
     seed: int
     noise: float = 0.0
-    epsilon: float | None = None
 
 
 def run(
@@ -73,7 +72,9 @@ def run(
     Parameters
     ----------
     noise
-        Multiplier of DP-FTRL by tree aggregation; None trains without privacy.
+        Multiplier of DP-FTRL by tree aggregation; None trains without privacy. Clients are drawn
+        anew each round and may come up several times, so no epsilon is stated: `tree_epsilon` is
+        for clients that take part once per tree.
     clip
         Bound of a client's change; needed with noise.
     learning_rate
@@ -117,16 +118,7 @@ def run(
         peak_mebibytes=peak,
         seed=seed,
         noise=noise or 0.0,
-        epsilon=None if not noise else tree_epsilon_or_none(noise, task.rounds),
     )
-
-
-def tree_epsilon_or_none(noise: float, rounds: int) -> float | None:
-    """Return the epsilon at delta 1e-5 if its accountant is installed."""
-    try:
-        return tree_epsilon(noise, rounds, 1e-5)
-    except ImportError:
-        return None
 
 
 def accuracy(module: torch.nn.Module, test: Examples) -> float:
