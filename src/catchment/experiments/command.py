@@ -64,7 +64,7 @@ def reproduce(
 
 
 def search(
-    plan: Annotated[Path, typer.Argument(help="A plan file with a [search] table.")],
+    plan: Annotated[Path, typer.Argument(help="A plan file with a table called search.")],
     storage: Annotated[
         Path | None,
         typer.Option(help="File that keeps the trials; PLAN.trials if left out."),

@@ -177,7 +177,8 @@ def own_row(file: PlanFile, result: Result[Any], scores: Scores) -> Row:
 def label(file: PlanFile) -> str:
     """Return what the plan's own row is called."""
     name = str(file.algorithm["name"])
-    return "exact federated" if name == "ridge" else name
+    changed = any(table.get("name") != "secure_sum" for table in file.protections)
+    return "exact federated" if name == "ridge" and not changed else name
 
 
 def _with_own(compared: Iterable[Row], own: Row) -> list[Row]:
