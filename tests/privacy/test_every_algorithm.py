@@ -26,7 +26,13 @@ from catchment.reservoir.reservoir import Reservoir
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
 SECURE = SecureSum(identities={"ann": "00" * 32})
 # The one ridge by clients becomes one by the sum; everything else stays as the case has it.
-REFUSED = {"selected-classes": "rows for 18 features", "aligned": "kept apart; pass ridge='gcv'"}
+THIN = "rows for 18 features, this client sends 12 or more"
+REFUSED = {
+    "ridge-classes": THIN,
+    "balanced": THIN,
+    "selected-classes": THIN,
+    "aligned": "kept apart; pass ridge='gcv'",
+}
 CHANGES = {"keep_clients": False, "ridge": "gcv"}
 
 
