@@ -93,7 +93,7 @@ def unseen(people: People, settings: UnseenSettings, began: Began | None = None)
     cells = []
     for seed in range(settings.seeds):
         say(f"{people.name}: seed {seed + 1} of {settings.seeds}")
-        cells.append(tested(reseeded(features, 1000 + seed), known, people, settings, seed))
+        cells.append(final_cell(reseeded(features, 1000 + seed), known, people, settings, seed))
     recipe = features.reservoir.recipe
     assert recipe is not None
     pool = f"{features.pool}, {features.segments} segments"
@@ -150,7 +150,7 @@ def _correct(
     )
 
 
-def tested(
+def final_cell(
     features: Features, known: dict[str, Any], people: People, settings: UnseenSettings, seed: int
 ) -> Cell:
     """Return the cell of one reservoir: ridge by left-out subjects, test on the unseen ones."""
