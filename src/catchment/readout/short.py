@@ -14,7 +14,6 @@ from catchment.arrays import Array
 from catchment.data.sequence import Sequence as Recorded
 from catchment.readout.packing import pack, packed_length
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.advance import Block
 from catchment.reservoir.batches import Batch, Lane
 from catchment.reservoir.features import Features
 
@@ -53,10 +52,13 @@ def short_statistics(features: Features, lanes: Sequence[Recorded]) -> list[Ridg
     run = Batch(tuple(Lane(b, u, washout, washout) for b, u in enumerate(us if us[1:] else 2 * us)))
     n = -(-(F + K + 1) // kernels.TILE) * kernels.TILE
     G = np.zeros((n, n, kernels.LANES))
+    below = _below(lanes, max(len(u) for u in us), n - F)
+    alike = all(len(u) == len(us[0]) and s.weight == 1 for u, s in zip(us, lanes, strict=True))
     for block in features.blocks(run, spare_rows=n - F):
-        block.rows[F + K + 1 :] = 0.0
-        for b, sequence in enumerate(lanes):
-            _fill(block, b, sequence, F, K)
+        block.rows[F:] = below[:, block.start : block.stop]
+        if not alike:
+            # Roots of the weights, and zeros after a lane's end.
+            block.rows[:F] *= below[K, block.start : block.stop]
         kernels.add_grams(block.rows, G)
     packed = np.empty((len(lanes), packed_length(F)))
     edge = np.empty((len(lanes), F + K + 1, K + 1))
@@ -72,18 +74,18 @@ def targets(sequence: Recorded) -> Array:
     return sequence.y
 
 
-def _fill(block: Block, lane: int, sequence: Recorded, F: int, K: int) -> None:
-    """Put a lane's targets and ones below its features; what comes after its end is zero."""
-    rows, y = block.rows[:, :, lane], targets(sequence)
-    n_steps = min(max(0, sequence.n_steps - block.start), rows.shape[1])
-    rows[F : F + K, :n_steps] = (
-        y[block.start : block.start + n_steps].T if y.ndim == 2 else y[:, None]
-    )
-    rows[F + K, :n_steps] = 1.0
-    if sequence.weight != 1:
-        rows[:, :n_steps] *= np.sqrt(sequence.weight)
-    if n_steps < rows.shape[1]:
-        rows[:, n_steps:] = 0.0
+def _below(lanes: Sequence[Recorded], n_steps: int, n_rows: int) -> Array:
+    """Return what stands below the features (n_rows, T, 8): targets, ones, and rows to fill a tile.
+
+    All are multiplied by the roots of the weights, and zero after a lane's end.
+    """
+    K = targets(lanes[0]).shape[-1]
+    below = np.zeros((n_rows, n_steps, LANES))
+    for b, sequence in enumerate(lanes):
+        root = np.sqrt(sequence.weight)
+        below[:K, : sequence.n_steps, b] = targets(sequence).T.reshape(K, -1) * root
+        below[K, : sequence.n_steps, b] = root
+    return below
 
 
 def _statistics(n_rows: int, packed: Array, edge: Array, fingerprint: str) -> RidgeStatistics:
