@@ -62,8 +62,8 @@ def sequences(repeats: int) -> Numbers:
     ):
         F = features(inputs, leak_rate, washout=washout)
         drive, row = Drive(F), {}
-        for rows in (10, 30, 60, 90, 150, 300):
-            shares, errors, fits = [], [], []
+        for rows in (10, 30, 60, 90, 150, 500, 2000):
+            shares, errors, fits, chance = [], [], [], []
             for k in range(repeats):
                 setting = Setting(features=F, steps=rows + washout, seed=k)
                 (data,) = generated(setting, 0)
@@ -74,12 +74,17 @@ def sequences(repeats: int) -> Numbers:
                 share, error = recovered(found, data.u[washout:])
                 shares.append(share)
                 errors.append(error)
-                fits.append(correlation(found[0], data.u) if found and not washout else 0.0)
+                (other,) = generated(setting, 1)
+                for stretch in found[:1] if not washout else []:
+                    fits.append(correlation(stretch, data.u))
+                    chance.append(correlation(stretch, other.u))
             row[str(rows)] = {
                 "steps recovered": round(float(np.median(shares)), 3),
                 "error": float(f"{np.median(errors):.1e}"),
-                "correlation": round(float(np.median(fits)), 3),
             }
+            if fits:
+                row[str(rows)]["correlation"] = round(float(np.median(fits)), 3)
+                row[str(rows)]["with somebody else"] = round(float(np.median(chance)), 3)
         out[f"{inputs} inputs, leak {leak_rate:g}, washout {washout}"] = row
     return out
 
