@@ -30,7 +30,7 @@ def test_thin_clients_leak_in_the_clear_and_not_behind_the_rules() -> None:
     found = scores(Setting(features=features(), n_clients=12, steps=20))
     assert found["sequences"]["plain"] == 1.0
     assert found["sequences"]["plain + row rule"] == 0.0
-    assert found["sequences"]["secure + noise"] < 0.1
+    assert found["sequences"]["secure + noise"] < 0.5
     assert found["labels"]["plain"] == 1.0
     assert found["labels"]["secure sum"] == 0.0
     assert found["difference"]["secure sum"] == 1.0
