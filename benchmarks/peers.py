@@ -50,31 +50,43 @@ def main() -> None:
     description = machine()
     console.print(f"{description['processor']}, {description['cores']} cores")
     limits = measure_limits(sorted({JOBS[name].n_features for name in names}))
-    records: dict[str, dict[str, Any]] = {}
-    with _progress(console) as progress:
-        for name in names:
-            job = JOBS[name].shortened(0.1) if options.quick else JOBS[name]
-            records[name] = _run_job(job, limits, progress, options.repeats, options.budget)
-    memory = {} if options.quick or MEMORY_JOB not in names else _memory(console)
-    result = {
+    about = {
         "machine": description,
-        "quick": options.quick,
-        "repeats": options.repeats,
         "limits": {
             "multiply_add_per_second": limits.multiply_add,
             "tanh_per_second": limits.tanh,
             "syrk_operations_per_second": limits.syrk,
         },
-        "jobs": records,
-        "peak_megabytes": {MEMORY_JOB: memory} if memory else {},
     }
-    _show(console, result)
-    if options.quick or set(names) != set(JOBS):
-        console.print("partial run: results/peers.json is left as it was")
-        return
+    records: dict[str, dict[str, Any]] = {}
+    memory: dict[str, float] = {}
+    with _progress(console) as progress:
+        for name in names:
+            job = JOBS[name].shortened(0.1) if options.quick else JOBS[name]
+            record = _run_job(job, limits, progress, options.repeats, options.budget)
+            records[name] = {**record, "repeats": options.repeats}
+            if name == MEMORY_JOB and not options.quick:
+                memory = _memory(console)
+            if not options.quick:
+                _keep(about, records, memory)
+    shown = {"quick": options.quick, "jobs": records, "peak_megabytes": {MEMORY_JOB: memory}}
+    _show(console, shown)
+    if not options.quick:
+        console.print(f"written: benchmarks/results/{RESULTS.name}")
+
+
+def _keep(
+    about: dict[str, Any], records: dict[str, dict[str, Any]], memory: dict[str, float]
+) -> None:
+    """Write what is measured so far; jobs of earlier runs on this machine stay until run again."""
+    old = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if old.get("machine") != about["machine"]:
+        old = {}
+    jobs = {**old.get("jobs", {}), **records}
+    peak = {MEMORY_JOB: memory} if memory else old.get("peak_megabytes", {})
+    result = {**about, "jobs": {n: jobs[n] for n in JOBS if n in jobs}, "peak_megabytes": peak}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
-    console.print(f"written: benchmarks/results/{RESULTS.name}")
 
 
 def _options() -> argparse.Namespace:
