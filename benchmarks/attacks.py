@@ -1,6 +1,6 @@
 """What a curious server recovers: our own attacks, measured.
 
-    python benchmarks/attacks.py [--quick]
+    python -m benchmarks.attacks [--quick]
 
 Sensor-like channels (a slow wander and a wave), 100 units. Every number is a median over several
 generated clients; an attack that fails here may succeed with more effort.

@@ -1,6 +1,6 @@
 """What privacy costs: accuracy against epsilon, on real people and on generated ones.
 
-    python benchmarks/private.py [--quick]
+    python -m benchmarks.private [--quick]
 
 Exact federated ridge with Gaussian noise on clipped statistics (delta 1e-5, noise on the sum once),
 median accuracy of several draws of the noise on people who took no part in training. Everything the
