@@ -15,8 +15,8 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+from benchmarks import record
 
-import record
 from catchment.arrays import Array
 from catchment.privacy.attacks.drive import Drive
 from catchment.privacy.attacks.membership import area_under_curve, leverage, membership_score

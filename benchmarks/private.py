@@ -26,8 +26,8 @@ from itertools import islice
 from operator import add
 
 import numpy as np
+from benchmarks import record
 
-import record
 from catchment.arrays import Array, Integers
 from catchment.data import loaders
 from catchment.data.scaling import scale_each
