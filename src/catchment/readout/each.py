@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 
 from catchment.data.sequence import Sequence as Recorded
 from catchment.parallel import single_blas_thread
 from catchment.readout.accumulate import accumulate
-from catchment.readout.short import LANES, is_short, short_statistics, targets
+from catchment.readout.short import is_short, short_statistics, targets
 from catchment.readout.statistics import RidgeStatistics
 from catchment.reservoir.features import Features
 
@@ -37,18 +37,15 @@ def accumulate_each(
                 waiting[k] = begin[0]
             else:
                 found[k] = accumulate(features, chain(begin, sequences), threads=1)
-        for batch in _batches(waiting):
-            numbers, lanes = list(batch), list(batch.values())
+        for numbers in _alike(waiting):
+            lanes = [waiting[k] for k in numbers]
             found.update(zip(numbers, short_statistics(features, lanes), strict=True))
     return [found[k] for k in sorted(found)]
 
 
-def _batches(waiting: Mapping[int, Recorded]) -> Iterator[dict[int, Recorded]]:
-    """Yield up to eight sequences at a time, of like length and with as many targets."""
+def _alike(waiting: Mapping[int, Recorded]) -> Iterable[list[int]]:
+    """Return the numbers of sequences with equally many targets."""
     by_width: dict[int, list[int]] = {}
     for k, sequence in waiting.items():
         by_width.setdefault(targets(sequence).shape[-1], []).append(k)
-    for numbers in by_width.values():
-        numbers.sort(key=lambda k: waiting[k].n_steps)
-        for first in range(0, len(numbers), LANES):
-            yield {k: waiting[k] for k in numbers[first : first + LANES]}
+    return by_width.values()

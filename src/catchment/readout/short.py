@@ -36,8 +36,8 @@ def is_short(features: Features, sequence: Recorded) -> bool:
     )
 
 
-def short_statistics(features: Features, lanes: Sequence[Recorded]) -> list[RidgeStatistics]:
-    """Return the statistics of up to eight short sequences, each by itself.
+def short_statistics(features: Features, sequences: Sequence[Recorded]) -> list[RidgeStatistics]:
+    """Return the statistics of short sequences with equally many targets, each by itself.
 
     >>> from catchment import Recipe, Reservoir
     >>> features = Features(Reservoir.from_recipe(Recipe(units=9, inputs=1)), washout=2)
@@ -46,27 +46,40 @@ def short_statistics(features: Features, lanes: Sequence[Recorded]) -> list[Ridg
     """
     from catchment.readout import lanes as kernels
 
-    F, K, washout = features.n_features, targets(lanes[0]).shape[-1], features.washout
+    F, K = features.n_features, targets(sequences[0]).shape[-1]
+    n = -(-(F + K + 1) // kernels.TILE) * kernels.TILE
+    # Asked for once: memory that is given back and asked for again costs more than the sums.
+    G = np.empty((n, n, LANES))
+    packed, edge = np.empty((LANES, packed_length(F))), np.empty((LANES, F + K + 1, K + 1))
+    found: dict[int, RidgeStatistics] = {}
+    order = sorted(range(len(sequences)), key=lambda k: sequences[k].n_steps)
+    for first in range(0, len(order), LANES):
+        numbers = order[first : first + LANES]
+        _sum_lanes(features, [sequences[k] for k in numbers], G)
+        kernels.take_apart(G, packed, edge)
+        for b, k in enumerate(numbers):
+            n_rows = sequences[k].n_steps - features.washout
+            found[k] = _statistics(n_rows, packed[b], edge[b], features.fingerprint)
+    return [found[k] for k in range(len(sequences))]
+
+
+def _sum_lanes(features: Features, lanes: Sequence[Recorded], G: Array) -> None:
+    """Fill the upper triangle of G (n, n, 8) with the moments of up to eight sequences."""
+    from catchment.readout.lanes import add_grams
+
+    F, n_below, washout = features.n_features, len(G) - features.n_features, features.washout
     us = [features.checked(s.u, f"sequence {b}") for b, s in enumerate(lanes)]
+    below = _below(lanes, max(len(u) for u in us), n_below)
+    alike = all(len(u) == len(us[0]) and s.weight == 1 for u, s in zip(us, lanes, strict=True))
     # A lone lane would get a kernel of its own and other bits; twice the same one does not.
     run = Batch(tuple(Lane(b, u, washout, washout) for b, u in enumerate(us if us[1:] else 2 * us)))
-    n = -(-(F + K + 1) // kernels.TILE) * kernels.TILE
-    G = np.zeros((n, n, kernels.LANES))
-    below = _below(lanes, max(len(u) for u in us), n - F)
-    alike = all(len(u) == len(us[0]) and s.weight == 1 for u, s in zip(us, lanes, strict=True))
-    for block in features.blocks(run, spare_rows=n - F):
+    G[:] = 0.0
+    for block in features.blocks(run, spare_rows=n_below):
         block.rows[F:] = below[:, block.start : block.stop]
         if not alike:
             # Roots of the weights, and zeros after a lane's end.
-            block.rows[:F] *= below[K, block.start : block.stop]
-        kernels.add_grams(block.rows, G)
-    packed = np.empty((len(lanes), packed_length(F)))
-    edge = np.empty((len(lanes), F + K + 1, K + 1))
-    kernels.take_apart(G, packed, edge)
-    return [
-        _statistics(len(u) - washout, packed[b], edge[b], features.fingerprint)
-        for b, u in enumerate(us)
-    ]
+            block.rows[:F] *= below[targets(lanes[0]).shape[-1], block.start : block.stop]
+        add_grams(block.rows, G)
 
 
 def targets(sequence: Recorded) -> Array:
