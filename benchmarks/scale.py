@@ -32,7 +32,7 @@ from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
 from catchment.federation.ridge import FederatedRidge, RidgeState
 from catchment.federation.values import Tally
-from catchment.parallel import single_blas_thread
+from catchment.parallel import ordered_map, single_blas_thread
 from catchment.readout.statistics import RidgeStatistics
 
 UNITS, STEPS, WASHOUT, LEAK, RADIUS, RIDGE = 100, 200, 20, 0.3, 0.9, 1e-6
@@ -215,6 +215,20 @@ def compare(repeats: int) -> dict[str, dict[str, float]]:
     return seconds
 
 
+def cores_at_hand(seconds: float = 1.0) -> float:
+    """Return how many cores two threads really get: other work on the machine takes its share."""
+    data = bytes(1 << 20)
+
+    def burn(_: int) -> None:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            hashlib.sha256(data)
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    list(ordered_map(burn, range(2), threads=2))
+    return (time.process_time() - cpu) / (time.perf_counter() - wall)
+
+
 def timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
     begin = clock()
     work()
@@ -237,7 +251,10 @@ def main() -> None:
     middle = sorted(options.sizes)[len(options.sizes) // 2]
     same = two_levels(middle) == hashes[middle]
     print(f"two levels of servers over {middle} clients, byte for byte the same sum: {same}")
+    free = [cores_at_hand()]
     seconds = compare(options.repeats)
+    free.append(cores_at_hand())
+    print(f"two threads had {min(free):.2f} cores")
     ours = seconds["catchment"]
     ratios = {
         name: {key: round(value / ours[key], 2) for key, value in row.items()}
@@ -250,6 +267,9 @@ def main() -> None:
         "scale",
         {
             "task": f"{UNITS} units, {STEPS} steps per client, washout {WASHOUT}",
+            "cores that two threads had, before and after the peers": [
+                round(cores, 2) for cores in free
+            ],
             "runs": runs,
             "peak memory, largest over smallest size": round(peak[max(peak)] / peak[min(peak)], 3),
             "two levels of servers": {"clients": middle, "block": BLOCK, "same bytes": same},
