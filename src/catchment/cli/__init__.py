@@ -16,6 +16,7 @@ import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
 from catchment.cli.data import data_app
+from catchment.cli.flower import flower_app
 from catchment.errors import CatchmentError
 from catchment.experiments import command as experiments
 
@@ -34,6 +35,7 @@ app.command("search")(experiments.search)
 app.command("reproduce")(experiments.reproduce)
 app.command("audit")(audit)
 app.add_typer(data_app, name="data")
+app.add_typer(flower_app, name="flower")
 
 
 def main(arguments: Many[str] | None = None) -> None:

@@ -1,0 +1,27 @@
+"""`catchment flower`: the same plan on many machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+flower_app = typer.Typer(
+    help="Run a plan on many machines, with Flower.", no_args_is_help=True
+)
+
+
+@flower_app.command("init")
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; made if not there.")],
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="PLAN", help="A plan, in TOML; an example if not given."),
+    ] = None,
+) -> None:
+    """Write a ready Flower app that carries out a plan: no Python to write."""
+    from catchment.plans.flower.init import write_app
+
+    for path in write_app(folder, plan):
+        typer.echo(str(path))
