@@ -80,7 +80,7 @@ def _keep(
 ) -> None:
     """Write what is measured so far; jobs of earlier runs on this machine stay until run again."""
     old = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if old.get("machine") != about["machine"]:
+    if {**old.get("machine", {}), "load_at_start": 0} != {**about["machine"], "load_at_start": 0}:
         old = {}
     jobs = {**old.get("jobs", {}), **records}
     peak = {MEMORY_JOB: memory} if memory else old.get("peak_megabytes", {})
@@ -114,7 +114,7 @@ def _progress(console: Console) -> Progress:
 def _run_job(
     job: Job, limits: Limits, progress: Progress, repeats: int, budget: float
 ) -> dict[str, Any]:
-    task = progress.add_task(job.name, total=len(RUNNERS) * (repeats + 1), runner="")
+    task = progress.add_task(job.name, total=len(RUNNERS) * (2 * repeats + 1), runner="")
     problem = make_problem(job)
     works, predictions = {}, {}
     for runner, prepare in RUNNERS.items():

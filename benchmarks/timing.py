@@ -23,6 +23,8 @@ from catchment.parallel import available_cores
 from catchment.readout.gram import add_gram
 from catchment.reservoir import kernels
 
+QUIET = 0.5  # seconds after which no helper thread spins any more
+
 
 @dataclass(frozen=True)
 class Times:
@@ -31,6 +33,13 @@ class Times:
     cpu_one: list[float]  # process CPU seconds, one thread
     wall_one: list[float]  # wall seconds, one thread
     wall_all: list[float]  # wall seconds, all cores
+
+    def add(self, cores: int, cpu: float, wall: float) -> None:
+        if cores == 1:
+            self.cpu_one.append(cpu)
+            self.wall_one.append(wall)
+        if cores == available_cores():
+            self.wall_all.append(wall)
 
     @property
     def cpu(self) -> float:
@@ -60,21 +69,21 @@ def interleaved(
     """Return the times of all runners, taken in turns so that a slow minute hits everyone.
 
     A runner that has used up its budget of seconds sits out the later turns, but not before the
-    second.
+    second. The helper threads of a BLAS wait by spinning for a while, and would take CPU time from
+    whoever comes next: so one thread comes first for everyone, and later each waits for quiet.
     """
-    cores = available_cores()
     times = {name: Times([], [], []) for name in works}
-    spent = dict.fromkeys(works, 0.0)
-    for turn in range(repeats):
-        for name, work in works.items():
-            if turn < 2 or spent[name] < budget:
-                cpu, wall = once(work, 1)
-                _, wall_all = once(work, cores)
-                times[name].cpu_one.append(cpu)
-                times[name].wall_one.append(wall)
-                times[name].wall_all.append(wall_all)
-                spent[name] += wall + wall_all
-            done(name)
+    for cores in sorted({1, available_cores()}):
+        spent = dict.fromkeys(works, 0.0)
+        for turn in range(repeats):
+            for name, work in works.items():
+                if turn < 2 or spent[name] < budget:
+                    if cores > 1:
+                        time.sleep(QUIET)
+                    cpu, wall = once(work, cores)
+                    times[name].add(cores, cpu, wall)
+                    spent[name] += wall
+                done(name)
     return times
 
 
