@@ -1,0 +1,1 @@
+"""A real Flower deployment: keys, the proxy before the SuperLink, and all its processes."""
