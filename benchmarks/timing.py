@@ -119,7 +119,7 @@ def measure_limits(sizes: list[int]) -> Limits:
         leak, code = np.full(128, 0.3), np.zeros(128, dtype=np.uint8)
         flat = (x.reshape(-1), p.reshape(-1))
         tanh = p.size / _best(
-            lambda: kernels.activate_all(leak, code, True, x, flat, p, S, 0), trials=2000
+            lambda: kernels.activate_all(leak, code, True, x, flat, p, S, False, 0), trials=2000
         )
         syrk = {size: _gram_rate(rng.standard_normal((size, 520))[:, :512]) for size in sizes}
     return Limits(flops, tanh, syrk)

@@ -131,6 +131,22 @@ def test_blocks_are_in_order_and_end_at_the_cuts() -> None:
     assert edges == [(0, 5), (5, 10), (10, 20), (20, 21), (21, 30), (30, 33)]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_lanes", [1, 3, 20])
+@pytest.mark.parametrize("case", [CASES[k] for k in (0, 4, 9)], ids=lambda case: case.name)
+def test_sums_are_those_of_the_steps(case: Case, n_lanes: int, dtype: type[np.floating]) -> None:
+    reservoir = case.reservoir()
+    lanes = oracle.sequences([50] * n_lanes)
+    blocks = advance(
+        reservoir.programs(dtype), lanes, cuts=[21], block_columns=9 * n_lanes, sums=True
+    )
+    total = np.sum([block.rows[:, 0, :n_lanes].copy() for block in blocks], axis=0)
+    for b, u in enumerate(lanes):
+        rows = oracle.extended(reservoir, u)
+        tolerance = 1e-11 if dtype is np.float64 else 1e-3
+        np.testing.assert_allclose(total[:, b], rows.sum(axis=0), rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("n_lanes", [1, 2, 9])
 def test_a_run_continues_from_any_state(n_lanes: int) -> None:
     reservoir = Case("deep", depth=2).reservoir()

@@ -172,6 +172,7 @@ def advance(
     block_columns: int = BLOCK_COLUMNS,
     spare_rows: int = 0,
     n_buffers: int = 1,
+    sums: bool = False,
     step: Step | None = None,
 ) -> Iterator[Block]:
     """Yield the blocks of all lanes, in time order.
@@ -191,6 +192,9 @@ def advance(
         Rows left free after the states, for the caller to fill.
     n_buffers
         Blocks that stay valid: each overwrites the one so many before it.
+    sums
+        Yield the sum of each block's steps, in rows (1 + I + N + spare, 1, lanes), which saves
+        writing them down; for a single layer.
     step
         What advances a layer by a block, if not its fixed weights: called with the layer's number,
         the block's first step, the extended states, the inputs (I, T, B) and the states (N, T, B)
@@ -204,15 +208,22 @@ def advance(
     if x0 is not None:
         _set_states(layers, x0)
     block_steps = max(1, min(T, min(block_columns, LONE_STEPS) if B == 1 else block_columns // B))
+    kept_steps, kept_type = (1, np.dtype(np.float64)) if sums else (block_steps, dtype)
     memory = [
-        _block_memory(1 + I + N + spare_rows, block_steps, B, dtype) for _ in range(n_buffers)
+        _block_memory(1 + I + N + spare_rows, kept_steps, B, kept_type) for _ in range(n_buffers)
     ]
     inputs = SideBySide(lanes, B, block_steps, dtype)
     edges = sorted({*range(0, T, block_steps), *(cut for cut in cuts if 0 < cut < T), T})
     for number, (start, stop) in enumerate(pairwise(edges)):
         rows = memory[number % n_buffers][:, : stop - start]
+        u = inputs.block(start, stop)
+        if sums:
+            rows[0], rows[1 : 1 + I, 0], rows[1 + I :] = stop - start, u.sum(1, np.float64), 0
+            layers[0].step(u, rows[1 + I :], sums=True)
+            yield Block(start, stop, rows)
+            continue
         rows[0] = 1
-        rows[1 : 1 + I] = inputs.block(start, stop)
+        rows[1 : 1 + I] = u
         first = 1
         for k, layer in enumerate(layers):
             middle = first + layer.program.n_inputs
@@ -251,8 +262,10 @@ class _Layer:
         X[:-1], X[-1] = 0, 1
         return cls(program, X, aligned((program.n_units, B), dtype))
 
-    def step(self, U: Rows, S: Rows) -> None:
+    def step(self, U: Rows, S: Rows, *, sums: bool = False) -> None:
         """Advance over the first I rows of U (.., T, B); write into the first N of S (.., T, B).
+
+        With `sums` all steps are added to the first of S.
 
         Longer arrays are passed because one of a single row counts as another type to the
         compiler, which would compile each kernel again.
@@ -266,9 +279,9 @@ class _Layer:
         if B == 1:
             alone = (U[:, :, 0].T, X[:, 0], P[:, 0], S[:, :, 0].T)
             if program.dense is not None:
-                kernels.serial_dense(program.dense, *units, *alone)
+                kernels.serial_dense(program.dense, *units, *alone, sums)
             else:
-                kernels.serial(*rows, *units, *alone)
+                kernels.serial(*rows, *units, *alone, sums)
             return
         flat = (X.reshape(-1), P.reshape(-1))
         if program.by_matrix:
@@ -276,9 +289,9 @@ class _Layer:
             for t in range(U.shape[1]):
                 X[N:-1] = U[: program.n_inputs, t]
                 np.matmul(program.dense, X, out=P)
-                kernels.activate_all(*units, X, flat, P, S, t)
+                kernels.activate_all(*units, X, flat, P, S, sums, t)
         else:
-            kernels.lockstep(*rows, *units, U, X, flat, P, S, (0,) * (B // 4))
+            kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, (0,) * (B // 4))
 
 
 def _set_states(layers: Sequence[_Layer], x0: Array) -> None:

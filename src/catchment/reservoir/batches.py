@@ -94,6 +94,7 @@ def run_batch(
     block_columns: int = BLOCK_COLUMNS,
     spare_rows: int = 0,
     n_buffers: int = 1,
+    sums: bool = False,
 ) -> Iterator[Block]:
     """Yield the blocks of a batch; raise SegmentsError at the end if its joints do not fit."""
     blocks = advance(
@@ -103,6 +104,7 @@ def run_batch(
         block_columns=block_columns,
         spare_rows=spare_rows,
         n_buffers=n_buffers,
+        sums=sums,
     )
     if not batch.joined:
         yield from blocks

@@ -32,6 +32,7 @@ class Purpose(IntEnum):
     LEAK = 5
     ACTIVATION = 6
     PROBE = 7
+    PROMPT = 8
 
 
 @final

@@ -175,11 +175,11 @@ def _activate(code, a, p, x, n):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, S, width):
+def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, S, sums, width):
     """Advance X (N + I + 1, B) over I rows of U (.., T, B), into N rows of S (.., T, B).
 
     `flat` is (X, P) once more, as two flat arrays. `uniform` says that all units share one
-    activation and one leak.
+    activation and one leak. With `sums` all steps are added to the first step of S.
     """
     N = len(leak)
     for t in range(U.shape[1]):
@@ -188,17 +188,17 @@ def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, 
                 X[N + j, b] = U[j, t, b]
         for i in range(N):
             row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)
-        _activate_rows(leak, activation, uniform, X, flat, P, S, t)
+        _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t)
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def activate_all(leak, activation, uniform, X, flat, P, S, t):
+def activate_all(leak, activation, uniform, X, flat, P, S, sums, t):
     """Turn pre-activations P (N, B) of step t into states, in X and in N rows of S (.., T, B)."""
-    _activate_rows(leak, activation, uniform, X, flat, P, S, t)
+    _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t)
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _activate_rows(leak, activation, uniform, X, flat, P, S, t):
+def _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t):
     N, B = P.shape
     if uniform:
         # One long loop: rows of 8 or 16 lanes are too short for the unrolled tanh.
@@ -206,9 +206,14 @@ def _activate_rows(leak, activation, uniform, X, flat, P, S, t):
     else:
         for i in range(N):
             _activate(activation[i], leak[i], P[i], X[i], B)
-    for i in range(N):
-        for b in range(B):
-            S[i, t, b] = X[i, b]
+    if sums:
+        for i in range(N):
+            for b in range(B):
+                S[i, 0, b] += X[i, b]
+    else:
+        for i in range(N):
+            for b in range(B):
+                S[i, t, b] = X[i, b]
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
@@ -226,15 +231,18 @@ def _sparse_dot(values, columns, begin, end, x):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial(starts, columns, values, leak, activation, uniform, U, x, p, S):
-    """Advance x (N + I + 1,) over I columns of U (T, ..), into N columns of S (T, ..)."""
+def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums):
+    """Advance x (N + I + 1,) over I columns of U (T, ..), into N columns of S (T, ..).
+
+    With `sums` all steps are added to the first row of S.
+    """
     N = len(leak)
     for t in range(U.shape[0]):
         for j in range(len(x) - N - 1):
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _sparse_dot(values, columns, np.uint64(starts[i]), np.uint64(starts[i + 1]), x)
-        _finish_serial(leak, activation, uniform, x, p, S, t)
+        _finish_serial(leak, activation, uniform, x, p, S, sums, t)
 
 
 @njit(fastmath=DOT_MATH, error_model="numpy")
@@ -246,7 +254,7 @@ def _dense_dot(row, x):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial_dense(W, leak, activation, uniform, U, x, p, S):
+def serial_dense(W, leak, activation, uniform, U, x, p, S, sums):
     """As `serial`, with one dense matrix W (N, N + I + 1) over the extended state."""
     N = len(leak)
     for t in range(U.shape[0]):
@@ -254,19 +262,23 @@ def serial_dense(W, leak, activation, uniform, U, x, p, S):
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _dense_dot(W[i], x)
-        _finish_serial(leak, activation, uniform, x, p, S, t)
+        _finish_serial(leak, activation, uniform, x, p, S, sums, t)
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _finish_serial(leak, activation, uniform, x, p, S, t):
+def _finish_serial(leak, activation, uniform, x, p, S, sums, t):
     N = len(leak)
     if uniform:
         _activate(activation[0], leak[0], p, x, N)
     else:
         for i in range(N):
             _activate(activation[i], leak[i], p[i : i + 1], x[i : i + 1], 1)
-    for i in range(N):
-        S[t, i] = x[i]
+    if sums:
+        for i in range(N):
+            S[0, i] += x[i]
+    else:
+        for i in range(N):
+            S[t, i] = x[i]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.reservoir.advance import Program, Rows, padded_lanes
+from catchment.reservoir.advance import BLOCK_COLUMNS, Program, Rows, padded_lanes
 from catchment.reservoir.batches import Batch, run_batch
 
 Pool = Literal["last", "mean", "mean_std", "max"]
+SUM_COLUMNS = 8 * BLOCK_COLUMNS  # steps times lanes of a block of which only the sum is kept
 POOLS: tuple[Pool, ...] = ("last", "mean", "mean_std", "max")
 
 
@@ -36,7 +37,10 @@ def pooled_rows(
             ends[last].append((b, part, last - first))
     fold = _Fold(pool, n_base, len(batch.lanes), segments)
     # Blocks end wherever a segment of any lane does, so that a block belongs to one segment.
-    for block in run_batch(programs, batch, cuts=[*begins, *ends]):
+    cuts = [*begins, *ends]
+    sums = pool == "mean" and len(programs) == 1
+    columns = SUM_COLUMNS if sums else BLOCK_COLUMNS
+    for block in run_batch(programs, batch, cuts=cuts, block_columns=columns, sums=sums):
         if block.stop > min(begins):
             Z = select(block.rows)
             fold.begin(Z, begins.get(block.start, []))
