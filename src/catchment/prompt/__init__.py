@@ -1,0 +1,1 @@
+"""Reservoir prompts: what a sensor's reservoir has seen steers a frozen language model."""

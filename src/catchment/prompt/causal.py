@@ -1,0 +1,229 @@
+"""Any causal language model of transformers, frozen, read at the end of prompt and context.
+
+A batch is laid out with the padding behind: prompt, context, padding. Positions then count from 0
+in every row, no real token attends to padding, and a row's scores are read at its own last real
+position. (With the padding in front, or read at the last column, many models see or say something
+else.) Examples are sorted by length before they are cut into batches, so that little is padded.
+
+Weights never move and need no gradient; only the prompts do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array, Integers
+from catchment.errors import MissingExtraError
+from catchment.prompt.language import Slopes, check_question, locate_model
+
+try:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+except ImportError as error:
+    raise MissingExtraError("llm", needed_for="language models") from error
+
+
+@dataclass(frozen=True, eq=False)
+class CausalLM:
+    """A frozen causal language model.
+
+    Parameters
+    ----------
+    model
+        Of transformers; its weights are frozen here.
+    tokeniser
+        Of transformers; needed only for `tokens` and `word`.
+    batch_size
+        Examples that go through the model at once.
+    """
+
+    model: Any
+    tokeniser: Any = None
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size is {self.batch_size}; pass at least 1")
+        self.model.requires_grad_(False)
+        self.model.eval()
+
+    @classmethod
+    def load(
+        cls,
+        name: str | Path,
+        *,
+        device: str = "auto",
+        precision: str | None = None,
+        batch_size: int = 64,
+    ) -> CausalLM:
+        """Return the model of a folder, or of a name in the folder of models.
+
+        Parameters
+        ----------
+        name
+            A folder in the layout of transformers; or the name of one in $CATCHMENT_MODELS,
+            ../shared/models or the cache. Nothing is downloaded.
+        device
+            "cpu", "cuda", or "auto" for a GPU if there is one.
+        precision
+            "float32" or "bfloat16"; if not given, the latter on a GPU.
+        """
+        folder = Path(name) if (Path(name) / "config.json").is_file() else locate_model(str(name))
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        if precision is None:
+            precision = "bfloat16" if device.startswith("cuda") else "float32"
+        if precision not in ("float32", "bfloat16"):
+            raise ValueError(f"precision is {precision!r}; use 'float32' or 'bfloat16'")
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=getattr(torch, precision), local_files_only=True
+        )
+        tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return cls(model.to(device), tokeniser, batch_size)
+
+    @property
+    def width(self) -> int:
+        return int(self._table.shape[1])
+
+    @property
+    def vocabulary(self) -> int:
+        return int(self._table.shape[0])
+
+    @cached_property
+    def spread(self) -> float:
+        return float(self._table.float().pow(2).mean().sqrt())
+
+    @property
+    def _table(self) -> torch.Tensor:
+        weight: torch.Tensor = self.model.get_input_embeddings().weight
+        return weight
+
+    def identity(self) -> str:
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> str:
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+            digest.update(tensor.contiguous().cpu().view(torch.uint8).numpy().tobytes())
+        return f"{type(self.model).__name__} {digest.hexdigest()}"
+
+    def embed(self, tokens: Sequence[int] | Integers) -> Array:
+        found = self._table[torch.as_tensor(np.asarray(tokens, dtype=np.int64)).to(self._device)]
+        return np.asarray(found.double().cpu().numpy())
+
+    def tokens(self, text: str) -> Integers:
+        """Return the tokens (n,) of a text, without any that mark its beginning or end."""
+        if self.tokeniser is None:
+            raise ValueError("the model came without a tokeniser; pass one")
+        found = self.tokeniser(text, add_special_tokens=False)["input_ids"]
+        return np.array(found, dtype=np.int64)
+
+    def label_words(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Return the first token of each word; ValueError if two words begin with the same.
+
+        Most tokenisers make another token of a word with a space in front: mind which one the
+        model would say after the context.
+        """
+        found = []
+        for word in words:
+            tokens = self.tokens(word)
+            if len(tokens) == 0:
+                raise ValueError(f"the word {word!r} has no tokens; choose another")
+            found.append(int(tokens[0]))
+        if len(set(found)) < len(found):
+            raise ValueError(
+                f"the words {list(words)} begin with tokens {found}; choose words that differ there"
+            )
+        return tuple(found)
+
+    def scores(self, prompts: Array, contexts: Sequence[Integers], words: Sequence[int]) -> Array:
+        check_question(prompts, contexts, words, self)
+        found = np.empty((len(prompts), len(words) - 1))
+        with torch.inference_mode():
+            for rows in self._batches(contexts):
+                p = self._on_device(prompts[rows])
+                logits = self._logits(p, [contexts[row] for row in rows], words)
+                found[rows] = (logits[:, 1:] - logits[:, :1]).cpu().numpy()
+        return found
+
+    def slopes(
+        self,
+        prompts: Array,
+        contexts: Sequence[Integers],
+        words: Sequence[int],
+        labels: Integers | None = None,
+    ) -> Slopes:
+        check_question(prompts, contexts, words, self)
+        R = len(words) - 1 if labels is None else 1
+        values = np.empty((len(prompts), R))
+        gradients = np.empty((len(prompts), R, *prompts.shape[1:]))
+        for rows in self._batches(contexts):
+            p = self._on_device(prompts[rows]).requires_grad_()
+            logits = self._logits(p, [contexts[row] for row in rows], words)
+            if labels is None:
+                wanted = logits[:, 1:] - logits[:, :1]
+            else:
+                y = torch.from_numpy(labels[rows]).to(p.device)
+                wanted = torch.nn.functional.cross_entropy(logits, y, reduction="none")[:, None]
+            values[rows] = wanted.detach().cpu().numpy()
+            for r in range(R):
+                # Rows of a batch do not see each other, so the gradient of the sum is each row's.
+                (slope,) = torch.autograd.grad(wanted[:, r].sum(), p, retain_graph=r < R - 1)
+                gradients[rows, r] = slope.cpu().numpy()
+        return Slopes(values, gradients)
+
+    def _batches(self, contexts: Sequence[Integers]) -> Iterator[Integers]:
+        """Yield the examples of each batch, those of like length together."""
+        order = np.argsort([len(context) for context in contexts], kind="stable")
+        for first in range(0, len(order), self.batch_size):
+            yield order[first : first + self.batch_size]
+
+    def _logits(
+        self, prompts: torch.Tensor, contexts: Sequence[Integers], words: Sequence[int]
+    ) -> torch.Tensor:
+        """Return the logits (B, L) of words at each row's last real position, in float32."""
+        m, lengths = prompts.shape[1], [len(context) for context in contexts]
+        tokens = np.zeros((len(contexts), max(lengths)), dtype=np.int64)
+        for row, context in enumerate(contexts):
+            tokens[row, : len(context)] = context
+        table = self._table
+        embedded = table[torch.from_numpy(tokens).to(self._device)]
+        x = torch.cat([prompts.to(table.dtype), embedded], dim=1)
+        last = torch.tensor(lengths, device=self._device) + m - 1
+        steps = torch.arange(x.shape[1], device=self._device)
+        ends, place = torch.unique(last, return_inverse=True)
+        kept: dict[str, Any] = {"logits_to_keep": ends} if self._keeps else {}
+        out = self.model(
+            inputs_embeds=x,
+            attention_mask=(steps[None] <= last[:, None]).long(),
+            position_ids=steps[None].expand(len(contexts), -1),
+            use_cache=False,
+            **kept,
+        ).logits
+        rows = torch.arange(len(contexts), device=self._device)
+        chosen = out[rows, place if self._keeps else last]
+        found: torch.Tensor = chosen[:, torch.tensor(list(words), device=self._device)].float()
+        return found
+
+    @cached_property
+    def _keeps(self) -> bool:
+        """Whether the model can leave out logits that nobody reads."""
+        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
+    @property
+    def _device(self) -> torch.device:
+        return self._table.device
+
+    def _on_device(self, prompts: Array) -> torch.Tensor:
+        return torch.from_numpy(prompts.astype(np.float32)).to(self._device)
