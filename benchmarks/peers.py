@@ -84,6 +84,8 @@ def _keep(
         old = {}
     jobs = {**old.get("jobs", {}), **records}
     peak = {MEMORY_JOB: memory} if memory else old.get("peak_megabytes", {})
+    syrk = "syrk_operations_per_second"
+    about["limits"][syrk] = {**old.get("limits", {}).get(syrk, {}), **about["limits"][syrk]}
     result = {**about, "jobs": {n: jobs[n] for n in JOBS if n in jobs}, "peak_megabytes": peak}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import types
 from pathlib import Path
 
 import pytest
+from benchmarks.peer_table import RESULTS, peer_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
@@ -49,3 +51,8 @@ def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
     pages = {page for page in docs.rglob("*.md") if "_build" not in page.parts}
     assert pages - listed == set()
     assert listed - pages == set()
+
+
+def test_the_table_of_peers_is_the_one_that_was_measured() -> None:
+    jobs = json.loads(RESULTS.read_text())["jobs"]
+    assert peer_table(jobs) in (ROOT / "README.md").read_text()
