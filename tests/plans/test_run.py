@@ -39,7 +39,7 @@ SMALLER = {
     "units = 120": "units = 30",
     "units = 300": "units = 40",
     "rounds = 20": "rounds = 4",
-    "min_clients = 3": "min_clients = 2",
+    "min_clients = 3\n": "min_clients = 2\n",
 }
 OFFLINE = [name for name in example_names() if "uci_har" not in name and name != "own_files"]
 HAVE_HAR = find("uci_har") is not None
