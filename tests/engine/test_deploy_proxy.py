@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from catchment.engine.deploy.deployment import Deployment, find_nginx
+from catchment.engine.deploy.commands import find_nginx
+from catchment.engine.deploy.deployment import Deployment
 from catchment.engine.deploy.keys import make_keys
 from catchment.engine.deploy.proxy import FLEET_PATHS
 
