@@ -129,18 +129,22 @@ class CausalLM:
         found = self.tokeniser(text, add_special_tokens=False)["input_ids"]
         return np.array(found, dtype=np.int64)
 
-    def label_words(self, words: Sequence[str]) -> tuple[int, ...]:
+    def label_words(self, words: Sequence[str], *, after: str = ".") -> tuple[int, ...]:
         """Return the first token of each word; ValueError if two words begin with the same.
 
-        Most tokenisers make another token of a word with a space in front: mind which one the
-        model would say after the context.
+        Parameters
+        ----------
+        words
+            As they would be written on, most often with a space in front: " good", " bad".
+        after
+            Text that they follow.
         """
-        found = []
+        before, found = self.tokens(after), []
         for word in words:
-            tokens = self.tokens(word)
-            if len(tokens) == 0:
-                raise ValueError(f"the word {word!r} has no tokens; choose another")
-            found.append(int(tokens[0]))
+            whole = self.tokens(after + word)
+            if len(whole) <= len(before) or (whole[: len(before)] != before).any():
+                raise ValueError(f"{word!r} after {after!r} is not a word of its own; add a space")
+            found.append(int(whole[len(before)]))
         if len(set(found)) < len(found):
             raise ValueError(
                 f"the words {list(words)} begin with tokens {found}; choose words that differ there"
@@ -192,7 +196,7 @@ class CausalLM:
     def _logits(
         self, prompts: torch.Tensor, contexts: Sequence[Integers], words: Sequence[int]
     ) -> torch.Tensor:
-        """Return the logits (B, L) of words at each row's last real position, in float32."""
+        """Return the logits (B, L) of words at each row's last real position."""
         m, lengths = prompts.shape[1], [len(context) for context in contexts]
         tokens = np.zeros((len(contexts), max(lengths)), dtype=np.int64)
         for row, context in enumerate(contexts):
@@ -213,8 +217,8 @@ class CausalLM:
         ).logits
         rows = torch.arange(len(contexts), device=self._device)
         chosen = out[rows, place if self._keeps else last]
-        found: torch.Tensor = chosen[:, torch.tensor(list(words), device=self._device)].float()
-        return found
+        found: torch.Tensor = chosen[:, torch.tensor(list(words), device=self._device)]
+        return found.to(self._precision)
 
     @cached_property
     def _keeps(self) -> bool:
@@ -225,5 +229,10 @@ class CausalLM:
     def _device(self) -> torch.device:
         return self._table.device
 
+    @property
+    def _precision(self) -> torch.dtype:
+        """Of prompts, scores and gradients: float32, or the model's own if that is finer."""
+        return torch.promote_types(self._table.dtype, torch.float32)
+
     def _on_device(self, prompts: Array) -> torch.Tensor:
-        return torch.from_numpy(prompts.astype(np.float32)).to(self._device)
+        return torch.tensor(prompts, dtype=self._precision, device=self._device)
