@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-flower_app = typer.Typer(
-    help="Run a plan on many machines, with Flower.", no_args_is_help=True
-)
+flower_app = typer.Typer(help="Run a plan on many machines, with Flower.", no_args_is_help=True)
 
 
 @flower_app.command("init")

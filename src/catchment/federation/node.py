@@ -13,6 +13,9 @@ from catchment.wire import Parts, join, split
 S = TypeVar("S")
 U = TypeVar("U", bound=Additive)
 
+# What a client answers with its reason; anything else is a mistake in the program.
+REFUSED = (CatchmentError, ValueError, ArithmeticError, OSError)
+
 
 @dataclass(frozen=True, eq=False)
 class Request:
@@ -50,6 +53,16 @@ class Request:
         return cls(plan, turn, str(facts.get("stage")), named["payload"])
 
 
+def refusal(error: Exception) -> bytes:
+    """Return the message with which a client says why it does not answer.
+
+    >>> dict(Parts.from_bytes(refusal(ValueError("no data"))).facts)
+    {'code': 'refused', 'reason': 'no data'}
+    """
+    reason = {"reason": str(error), "code": getattr(error, "code", "refused")}
+    return Parts("refusal", reason).to_bytes()
+
+
 @dataclass(frozen=True, eq=False)
 class Node(Generic[S, U]):
     """One client: its name, the plan it agreed to, its data and its secrets, which stay here."""
@@ -63,9 +76,8 @@ class Node(Generic[S, U]):
         """Return the reply to a request, or a refusal with its reason."""
         try:
             return self._reply(Request.from_bytes(message, self.name)).to_bytes()
-        except (CatchmentError, ValueError, ArithmeticError, OSError) as error:
-            reason = {"reason": str(error), "code": getattr(error, "code", "refused")}
-            return Parts("refusal", reason).to_bytes()
+        except REFUSED as error:
+            return refusal(error)
 
     def _reply(self, request: Request) -> Parts:
         if request.plan != self.plan.fingerprint():
@@ -107,6 +119,6 @@ def answer_together(nodes: Sequence[Node[S, U]], message: bytes) -> list[bytes]:
                     node._protected(upload, turn).parts().to_bytes()
                     for node, upload, turn in zip(nodes, uploads, turns, strict=True)
                 ]
-        except (CatchmentError, ValueError, ArithmeticError, OSError):
+        except REFUSED:
             pass
     return [node.answer(message) for node in nodes]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from catchment.data.scaling import Scaler
 from catchment.engine.compare import (
     Contender,
     centralised,
@@ -31,7 +32,7 @@ from catchment.federation.evaluation import Evaluation, Scores
 from catchment.federation.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
 from catchment.federation.personal_evaluation import PersonalEvaluation
-from catchment.federation.plan import Memory, Plan
+from catchment.federation.plan import Masking, Memory, Plan
 from catchment.federation.ridge import FederatedRidge
 from catchment.federation.runs import Run, read_run
 from catchment.federation.store import MODEL, Store
@@ -41,6 +42,7 @@ from catchment.plans.keep import metrics, ridge_choice, write_comparison, write_
 from catchment.privacy.keys import new_identity
 from catchment.privacy.memory import FileMemory
 from catchment.privacy.rules import is_name
+from catchment.privacy.secure_sum import SecureSum
 from catchment.readout.model import Model
 
 Watch = Callable[[str, int, int, int], None]
@@ -87,7 +89,7 @@ def run_plan(
         identities = {name: new_identity(memory) for name, memory in memories.items()}
         plan = file.build(len(held.channels), held.classes, identities)
         stages = Stages(store, threads, watch)
-        held = stages.scaled(held, file.sharing.scaling)
+        held = stages.scaled(held, file.sharing.scaling, plan, memories)
         result = stages.fit("training", plan, held.train, memories)
         if result.model is None:
             raise FederationError(
@@ -142,15 +144,40 @@ class Stages:
 
         return compare(beside, held.train, held.test, threads=self.threads, began=began)
 
-    def scaled(self, held: PlanData, scaling: str) -> PlanData:
+    def scaled(
+        self,
+        held: PlanData,
+        scaling: str,
+        plan: Plan[Any, Any],
+        memories: dict[str, Memory] | None = None,
+    ) -> PlanData:
         """Return the data scaled, after a round of its own if all clients share one scaler."""
         if scaling != "federated":
             return held.scaled(scaling)
-        algorithm = FederatedScaling(channels=len(held.channels))
-        scaler = algorithm.scaler(self.fit("scaling", Plan(algorithm=algorithm), held.train).state)
-        known = {"mean": scaler.mean.tolist(), "scale": scaler.scale.tolist()}
-        self.store.write_facts({"scaler": json.dumps(known)})
+        before = scaling_plan(len(held.channels), plan)
+        result = self.fit("scaling", before, held.train, memories)
+        scaler = Scaler.from_moments(result.state)
+        write_scaler(self.store, scaler)
         return held.scaled(scaling, scaler)
+
+
+def scaling_plan(n_channels: int, plan: Plan[Any, Any]) -> Plan[Any, Any]:
+    """Return the plan of one scaler for all clients, hidden in a sum if the plan's messages are."""
+    masks = (exact(plan.masking),) if plan.masking else ()
+    return Plan(algorithm=FederatedScaling(channels=n_channels), protections=masks)
+
+
+def exact(masking: Masking) -> Masking:
+    """Return a secure sum that rounds nothing: a bound on statistics says nothing of other sums."""
+    if isinstance(masking, SecureSum):
+        return replace(masking, bits=128, bound=None)
+    return masking
+
+
+def write_scaler(store: Store, scaler: Scaler) -> None:
+    """Keep the scaler that all clients share."""
+    known = {"mean": scaler.mean.tolist(), "scale": scaler.scale.tolist()}
+    store.write_facts({"scaler": json.dumps(known)})
 
 
 def client_memories(store: Store, clients: Iterable[str]) -> dict[str, Memory]:

@@ -1,0 +1,1 @@
+"""A plan file as a Flower app: nobody writes Python to federate a folder of sensor files."""

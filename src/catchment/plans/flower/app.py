@@ -1,0 +1,63 @@
+"""The Flower app of a plan file, ready to run; `catchment flower init` writes the few lines.
+
+    app = server_of(Path(__file__).parent / "plan.toml")
+    app = client_of(Path(__file__).parent / "plan.toml")
+
+The run config says what the server must know besides the terms of `catchment.engine.flower.app`:
+
+    out         folder of the run, on the server
+    identities  public keys of all clients, for a secure sum
+    plan        a plan instead of the app's
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catchment.engine.flower.app import Config, Terms, answering, needed, serving
+from catchment.engine.flower.roll import Hello, Order
+from catchment.federation.node import Node
+from catchment.federation.plan import Memory
+from catchment.plans.file import read_plan
+from catchment.plans.flower.node import PlanNode
+from catchment.plans.flower.server import serve_plan
+from catchment.plans.flower.stages import agreement
+
+if TYPE_CHECKING:
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+
+def server_of(plan: str | Path) -> ServerApp:
+    """Return the Flower app of a plan file's server."""
+
+    def work(grid: Grid, config: Config) -> None:
+        terms = Terms.of(config)
+        agreed = agreement(
+            read_plan(_given(config, "plan") or plan),
+            identities=_given(config, "identities"),
+            allow_plain_statistics=terms.allow_plain_statistics,
+        )
+        engine = terms.engine(grid, fewest=needed(agreed.training))
+        serve_plan(agreed, engine, _given(config, "out") or Path("runs") / "flower")
+
+    return serving(work)
+
+
+def client_of(plan: str | Path) -> ClientApp:
+    """Return the Flower app of a plan file's nodes."""
+
+    def hello(config: Config) -> Hello:
+        node = PlanNode(config, Path(plan))
+        return Hello(node.name, node.stages)
+
+    def client(order: Order, config: Config, memory: Memory) -> Node[Any, Any]:
+        return PlanNode(config, Path(plan)).client(order.stage, order.attachment, memory)
+
+    return answering(hello, client)
+
+
+def _given(config: Config, key: str) -> Path | None:
+    value = config.get(key)
+    return Path(str(value)) if value else None
