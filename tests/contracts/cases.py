@@ -33,6 +33,10 @@ from catchment.federation.ridge import FederatedRidge
 from catchment.federation.robust import InfluenceCap
 from catchment.federation.selection import SelectedRidge
 from catchment.federation.stacking import Stacking
+from catchment.prompt.controller import EdgeController, Example, Projection
+from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.split import PromptTraining
+from catchment.prompt.surrogate import SurrogateLM
 from catchment.readout.model import Model, train
 from catchment.reservoir.features import Features
 from catchment.reservoir.recipe import Recipe
@@ -47,7 +51,7 @@ class Case:
 
     name: str
     plan: Plan[Any, Any]
-    clients: Mapping[str, list[Sequence]]
+    clients: Mapping[str, list[Any]]
 
 
 def step_features(leak_rate: float = 0.5) -> Features:
@@ -93,6 +97,31 @@ def members() -> Ensemble:
     """Return an ensemble of the series' clients, to be weighted."""
     algorithm = ReservoirEnsemble(features=step_features(), ridge=1e-2)
     return fit(Plan(algorithm=algorithm), series(), threads=1).state
+
+
+@cache
+def named_waves() -> dict[str, list[Example]]:
+    """Return the waves' clients with a word to say of each."""
+    return {
+        name: [
+            Example(int(np.argmax(s.y)), s.u, (3, 4 + k % 3))
+            for k, s in enumerate(held)
+            if s.y is not None
+        ]
+        for name, held in waves().items()
+    }
+
+
+def prompts(**settings: Any) -> PromptTraining:
+    """Return a training of prompts for the waves, on a stand-in for a language model."""
+    projection = Projection(bottleneck=4, length=2, width=8, seed=1)
+    server = LanguageServer(SurrogateLM(width=8, vocabulary=20), projection, (5, 9))
+    controller = EdgeController(
+        projection=projection,
+        features=pooled_features(),
+        train_projection=settings.pop("train_projection", False),
+    )
+    return PromptTraining(controller=controller, server=server, batch_size=4, **settings)
 
 
 @cache
@@ -157,6 +186,13 @@ def cases() -> tuple[Case, ...]:
             series(),
             rounds=2,
         ),
+        _case("prompts", prompts(epochs=2), named_waves(), rounds=2),
+        _case(
+            "prompts-whole",
+            prompts(train_projection=True, tell_labels=True, optimiser=Momentum()),
+            named_waves(),
+            rounds=2,
+        ),
         _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
         _case("compressed", FederatedRidge(features=z), series(), protections=(FactorUpload(),)),
         _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
@@ -169,7 +205,7 @@ def cases() -> tuple[Case, ...]:
 def _case(
     name: str,
     algorithm: Any,
-    clients: Mapping[str, list[Sequence]],
+    clients: Mapping[str, list[Any]],
     rounds: int = 1,
     protections: tuple[Protection, ...] = (),
 ) -> Case:

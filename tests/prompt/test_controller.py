@@ -82,7 +82,7 @@ def test_the_seed_gives_the_same_bits_everywhere() -> None:
 
 
 def test_fingerprints_tell_projections_apart() -> None:
-    settings = [
+    settings: list[dict[str, object]] = [
         {},
         {"seed": 1},
         {"scale": 2.0},

@@ -84,7 +84,7 @@ class CausalLM:
             precision = "bfloat16" if device.startswith("cuda") else "float32"
         if precision not in ("float32", "bfloat16"):
             raise ValueError(f"precision is {precision!r}; use 'float32' or 'bfloat16'")
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, precision), local_files_only=True
         )
         tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True)

@@ -24,7 +24,7 @@ from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.prompt.controller import Projection
 from catchment.prompt.language import FrozenLM
-from catchment.wire import Parts
+from catchment.wire import Fact, Parts
 
 MOST_EXAMPLES = 1 << 16
 EMPTY = np.zeros(0, dtype=np.int64)
@@ -57,7 +57,7 @@ class Question:
         lengths = np.array([len(context) for context in self.contexts], dtype=np.uint32)
         tokens = np.concatenate([EMPTY, *self.contexts]).astype(np.uint32)
         told = () if self.labels is None else (self.labels.astype(np.uint32),)
-        about = {
+        about: dict[str, Fact] = {
             "projection": projection.fingerprint[:16],
             "examples": self.n_examples,
             "gradient": self.gradient,

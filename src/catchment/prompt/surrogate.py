@@ -57,19 +57,19 @@ class SurrogateLM:
     @cached_property
     def embeddings(self) -> Array:
         """(V, d) numbers between -1 and 1."""
-        return self._drawn(1, self.vocabulary, self.width)
+        return self._drawn(1, self.vocabulary * self.width).reshape(-1, self.width)
 
     @cached_property
     def _question(self) -> Array:
-        return self._drawn(2, 1, self.width)[0]
+        return self._drawn(2, self.width)
 
     @cached_property
     def _mixing(self) -> Array:
-        return self._drawn(3, self.width, self.width) * (3.0 / self.width) ** 0.5
+        drawn = self._drawn(3, self.width**2).reshape(self.width, self.width)
+        return drawn * float(np.sqrt(3.0 / self.width))
 
-    def _drawn(self, layer: int, rows: int, columns: int) -> Array:
-        rng = Words(seed=self.seed, layer=layer, purpose=Purpose.PROMPT)
-        return uniform(rng, rows * columns, -1.0, 1.0).reshape(rows, columns)
+    def _drawn(self, layer: int, n: int) -> Array:
+        return uniform(Words(seed=self.seed, layer=layer, purpose=Purpose.PROMPT), n, -1.0, 1.0)
 
     def embed(self, tokens: Sequence[int] | Integers) -> Array:
         return np.asarray(self.embeddings[np.asarray(tokens, dtype=np.int64)])
