@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
+from catchment.cli import flower_deploy as deploy
+
 flower_app = typer.Typer(help="Run a plan on many machines, with Flower.", no_args_is_help=True)
+flower_app.command("up")(deploy.up)
+flower_app.command("keys")(deploy.keys)
+flower_app.command("proxy")(deploy.proxy)
+flower_app.command("serve")(deploy.serve)
+flower_app.command("register")(deploy.register)
+flower_app.command("node")(deploy.node)
 
 
 @flower_app.command("init")

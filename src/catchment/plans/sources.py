@@ -176,12 +176,17 @@ class Table:
         if self.horizon is not None and self.horizon < 1:
             raise ValueError(f"horizon is {self.horizon}; pass at least 1 step")
 
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+    def files(self, base: Path) -> list[Path]:
+        """Return the files in the order of their names; FileNotFoundError if there are none."""
         pattern = Path(self.path)
         root = Path(pattern.anchor) if pattern.is_absolute() else base
         files = sorted(root.glob(str(pattern.relative_to(pattern.anchor))))
         if not files:
             raise FileNotFoundError(f"no file matches {base / self.path}; check the path")
+        return files
+
+    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+        files = self.files(base)
         clients: Clients = {}
         if self.client is None:
             clients = {file.stem: partial(self._one, file) for file in files}

@@ -97,6 +97,20 @@ def node_command(
     return [tool("flower-supernode"), *(str(w) for pair in words.items() for w in pair), *config]
 
 
+def node_settings(folder: Path, data: str = "") -> Settings:
+    """Return the node config of a node whose keys are in a folder.
+
+    Parameters
+    ----------
+    data
+        Path or pattern of its own files; if empty, it makes its part of the plan's own source.
+
+    >>> node_settings(Path("ann"), "*.csv")
+    {'keys': 'ann', 'data': '*.csv'}
+    """
+    return {"keys": str(folder)} | ({"data": data} if data else {})
+
+
 def pairs(settings: Settings) -> str:
     """Return settings as Flower's command line takes them.
 

@@ -94,6 +94,10 @@ class Deployment:
     def server(self) -> Path:
         return self.folder / "server"
 
+    def node(self, name: str) -> Path:
+        """Return a node's folder."""
+        return self.folder / "nodes" / name
+
     @property
     def home(self) -> Path:
         """Flower's home for commands to this SuperLink."""
@@ -135,7 +139,7 @@ class Deployment:
         key
             Private key by which Flower knows it, if not its own.
         """
-        here, address = self.folder / "nodes" / name, f"{self.host}:{self.proxy_port}"
+        here, address = self.node(name), f"{self.host}:{self.proxy_port}"
         command = node_command(here, address, settings, port=free_port(), key=key)
         process = f"node-{name}"
         self.processes.start(process, command, {"FLWR_HOME": str(here / "flwr")})
