@@ -15,6 +15,7 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
+from catchment.cli.cost import cost
 from catchment.cli.data import data_app
 from catchment.cli.flower import flower_app
 from catchment.errors import CatchmentError
@@ -34,6 +35,7 @@ app.command("report")(runs.report)
 app.command("search")(experiments.search)
 app.command("reproduce")(experiments.reproduce)
 app.command("audit")(audit)
+app.command("cost")(cost)
 app.add_typer(data_app, name="data")
 app.add_typer(flower_app, name="flower")
 
