@@ -70,8 +70,14 @@ class Parts:
             "arrays": [[_code(array.dtype), array.shape] for array in arrays],
         }
         text = _canonical(header).encode()
-        body = b"".join([struct.pack("<I", len(text)), text, *(array.data for array in arrays)])
-        return _PREFIX.pack(MAGIC, VERSION, len(body), hashlib.sha256(body).digest()) + body
+        flat = (array.reshape(-1).view(np.uint8).data for array in arrays)
+        pieces: list[bytes | memoryview] = [struct.pack("<I", len(text)), text, *flat]
+        body = hashlib.sha256()
+        for piece in pieces:
+            body.update(piece)
+        # Joined once: copying a large message costs as much as hashing it.
+        length = sum(map(len, pieces))
+        return b"".join([_PREFIX.pack(MAGIC, VERSION, length, body.digest()), *pieces])
 
     @classmethod
     def from_bytes(

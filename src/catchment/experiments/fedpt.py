@@ -1,53 +1,102 @@
 """FedPT's tables: what freezing most of a network costs in accuracy and saves in everything else.
 
-Stand-ins for the paper's data, all federated: MNIST digits by writer for EMNIST (Table 1 and the
-private runs of Table 5), a fifth of CIFAR-10 cut by Dirichlet(1) for CIFAR-10 (Tables 2 and 4).
+Sidahmed et al., "Efficient and Private Federated Learning with Partially Trainable Networks",
+2021. `fedpt_tasks` has the data, `fedpt_tables` the tables.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from catchment.data.clients import client_name
-from catchment.data.loaders import load_images
+from catchment.data.sources import find
 from catchment.engine.local import fit
-from catchment.federation.optimisers import Mean, ServerOptimiser
+from catchment.experiments.fedpt_tasks import (
+    Task,
+    cifar_task,
+    image_set,
+    text_set,
+    text_task,
+    writers_task,
+)
+from catchment.experiments.study import Began, Value, environment
+from catchment.federation.optimisers import ServerOptimiser
 from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
-from catchment.partial.ftrl import FollowTheLeader
-from catchment.partial.local import Examples, LocalSteps
-from catchment.partial.models import EMNIST_FREEZE, RESNET_FREEZES, EmnistCnn, ResNet18
-from catchment.partial.training import FederatedTraining
+from catchment.partial.ftrl import FollowTheLeader, schedule_epsilon
+from catchment.partial.local import IGNORED, Examples
+from catchment.partial.models import EMNIST_FREEZE, RESNET_FREEZES, TRANSFORMER_FREEZES
+from catchment.partial.training import FederatedTraining, forget_recordings
 
-Clients = Mapping[str, list[Examples]]
-PAPER_EMNIST = {100.0: 85.47, 4.97: 83.75}
-PAPER_CIFAR = {100.0: 83.65, 26.25: 83.57, 8.07: 82.82, 3.47: 80.76, 2.16: 79.49}
+PARTS = ("writers", "cifar", "text", "private")
+_SETS = {"writers": "mnist_writers", "cifar": "cifar10", "text": "sotu", "private": "mnist_writers"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """A network's data, and the settings that every share of trainable parameters is run with."""
+class FedptSettings:
+    """How far to go.
 
-    make: Callable[[], torch.nn.Module]
-    clients: Clients
-    test: Examples
-    steps: LocalSteps
-    clients_per_round: int
-    rounds: int
-    optimiser: ServerOptimiser = field(default_factory=Mean)
+    Parameters
+    ----------
+    noises
+        Noise multipliers of the private runs; 0 clips and adds none.
+    clip
+        Bound of a client's change in the private runs.
+    rates
+        The private server's learning rate with everything trained, and in part.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    writers_rounds: int = 60
+    writers_cohort: int = 40
+    n_writers: int | None = None
+    cifar_rounds: int = 40
+    cifar_cohort: int = 5
+    cifar_clients: int = 20
+    cifar_shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
+    text_rounds: int = 60
+    text_cohort: int = 10
+    text_shares: tuple[float, ...] = (100.0, 91.28, 82.56, 73.84)
+    private_rounds: int = 26
+    private_cohort: int = 20
+    noises: tuple[float, ...] = (0.0, 1.0, 4.0, 8.0)
+    clip: float = 0.3
+    rates: tuple[float, float] = (0.1, 0.3)
+    delta: float = 1e-3
+
+
+QUICK = FedptSettings(
+    seeds=(0,),
+    writers_rounds=4,
+    writers_cohort=5,
+    n_writers=20,
+    cifar_rounds=1,
+    cifar_cohort=2,
+    cifar_clients=500,
+    text_rounds=1,
+    text_cohort=2,
+    private_rounds=4,
+    private_cohort=5,
+    noises=(0.0, 8.0),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One run: what was trained, how well it does, and what it cost."""
+    """One run: what was trained, how well it does, and what it cost.
 
+    `epsilon` is for leaving out the client that took part most, at the settings' delta.
+    """
+
+    part: str
+    data: str
     percent: float
     reduction: float
     accuracy: float
@@ -55,81 +104,169 @@ class Row:
     bytes_up_per_client: int
     peak_mebibytes: float | None
     seed: int
-    noise: float = 0.0
+    noise: float | None = None
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedptResult:
+    """All rows, with what is needed to run them again."""
+
+    settings: dict[str, Value]
+    rows: tuple[Row, ...]
+    environment: dict[str, Value]
+    notes: tuple[str, ...] = ()
+    quick: bool = False
+    seconds: float = 0.0
+
+
+def fedpt(
+    settings: FedptSettings,
+    *,
+    parts: Sequence[str] = PARTS,
+    directory: Path | None = None,
+    began: Began | None = None,
+    quick: bool = False,
+) -> FedptResult:
+    """Return the rows of FedPT's tables on the data at hand; invented data where there are none.
+
+    Parameters
+    ----------
+    parts
+        Which of writers (Table 1), cifar (Tables 2 and 4), text (Table 3) and private (Table 5).
+    began
+        Called with a line of text as the runs begin.
+    """
+    for part in parts:
+        if part not in PARTS:
+            raise ValueError(f"fedpt has no part {part!r}; use {', '.join(PARTS)}")
+    start, rows, notes = time.perf_counter(), [], []
+    for part in parts:
+        task = task_of(part, settings, directory)
+        notes.append(f"{part}: {task.name}, {task.notes}")
+        for percent, freeze, seed, noise in runs_of(part, settings):
+            if began:
+                private = "" if noise is None else f", noise {noise:g}"
+                began(f"{part}: {percent:g} % trained, seed {seed}{private}")
+            rows.append(run(part, task, freeze, seed, settings=settings, noise=noise))
+    return FedptResult(
+        settings=_plain(asdict(settings)),
+        rows=tuple(rows),
+        environment={**environment(), "torch": torch.__version__, "device": device_name()},
+        notes=tuple(notes),
+        quick=quick,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def task_of(part: str, settings: FedptSettings, directory: Path | None = None) -> Task:
+    """Return the data and settings of one part."""
+    name, s = _SETS[part], settings
+    invented = find(name, directory=directory) is None
+    if part == "text":
+        texts = text_set(name, directory, invented=invented)
+        shown = "invented" if invented else name
+        return text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort)
+    images = image_set(name, directory, invented=invented)
+    if part == "cifar":
+        return cifar_task(
+            images, rounds=s.cifar_rounds, cohort=s.cifar_cohort, n_clients=s.cifar_clients
+        )
+    rounds, cohort = (
+        (s.writers_rounds, s.writers_cohort)
+        if part == "writers"
+        else (s.private_rounds, s.private_cohort)
+    )
+    return writers_task(images, rounds=rounds, cohort=cohort, n_writers=s.n_writers)
+
+
+def runs_of(
+    part: str, settings: FedptSettings
+) -> Iterator[tuple[float, Freeze, int, float | None]]:
+    """Yield the percentage trained, the freeze, the seed and the noise of every run of a part."""
+    writers = {100.0: Freeze(), 4.96: EMNIST_FREEZE}
+    freezes = {
+        "writers": writers,
+        "private": writers,
+        "cifar": {p: {100.0: Freeze(), **RESNET_FREEZES}[p] for p in settings.cifar_shares},
+        "text": {p: {100.0: Freeze(), **TRANSFORMER_FREEZES}[p] for p in settings.text_shares},
+    }[part]
+    for noise in settings.noises if part == "private" else (None,):
+        for seed in settings.seeds:
+            for percent, freeze in freezes.items():
+                yield percent, freeze, seed, noise
 
 
 def run(
+    part: str,
     task: Task,
     freeze: Freeze,
     seed: int,
     *,
+    settings: FedptSettings,
     noise: float | None = None,
-    clip: float | None = None,
-    learning_rate: float = 1.0,
 ) -> Row:
-    """Return the outcome of one federated training.
-
-    Parameters
-    ----------
-    noise
-        Multiplier of DP-FTRL by tree aggregation; None trains without privacy. Clients are drawn
-        anew each round and may come up several times, so no epsilon is stated: `tree_epsilon` is
-        for clients that take part once per tree.
-    clip
-        Bound of a client's change; needed with noise.
-    learning_rate
-        Of the private server.
-    """
+    """Return the outcome of one federated training; with a noise, private by DP-FTRL."""
     optimiser: ServerOptimiser = task.optimiser
-    if noise is not None and clip is not None:
+    if noise is not None:
         optimiser = FollowTheLeader(
             noise_multiplier=noise,
-            clip=clip,
+            clip=settings.clip,
             clients=task.clients_per_round,
             rounds=task.rounds,
-            learning_rate=learning_rate,
+            learning_rate=settings.rates[bool(freeze.names)],
         )
+    on_gpu = torch.cuda.is_available()
     algorithm = FederatedTraining(
         network=PartialNetwork(make=task.make, freeze=freeze, seed=seed),
         steps=task.steps,
+        schedule=task.schedule,
         optimiser=optimiser,
-        clip=clip,
-        at_once=task.clients_per_round if torch.cuda.is_available() else None,
+        clip=None if noise is None else settings.clip,
+        at_once=task.clients_per_round if on_gpu else None,
     )
-    share = algorithm.network.share()
     plan = Plan(
         algorithm=algorithm,
         rounds=task.rounds,
         share=task.clients_per_round / len(task.clients),
         seed=seed,
     )
-    if torch.cuda.is_available():
+    share = algorithm.network.share()
+    epsilon = None
+    if noise and isinstance(optimiser, FollowTheLeader):
+        cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
+        epsilon = schedule_epsilon(optimiser, cohorts, settings.delta)
+    if on_gpu:
+        forget_recordings()
         torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
     result = fit(plan, task.clients, threads=1)
     seconds = time.perf_counter() - began
-    peak = torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_available() else None
     return Row(
+        part=part,
+        data=task.name,
         percent=share.percent,
         reduction=share.reduction,
         accuracy=accuracy(algorithm.trained_module(result.state), task.test),
         seconds_per_round=seconds / task.rounds,
         bytes_up_per_client=result.records[-1].bytes_up // result.records[-1].n_used,
-        peak_mebibytes=peak,
+        peak_mebibytes=torch.cuda.max_memory_allocated() / 2**20 if on_gpu else None,
         seed=seed,
-        noise=noise or 0.0,
+        noise=noise,
+        epsilon=epsilon,
     )
 
 
 def accuracy(module: torch.nn.Module, test: Examples) -> float:
-    """Return the share of examples whose largest output is their class."""
+    """Return the share of targets that count whose own output is the largest."""
     device = next(module.parameters()).device
-    right = 0
+    right = counted = 0
     with torch.no_grad():
-        for x, y in batches(test, 500):
-            guess = module(torch.from_numpy(x).to(device)).argmax(-1)
-            right += int((guess.cpu().numpy() == y).sum())
-    return right / len(test.y)
+        for x, y in batches(test, 250):
+            guess = module(torch.from_numpy(x).to(device)).argmax(-1).cpu().numpy()
+            right += int(((guess == y) & (y != IGNORED)).sum())
+            counted += int((y != IGNORED).sum())
+    return right / max(counted, 1)
 
 
 def batches(examples: Examples, size: int) -> Iterator[tuple[NDArray[Any], NDArray[np.int64]]]:
@@ -137,103 +274,10 @@ def batches(examples: Examples, size: int) -> Iterator[tuple[NDArray[Any], NDArr
         yield examples.x[k : k + size], examples.y[k : k + size]
 
 
-def writers_task(
-    directory: str | None = None,
-    *,
-    n_writers: int | None = None,
-    rounds: int = 60,
-    cohort: int = 40,
-) -> Task:
-    """Return MNIST by writer with the EMNIST network (62 outputs, ten of them used)."""
-    images = load_images("mnist_writers", directory=directory)
-    chosen = dict(list(images.positions.items())[:n_writers])
-    return Task(
-        make=EmnistCnn,
-        clients={
-            name: [_examples(images.train[where], images.train_labels[where])]
-            for name, where in chosen.items()
-        },
-        test=_examples(images.test, images.test_labels),
-        steps=LocalSteps(learning_rate=0.05, batch_size=16),
-        clients_per_round=cohort,
-        rounds=rounds,
-    )
+def device_name() -> str:
+    """Return what the networks were trained on."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 
 
-def cifar_task(
-    directory: str | None = None, *, n_clients: int = 50, rounds: int = 60, cohort: int = 10
-) -> Task:
-    """Return CIFAR-10 cut by Dirichlet(1) with ResNet-18 (100 outputs, ten of them used)."""
-    images = load_images("cifar10", directory=directory)
-    middle = slice(4, 28)  # the paper crops to 24 x 24
-    train = _examples(images.train[:, middle, middle], images.train_labels)
-    owners = dirichlet_owners(train.y, n_clients, alpha=1.0, seed=0)
-    return Task(
-        make=ResNet18,
-        clients={
-            client_name(k): [Examples(train.x[owners == k], train.y[owners == k])]
-            for k in range(n_clients)
-            if (owners == k).any()
-        },
-        test=_examples(images.test[:, middle, middle], images.test_labels),
-        steps=LocalSteps(learning_rate=0.05, batch_size=20),
-        clients_per_round=cohort,
-        rounds=rounds,
-    )
-
-
-def dirichlet_owners(
-    labels: NDArray[np.int64], n_clients: int, *, alpha: float, seed: int
-) -> NDArray[np.int64]:
-    """Return the client (n,) of each example; a client's classes follow a Dirichlet draw.
-
-    Clients get equally many examples, drawn by their class shares while the classes last.
-
-    >>> owners = dirichlet_owners(np.arange(100) % 10, 5, alpha=1.0, seed=0)
-    >>> np.bincount(owners)
-    array([20, 20, 20, 20, 20])
-    """
-    rng = np.random.default_rng(seed)
-    n_classes = int(labels.max()) + 1
-    left = [list(rng.permutation(np.flatnonzero(labels == c))) for c in range(n_classes)]
-    owners = np.empty(len(labels), dtype=np.int64)
-    for k in range(n_clients):
-        share = rng.dirichlet(np.full(n_classes, alpha))
-        size = len(labels) * (k + 1) // n_clients - len(labels) * k // n_clients
-        for _ in range(size):
-            weights = share * [bool(pool) for pool in left]
-            if weights.sum() == 0:
-                weights = np.array([float(len(pool)) for pool in left])
-            c = int(rng.choice(n_classes, p=weights / weights.sum()))
-            owners[left[c].pop()] = k
-    return owners
-
-
-def table1(task: Task, seeds: Sequence[int]) -> list[Row]:
-    """Return the EMNIST network with everything trained and with its large layer frozen."""
-    return [run(task, freeze, seed) for seed in seeds for freeze in (Freeze(), EMNIST_FREEZE)]
-
-
-def table2(task: Task, seeds: Sequence[int], percents: Sequence[float]) -> list[Row]:
-    """Return ResNet-18 with everything trained (100) and with stages frozen."""
-    freezes = {100.0: Freeze(), **RESNET_FREEZES}
-    return [run(task, freezes[percent], seed) for seed in seeds for percent in percents]
-
-
-def table5(
-    task: Task, seeds: Sequence[int], noises: Sequence[float], *, clip: float, learning_rate: float
-) -> list[Row]:
-    """Return private training of all and of part of the EMNIST network at several noises."""
-    return [
-        run(task, freeze, seed, noise=noise, clip=clip, learning_rate=learning_rate)
-        for noise in noises
-        for seed in seeds
-        for freeze in (Freeze(), EMNIST_FREEZE)
-    ]
-
-
-def _examples(pixels: NDArray[np.uint8], labels: NDArray[Any]) -> Examples:
-    """Return grey or colour images as (n, channels, height, width) around zero."""
-    x = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
-    scaled = (x / np.float32(255) - np.float32(0.5)) * np.float32(2)
-    return Examples(np.ascontiguousarray(scaled), labels.astype(np.int64))
+def _plain(settings: dict[str, Any]) -> dict[str, Value]:
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}

@@ -130,10 +130,7 @@ class PartialNetwork:
             return self.make()
 
     def share(self) -> Share:
-        module = self.skeleton()
-        frozen = set(self.freeze.frozen(module))
-        sizes = {name: p.numel() for name, p in module.named_parameters()}
-        return Share(sum(sizes.values()), sum(n for name, n in sizes.items() if name not in frozen))
+        return share_of(self.skeleton(), self.freeze)
 
     def identity(self) -> str:
         """Return the SHA-256 of the architecture, what is frozen, the seed and the gain."""
@@ -174,3 +171,14 @@ def norm_parameters(module: nn.Module) -> set[str]:
         if isinstance(part, NORMS)
         for name, _ in part.named_parameters(recurse=False)
     }
+
+
+def share_of(module: nn.Module, freeze: Freeze) -> Share:
+    """Return how much of a module is trained under a freeze.
+
+    >>> share_of(nn.Linear(3, 2), Freeze(names=("weight",))).percent
+    25.0
+    """
+    frozen = set(freeze.frozen(module))
+    sizes = {name: p.numel() for name, p in module.named_parameters()}
+    return Share(sum(sizes.values()), sum(n for name, n in sizes.items() if name not in frozen))

@@ -15,6 +15,7 @@ noisy sums and cost no privacy.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +24,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.errors import MissingExtraError
 from catchment.federation.optimisers import Arrays
-from catchment.privacy.gaussian import rounded_normal
+from catchment.privacy.gaussian import gaussian_epsilon, rounded_normal
 
 FINE = 2.0**30  # steps of the grid on which noise is drawn, per standard deviation
 
@@ -96,36 +97,29 @@ class FollowTheLeader:
             raise ValueError(f"this mechanism was set up for {self.rounds} rounds")
         velocity, before = memory[1 : 1 + n], memory[1 + n : 1 + 2 * n]
         slots = [memory[1 + k * n : 1 + (k + 1) * n] for k in range(2, len(memory[1:]) // n)]
-        carried, slots, prefix = self._noise(t, values, before, slots)
+        slots, prefix = self._noise(t, values, before, slots)
         noisy = tuple(D + N - B for D, N, B in zip(change, prefix, before, strict=True))
         velocity = tuple(self.momentum * v + g for v, g in zip(velocity, noisy, strict=True))
         after = tuple(x + self.learning_rate * v for x, v in zip(values, velocity, strict=True))
         rest = (array for group in slots for array in group)
-        return after, (np.array([float(t)]), *velocity, *carried, *rest)
+        return after, (np.array([float(t)]), *velocity, *prefix, *rest)
 
     def _noise(
         self, t: int, values: Arrays, before: Arrays, slots: list[Arrays]
-    ) -> tuple[Arrays, list[Arrays], Arrays]:
-        """Return what to remember as last noise, the slots, and the noise of this prefix sum."""
+    ) -> tuple[list[Arrays], Arrays]:
+        """Return the slots, and the noise of this prefix sum."""
         if self.mechanism == "toeplitz":
             slots = [*slots[: t - 1], self._draw(values), *slots[t:]]
             c = toeplitz_root(t)
             prefix = _combined(values, [(c[t - 1 - k], slots[k]) for k in range(t)])
-            return prefix, slots, prefix
+            return slots, prefix
         place = t if self.restart_every is None else (t - 1) % self.restart_every + 1
-        base = before
-        if place == 1:
-            slots = [tuple(np.zeros_like(x) for x in values) for _ in slots]
-        else:
-            base = tuple(
-                b - s for b, s in zip(before, _combined(values, _ones(slots)), strict=True)
-            )
         lowest = (place & -place).bit_length() - 1
-        zero = tuple(np.zeros_like(x) for x in values)
-        slots = [zero if k < lowest else s for k, s in enumerate(slots)]
-        slots[lowest] = self._draw(values)
-        prefix = tuple(b + s for b, s in zip(base, _combined(values, _ones(slots)), strict=True))
-        return prefix, slots, prefix
+        # The nodes below the new one end here, and only they: the bits of t - 1 below its own.
+        closed = [(-1.0, slot) for slot in slots[:lowest]]
+        drawn, zero = self._draw(values), tuple(np.zeros_like(x) for x in values)
+        prefix = _combined(values, [(1.0, before), *closed, (1.0, drawn)])
+        return [*([zero] * lowest), drawn, *slots[lowest + 1 :]], prefix
 
     def _draw(self, values: Arrays) -> Arrays:
         if self.noise_multiplier == 0:
@@ -176,12 +170,55 @@ def tree_epsilon(
     return float(accountant.get_epsilon(delta))
 
 
+def schedule_epsilon(
+    rule: FollowTheLeader, cohorts: Sequence[Sequence[str]], delta: float
+) -> float:
+    """Return the epsilon for the client whom a known schedule of cohorts exposes most.
+
+    Who takes part when must not depend on anyone's data, as draws from a plan's seed do not. The
+    noise is one Gaussian on the vector of all nodes (or Toeplitz inputs), which a client of rounds
+    R moves by at most |sum over R of its columns| clips, since no entry is negative: leaving the
+    client out is then exactly as private as that Gaussian.
+
+    Parameters
+    ----------
+    cohorts
+        The clients of every round, such as `[plan.cohort(names, k) for k in range(rounds)]`.
+
+    >>> rule = FollowTheLeader(noise_multiplier=2.33, clip=1.0, clients=1, rounds=1600)
+    >>> round(schedule_epsilon(rule, [[str(k)] for k in range(1600)], 1e-6), 2)
+    7.34
+    """
+    if len(cohorts) > rule.rounds:
+        raise ValueError(f"there are {len(cohorts)} cohorts, the rule is for {rule.rounds} rounds")
+    if rule.noise_multiplier == 0:
+        return math.inf
+    columns = _columns(rule, len(cohorts))
+    taking: dict[str, list[int]] = {}
+    for round_, cohort in enumerate(cohorts):
+        for client in cohort:
+            taking.setdefault(client, []).append(round_)
+    moved = max(float(np.linalg.norm(columns[:, R].sum(axis=1))) for R in taking.values())
+    column_norm = rule.column_norm if rule.mechanism == "toeplitz" else 1.0
+    return gaussian_epsilon(rule.noise_multiplier * column_norm / moved, delta)
+
+
+def _columns(rule: FollowTheLeader, rounds: int) -> Array:
+    """Return what each round (a column) adds to each noised sum (a row)."""
+    if rule.mechanism == "toeplitz":
+        c = toeplitz_root(rounds)
+        late = np.subtract.outer(np.arange(rounds), np.arange(rounds))
+        return np.where(late >= 0, c[np.maximum(late, 0)], 0.0)
+    columns = np.zeros((rounds, rounds))
+    for t in range(rounds):
+        place = t % (rule.restart_every or rounds) + 1
+        columns[t, t + 1 - (place & -place) : t + 1] = 1.0
+    return columns
+
+
 def _combined(like: Arrays, terms: list[tuple[float, Arrays]]) -> Arrays:
-    return tuple(
-        sum((weight * group[k] for weight, group in terms), start=np.zeros_like(x))
-        for k, x in enumerate(like)
-    )
-
-
-def _ones(slots: list[Arrays]) -> list[tuple[float, Arrays]]:
-    return [(1.0, slot) for slot in slots]
+    sums = tuple(np.zeros_like(x) for x in like)
+    for weight, group in terms:
+        for total, array in zip(sums, group, strict=True):
+            total += weight * array
+    return sums

@@ -7,9 +7,10 @@ fewer batches stand still while the others finish.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
@@ -19,8 +20,11 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 IGNORED = -100  # a target that does not count, such as padding
+KEPT = 4  # recorded steps of different shapes, such as those of a last, smaller group
 
 Tensors = dict[str, torch.Tensor]
+State = dict[str, Tensors]  # values and optimiser memory, each by the names of the parameters
+Advance = Callable[[State, State, Tensors], State]
 Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -57,6 +61,8 @@ class LocalSteps:
         Examples per step.
     prox
         Strength of the pull towards the values received (FedProx).
+    precision
+        Of products and convolutions; values, sums and the optimiser stay float32.
     """
 
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -66,6 +72,7 @@ class LocalSteps:
     max_steps: int | None = None
     batch_size: int = 16
     prox: float = 0.0
+    precision: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
         if self.optimiser not in ("sgd", "adam"):
@@ -85,6 +92,44 @@ class LocalSteps:
             order[:n] = rng.permutation(n)
             rows.append(order.reshape(per_epoch, self.batch_size))
         return np.concatenate(rows)[: self.max_steps]
+
+    def begin(self, start: Tensors, n_clients: int) -> State:
+        """Return every client's values, and what its optimiser remembers at first."""
+        values = {name: v.expand(n_clients, *v.shape).clone() for name, v in start.items()}
+        state = {"values": values}
+        if self.optimiser == "adam" or self.momentum > 0:
+            state["first"] = {name: torch.zeros_like(v) for name, v in values.items()}
+        if self.optimiser == "adam":
+            state["second"] = {name: torch.zeros_like(v) for name, v in values.items()}
+            state["count"] = {name: v.new_zeros(n_clients) for name, v in values.items()}
+        return state
+
+    def moved(self, state: State, slopes: Tensors, moves: Tensors, rate: torch.Tensor) -> State:
+        """Return the state after a step; a client whose move is 0 stays and forgets nothing."""
+        after: State = {kind: {} for kind in state}
+        for name, slope in slopes.items():
+            move = moves[name].reshape(-1, *([1] * (slope.ndim - 1)))
+            mine = {kind: part[name] for kind, part in state.items()}
+            mine, change = self._change(mine, slope, moves[name], move)
+            mine["values"] = mine["values"] - rate * move * change
+            for kind, tensor in mine.items():
+                after[kind][name] = tensor
+        return after
+
+    def _change(
+        self, mine: Tensors, slope: torch.Tensor, moving: torch.Tensor, move: torch.Tensor
+    ) -> tuple[Tensors, torch.Tensor]:
+        if "first" not in mine:
+            return mine, slope
+        if "second" not in mine:
+            kept = torch.where(move > 0, self.momentum * mine["first"] + slope, mine["first"])
+            return {**mine, "first": kept}, kept
+        count = mine["count"] + moving
+        first = torch.where(move > 0, 0.9 * mine["first"] + 0.1 * slope, mine["first"])
+        second = torch.where(move > 0, 0.999 * mine["second"] + 0.001 * slope**2, mine["second"])
+        t = count.clamp(min=1.0).reshape(move.shape)
+        change = first / (1 - 0.9**t) / ((second / (1 - 0.999**t)).sqrt() + 1e-8)
+        return {**mine, "first": first, "second": second, "count": count}, change
 
 
 def cross_entropy(logits: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
@@ -108,6 +153,7 @@ def train_group(
     learning_rate: float,
     trained: Sequence[set[str]] | None = None,
     loss: Loss = cross_entropy,
+    recordings: Recordings | None = None,
 ) -> Tensors:
     """Return the values (clients, ...) after every client's local steps.
 
@@ -123,68 +169,130 @@ def train_group(
         Examples of every step, one array (steps, batch) per client.
     trained
         Names that each client trains, if not all of `start`.
+    recordings
+        Steps recorded on a GPU by earlier calls with the same module, frozen values and steps.
     """
     device = next(iter(start.values())).device
     x, y = _stacked([c.x for c in clients], device), _stacked([c.y for c in clients], device)
     index, counts = _plan(schedules, steps.batch_size, device)
-    moves = _moves(start, trained, len(clients), device)
+    given = {"start": start, "moves": _moves(start, trained, len(clients), device)}
+    given["rate"] = {"": torch.tensor(learning_rate, device=device)}
+    state = steps.begin(start, len(clients))
+
+    def advance(state: State, given: State, batch: Tensors) -> State:
+        return _advance(module, frozen, steps, loss, state, given, batch)
+
+    who = torch.arange(len(clients), device=device)[:, None]
+    batches = (
+        {"x": x[who, index[:, s]], "y": y[who, index[:, s]], "counts": counts[:, s]}
+        for s in range(index.shape[1])
+    )
+    if recordings is not None and device.type == "cuda":
+        return recordings.run(advance, state, given, batches)
+    for batch in batches:
+        state = advance(state, given, batch)
+    return state["values"]
+
+
+def _advance(
+    module: nn.Module,
+    frozen: Tensors,
+    steps: LocalSteps,
+    loss: Loss,
+    state: State,
+    given: State,
+    batch: Tensors,
+) -> State:
+    """Return the state after one step of every client."""
 
     def objective(
-        values: Tensors, xb: torch.Tensor, yb: torch.Tensor, cb: torch.Tensor
+        values: Tensors, x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
     ) -> torch.Tensor:
-        total = loss(functional_call(module, {**frozen, **values}, (xb,)), yb, cb)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=steps.precision == "bfloat16"):
+            outputs = functional_call(module, {**frozen, **values}, (x,))
+        total = loss(outputs.float(), y, counts)
         if steps.prox > 0:
-            apart = sum(((values[name] - start[name]) ** 2).sum() for name in start)
+            apart = sum(((values[name] - v) ** 2).sum() for name, v in given["start"].items())
             total = total + 0.5 * steps.prox * apart
         return total
 
     slopes = vmap(grad(objective), randomness="different")
-    values = {name: v.expand(len(clients), *v.shape).clone() for name, v in start.items()}
-    memory = _Optimiser(steps, learning_rate, values)
-    who = torch.arange(len(clients), device=device)[:, None]
-    for s in range(index.shape[1]):
-        gradient = slopes(values, x[who, index[:, s]], y[who, index[:, s]], counts[:, s])
-        active = counts[:, s].amax(dim=1)
-        values = memory.step(values, gradient, {n: moves[n] * active for n in moves})
-    return values
+    gradient = slopes(state["values"], batch["x"], batch["y"], batch["counts"])
+    active = batch["counts"].amax(dim=1)
+    moves = {name: move * active for name, move in given["moves"].items()}
+    return steps.moved(state, gradient, moves, given["rate"][""])
 
 
-class _Optimiser:
-    """SGD with momentum or Adam on stacked values; a client that does not move forgets nothing."""
+@final
+class Recordings:
+    """Steps recorded on a GPU, by their shapes; the next rounds replay them.
 
-    def __init__(self, steps: LocalSteps, learning_rate: float, values: Tensors) -> None:
-        self.rule, self.rate = steps, learning_rate
-        self.first = {name: torch.zeros_like(v) for name, v in values.items()}
-        self.second = {name: torch.zeros_like(v) for name, v in values.items()}
-        self.count: Tensors = {}
+    A step of a small network is hundreds of short kernels, and launching them one by one takes
+    longer than running them. Holds a lock while it trains: its tensors serve one group at a time.
+    """
 
-    def step(self, values: Tensors, gradient: Tensors, moves: Tensors) -> Tensors:
-        after = {}
-        for name, value in values.items():
-            move = moves[name].reshape(-1, *([1] * (value.ndim - 1)))
-            change = self._change(name, gradient[name], moves[name], move)
-            after[name] = value - self.rate * move * change
-        return after
+    def __init__(self) -> None:
+        self._kept: dict[tuple[tuple[str, str, torch.Size], ...], _Recorded] = {}
+        self._lock = threading.Lock()
 
-    def _change(
-        self, name: str, slope: torch.Tensor, moving: torch.Tensor, move: torch.Tensor
-    ) -> torch.Tensor:
-        if self.rule.optimiser == "sgd":
-            if self.rule.momentum == 0:
-                return slope
-            self.first[name] = torch.where(
-                move > 0, self.rule.momentum * self.first[name] + slope, self.first[name]
-            )
-            return self.first[name]
-        self.count[name] = self.count.get(name, torch.zeros_like(moving)) + moving
-        first, second = self.first[name], self.second[name]
-        self.first[name] = torch.where(move > 0, 0.9 * first + 0.1 * slope, first)
-        self.second[name] = torch.where(move > 0, 0.999 * second + 0.001 * slope**2, second)
-        t = self.count[name].clamp(min=1.0).reshape(move.shape)
-        mean = self.first[name] / (1 - 0.9**t)
-        root = (self.second[name] / (1 - 0.999**t)).sqrt()
-        change: torch.Tensor = mean / (root + 1e-8)
-        return change
+    def run(
+        self, advance: Advance, state: State, given: State, batches: Iterator[Tensors]
+    ) -> Tensors:
+        """Return the values after all batches."""
+        with self._lock:
+            step: _Recorded | None = None
+            for batch in batches:
+                if step is None:
+                    parts = {**state, **{f"given {k}": v for k, v in given.items()}, "b": batch}
+                    key = tuple(
+                        (k, n, t.shape) for k, part in parts.items() for n, t in part.items()
+                    )
+                    if key not in self._kept:
+                        if len(self._kept) >= KEPT:
+                            self._kept.clear()  # each holds the memory of a step
+                        self._kept[key] = _Recorded(advance, state, given, batch)
+                    step = self._kept[key]
+                    step.load(state, given)
+                step.replay(batch)
+            if step is None:
+                return state["values"]
+            return {name: value.clone() for name, value in step.state["values"].items()}
+
+
+class _Recorded:
+    """One step as a CUDA graph over tensors of its own."""
+
+    def __init__(self, advance: Advance, state: State, given: State, batch: Tensors) -> None:
+        self.state, self.given = _copied(state), _copied(given)
+        self.batch = _copied({"": batch})[""]
+        self.advance = advance  # keeps the frozen tensors, which the graph reads, alive
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):  # libraries set themselves up on first use, unrecorded
+            for _ in range(2):
+                advance(self.state, self.given, self.batch)
+        torch.cuda.current_stream().wait_stream(aside)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+            _overwrite(self.state, advance(self.state, self.given, self.batch))
+
+    def load(self, state: State, given: State) -> None:
+        _overwrite(self.state, state)
+        _overwrite(self.given, given)
+
+    def replay(self, batch: Tensors) -> None:
+        _overwrite({"": self.batch}, {"": batch})
+        self.graph.replay()
+
+
+def _copied(state: State) -> State:
+    return {kind: {name: t.clone() for name, t in part.items()} for kind, part in state.items()}
+
+
+def _overwrite(there: State, here: State) -> None:
+    for kind, part in here.items():
+        for name, tensor in part.items():
+            there[kind][name].copy_(tensor)
 
 
 def _stacked(arrays: Sequence[NDArray[Any]], device: torch.device) -> torch.Tensor:

@@ -23,12 +23,14 @@ from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.plan import Data, Turn
 from catchment.partial.freeze import Freeze, PartialNetwork
-from catchment.partial.local import Examples, LocalSteps, Tensors, train_group
+from catchment.partial.local import Examples, LocalSteps, Recordings, Tensors, train_group
+from catchment.partial.schedule import Schedule
 from catchment.readout.model import Model
-from catchment.wire import Parts
+from catchment.wire import Fact, Parts
 
 STEPS = LocalSteps()
 MEAN = Mean()
+CONSTANT = Schedule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,39 +38,44 @@ class Moved:
     """Changes of tensors, each times a weight, summed; a tensor nobody trained has none."""
 
     names: tuple[str, ...]
-    changes: Arrays
+    changes: tuple[NDArray[np.floating], ...]  # float32 as they came, float64 once added
     weights: NDArray[np.float64]
 
     def __add__(self, other: Moved) -> Moved:
         if self.names != other.names:
             raise UploadError("shape", "the clients train networks of different tensors")
+        pairs = zip(self.changes, other.changes, strict=True)
         return Moved(
             self.names,
-            tuple(a + b for a, b in zip(self.changes, other.changes, strict=True)),
+            tuple(np.add(a, b, dtype=np.float64) for a, b in pairs),
             self.weights + other.weights,
         )
 
     def mean(self) -> Arrays:
         if not (self.weights > 0).any():
             raise FederationError("no client trained anything")
+        weights = np.where(self.weights > 0, self.weights, 1.0)
         return tuple(
-            change / weight if weight > 0 else change
-            for change, weight in zip(self.changes, self.weights, strict=True)
+            np.divide(change, weight, dtype=np.float64)
+            for change, weight in zip(self.changes, weights, strict=True)
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """What one client sends: the tensors it trained, in float32, and its weight."""
+    """What one client sends: how far its tensors moved times its weight, in float32.
 
-    names: tuple[str, ...]
+    A sum of such messages, number by number, is one of all clients: it can be masked and noised
+    like any other weighted sum. `names` is None if the client trains all that the plan trains.
+    """
+
     changes: tuple[NDArray[np.float32], ...]
     weight: float
+    names: tuple[str, ...] | None = None
 
     def parts(self) -> Parts:
-        return Parts(
-            "change", {"names": list(self.names)}, (np.array([self.weight]), *self.changes)
-        )
+        facts: dict[str, Fact] = {} if self.names is None else {"names": list(self.names)}
+        return Parts("weighted-sum", facts, (np.array([1.0, self.weight]), *self.changes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +98,11 @@ class FederatedTraining:
         What a client does in a round.
     optimiser
         What the server does with the mean change.
-    decay
-        Factor on the clients' learning rate from one round to the next.
+    schedule
+        How the clients' learning rate goes from round to round.
     weak
         Clients that freeze more than the others, and what; a tensor's mean is over those who
-        trained it.
+        trained it. Their messages are shorter, so that a secure sum does not take them.
     clip
         Longest change a client may send, all tensors together; a longer one is shortened, and every
         client then weighs alike. This bounds what one client can do to the sum, as privacy needs.
@@ -109,7 +116,7 @@ class FederatedTraining:
     network: PartialNetwork
     steps: LocalSteps = STEPS
     optimiser: ServerOptimiser = MEAN
-    decay: float = 1.0
+    schedule: Schedule = CONSTANT
     weak: Mapping[str, Freeze] = field(default_factory=dict)
     clip: float | None = None
     at_once: int | None = None
@@ -151,7 +158,6 @@ class FederatedTraining:
             for e, (_, turn) in zip(examples, clients, strict=True)
         ]
         trained = [self._trained(module, names, turn.client) for _, turn in clients]
-        rate = self.steps.learning_rate * self.decay ** clients[0][1].round
         after = train_group(
             module,
             start,
@@ -159,43 +165,51 @@ class FederatedTraining:
             examples,
             schedules,
             self.steps,
-            learning_rate=rate,
+            learning_rate=self.steps.learning_rate * self.schedule.factor(clients[0][1].round),
             trained=trained,
+            recordings=recordings_of(self.network, self.steps, device),
         )
-        moved = {name: (after[name] - start[name]).cpu().numpy() for name in names}
+        moved = {name: after[name] - start[name] for name in names}
+        weights, factors = self._weights(moved, [len(e.x) for e in examples])
+        sent = {n: (m * _along(factors, m)).cpu().numpy() for n, m in moved.items()}
         changes = []
-        for k, e in enumerate(examples):
+        for k, weight in enumerate(weights):
             kept = tuple(name for name in names if name in trained[k])
-            changes.append(self._bounded(kept, [moved[name][k] for name in kept], len(e.x)))
+            arrays = tuple(sent[name][k] for name in kept)
+            changes.append(Change(arrays, weight, None if len(kept) == len(names) else kept))
         return changes
 
-    def _bounded(
-        self, names: tuple[str, ...], moved: list[NDArray[np.float32]], n_examples: int
-    ) -> Change:
+    def _weights(
+        self, moved: Tensors, n_examples: Sequence[int]
+    ) -> tuple[list[float], torch.Tensor]:
+        """Return each client's weight, and what its change is multiplied by before it leaves."""
+        device = next(iter(moved.values())).device
         if self.clip is None:
-            return Change(names, tuple(moved), float(n_examples))
-        length = float(np.sqrt(sum(float((m.astype(np.float64) ** 2).sum()) for m in moved)))
+            weights = [float(n) for n in n_examples]
+            return weights, torch.tensor(weights, device=device)
+        squares = sum(m.double().flatten(1).square().sum(dim=1) for m in moved.values())
+        length = torch.as_tensor(squares).sqrt().clamp(min=1e-300)
         # Rounding to float32 must not lengthen a clipped change past its bound.
-        factor = min(1.0, self.clip * (1 - 1e-6) / max(length, 1e-300))
-        return Change(names, tuple((m * np.float32(factor)) for m in moved), 1.0)
+        factors = (self.clip * (1 - 1e-6) / length).clamp(max=1.0)
+        return [1.0] * len(n_examples), factors.float()
 
     def read_update(self, parts: Parts, turn: Turn) -> Moved:
-        names, shapes = self._layout()
-        sent = parts.facts.get("names")
+        names, shapes = layout(self.network)
+        sent = parts.facts.get("names", list(names))
         if not isinstance(sent, list) or not set(sent) <= set(names):
             raise UploadError("shape", "the change names tensors that are not trained")
-        weight, *changes = parts.expect("change", 1 + len(sent)).arrays
+        counts, *changes = parts.expect("weighted-sum", 1 + len(sent)).arrays
         arrived = dict(zip([str(name) for name in sent], changes, strict=True))
-        if any(arrived[name].shape != shapes[name] for name in arrived):
+        if counts.shape != (2,) or any(arrived[name].shape != shapes[name] for name in arrived):
             raise UploadError("shape", "a change has another shape than its tensor")
-        if not all(np.isfinite(change).all() for change in (weight, *changes)) or weight[0] < 0:
+        if not all(np.isfinite(array).all() for array in parts.arrays) or (counts < 0).any():
             raise UploadError("not-finite", "a change or its weight is not a finite number")
-        w = float(weight[0])
         full = tuple(
-            arrived[name].astype(np.float64) * w if name in arrived else np.zeros(shapes[name])
+            arrived[name] if name in arrived else np.zeros(shapes[name], np.float32)
             for name in names
         )
-        return Moved(names, full, np.array([w if name in arrived else 0.0 for name in names]))
+        weight = float(counts[1])
+        return Moved(names, full, np.array([weight if n in arrived else 0.0 for n in names]))
 
     def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
@@ -218,7 +232,7 @@ class FederatedTraining:
         return Parts("trained", {"values": len(state.values)}, (*state.values, *state.memory))
 
     def load_state(self, parts: Parts) -> Trained:
-        n = len(self._layout()[0])
+        n = len(layout(self.network)[0])
         if parts.kind != "trained" or parts.facts.get("values") != n:
             raise IntegrityError(f"expected the values of {n} tensors, got {parts.kind!r}")
         return Trained(tuple(parts.arrays[:n]), tuple(parts.arrays[n:]))
@@ -232,11 +246,26 @@ class FederatedTraining:
         more = self.weak.get(client)
         return set(names) - (set(more.frozen(module)) if more else set())
 
-    def _layout(self) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]]]:
-        module = self.network.skeleton()
-        frozen = set(self.network.freeze.frozen(module))
-        shapes = {n: tuple(p.shape) for n, p in module.named_parameters() if n not in frozen}
-        return tuple(shapes), shapes
+
+@lru_cache(maxsize=16)
+def layout(network: PartialNetwork) -> tuple[tuple[str, ...], dict[str, tuple[int, ...]]]:
+    """Return the names of the trainable parameters, and their shapes."""
+    module = network.skeleton()
+    frozen = set(network.freeze.frozen(module))
+    shapes = {n: tuple(p.shape) for n, p in module.named_parameters() if n not in frozen}
+    return tuple(shapes), shapes
+
+
+@lru_cache(maxsize=2)
+def recordings_of(network: PartialNetwork, steps: LocalSteps, device: torch.device) -> Recordings:
+    """Return where the steps of a network's groups are recorded, for all rounds."""
+    return Recordings()
+
+
+def forget_recordings() -> None:
+    """Free the memory that recorded steps and frozen values of earlier trainings hold."""
+    recordings_of.cache_clear()
+    frozen_part.cache_clear()
 
 
 @lru_cache(maxsize=4)
@@ -256,3 +285,8 @@ def one_set(data: Data) -> Examples:
     if len(pieces) == 1:
         return pieces[0]
     return Examples(np.concatenate([p.x for p in pieces]), np.concatenate([p.y for p in pieces]))
+
+
+def _along(factors: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return factors (clients,) in a shape that multiplies values (clients, ...)."""
+    return factors.reshape(-1, *([1] * (values.ndim - 1)))
