@@ -26,6 +26,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("flower", needed_for="clients on other machines") from error
 
+GRACE = 10.0  # seconds
 _BYTES = "catchment.bytes"
 _WORDS = {
     1: "its app cannot be loaded",
@@ -48,12 +49,13 @@ class GridLine:
         return list(self.grid.get_node_ids())
 
     def send(self, node: int, order: Order, seconds: float) -> str:
-        # The network may forget the letter when nobody waits for its answer any more.
+        # The network may forget the letter when nobody waits for its answer any more, but not
+        # before: it would say that the letter is lost, not that the client was slow.
         message = Message(
             packed_order(order),
             dst_node_id=node,
             message_type=MessageType.QUERY,
-            ttl=seconds,
+            ttl=seconds + GRACE,
             group_id=order.stage,
         )
         # One by one: of several, the grid in memory does not say which it refused.
