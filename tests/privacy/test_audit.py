@@ -39,13 +39,16 @@ def test_thin_clients_leak_in_the_clear_and_not_behind_the_rules() -> None:
     assert found["membership"]["secure + noise"] < 0.85
     assert found["plasticity"]["plain"] == 1.0
     assert found["plasticity"]["secure sum"] == 0.0
+    assert found["prompts"]["plain"] == found["prompts"]["secure + row rule"] == 1.0
+    assert found["prompts"]["secure + noise"] < 0.5
 
 
 def test_a_thin_sum_gives_every_client_away() -> None:
-    found = scores(Setting(features=features(), n_clients=3, steps=10, plasticity=False))
+    setting = Setting(features=features(), n_clients=3, steps=10, plasticity=False, bottleneck=0)
+    found = scores(setting)
     assert found["sequences"]["secure sum"] == 1.0
     assert found["sequences"]["secure + row rule"] == 0.0
-    assert "plasticity" not in found
+    assert {"plasticity", "prompts"}.isdisjoint(found)
 
 
 def test_thick_clients_do_not_leak_their_sequences() -> None:
@@ -100,6 +103,7 @@ def test_generated_clients_differ_and_repeat() -> None:
         ({"sequences": 0}, "audit at least 2"),
         ({"steps": 3}, "within the washout"),
         ({"n_classes": 1}, "n_classes is 1"),
+        ({"bottleneck": -1}, "bottleneck is -1"),
     ],
 )
 def test_settings_are_checked(wrong: dict[str, int], said: str) -> None:

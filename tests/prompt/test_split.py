@@ -18,10 +18,10 @@ from catchment.federation.plan import Plan
 from catchment.privacy.clipping import Clip
 from catchment.privacy.keys import make_identities
 from catchment.privacy.noise import GaussianNoise
+from catchment.privacy.prompt_noise import PromptNoise
 from catchment.privacy.secure_sum import SecureSum
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageServer, Question
-from catchment.prompt.guard import PromptNoise
 
 RATE = 0.3
 

@@ -24,9 +24,9 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.optimisers import Adam, Arrays, Mean, ServerOptimiser
 from catchment.federation.plan import Data, Turn
 from catchment.federation.values import WeightedSum
+from catchment.privacy.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
-from catchment.prompt.guard import PromptNoise
 from catchment.prompt.language import losses, softmax
 from catchment.readout.model import Model
 from catchment.wire import Parts

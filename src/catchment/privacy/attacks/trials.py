@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catchment.privacy.attacks import inputs, people
+from catchment.privacy.attacks import inputs, people, prompts
 from catchment.privacy.attacks.outcomes import Outcome, Trial
 from catchment.privacy.attacks.world import World
 from catchment.reservoir.weights import ACTIVATIONS
@@ -28,6 +28,12 @@ def _adaptive(world: World) -> bool:
     layer = world.setting.features.reservoir.layers[0]
     known = {ACTIVATIONS.index("tanh"), ACTIVATIONS.index("sigmoid")}
     return set(np.unique(layer.activation).tolist()) <= known
+
+
+def _asking(world: World) -> bool:
+    features = world.setting.features
+    known = features.segments == 1 and features.washout < world.setting.steps
+    return world.setting.bottleneck > 0 and features.state and known
 
 
 TRIALS = (
@@ -85,6 +91,16 @@ TRIALS = (
         inputs.plasticity_of_upload,
         inputs.plasticity_of_sum,
         inputs.plasticity_of_noise,
+        has_rows=False,
+    ),
+    Trial(
+        "prompts",
+        "the signal behind one prompt for a language model",
+        0.5,
+        _asking,
+        prompts.prompt_in_the_clear,
+        prompts.prompt_beside_a_sum,
+        prompts.prompt_with_noise,
         has_rows=False,
     ),
 )

@@ -47,6 +47,11 @@ class PromptNoise:
         if not 0 <= self.multiplier < math.inf:
             raise ValueError(f"multiplier is {self.multiplier}; pass 0 or a finite number above")
 
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the noise on every number."""
+        return 2 * self.bound * self.multiplier
+
     def shortened(self, codes: Array) -> tuple[Array, Array]:
         """Return codes (n, k) no longer than the bound, and the factors (n, 1) that did it."""
         length = np.linalg.norm(codes, axis=1, keepdims=True)
@@ -58,9 +63,8 @@ class PromptNoise:
         short, _ = self.shortened(codes)
         if self.multiplier == 0:
             return short
-        spread = 2 * self.bound * self.multiplier
-        grid = math.ldexp(1.0, math.floor(math.log2(spread / STEPS)))
-        noise = rounded_normal(spread / grid, short.size).reshape(short.shape)
+        grid = math.ldexp(1.0, math.floor(math.log2(self.spread / STEPS)))
+        noise = rounded_normal(self.spread / grid, short.size).reshape(short.shape)
         return np.asarray((np.trunc(short / grid) + noise) * grid)
 
     def pull_back(self, codes: Array, gradients: Array) -> Array:

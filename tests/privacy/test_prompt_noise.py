@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from catchment.privacy.gaussian import gaussian_delta
-from catchment.prompt.guard import PromptNoise
+from catchment.privacy.prompt_noise import PromptNoise
 
 RNG = np.random.default_rng(0)
 
