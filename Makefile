@@ -4,6 +4,7 @@
 #   make demo    install into .venv and run the demonstration
 #   make test    lint, types, import order, then every test and documented example
 #   make security  the security checks in their long form (several minutes)
+#   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make bench   measure against the peers, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
 #   make check   lint, types and import order only
@@ -25,17 +26,31 @@ WORKERS ?= auto
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo test security bench docs check clean lint
+.PHONY: demo test security flower bench docs check clean lint browser nginx
 
 demo: $(VENV)/.installed
 	@$(BIN)/catchment demo
 
 # pytest is last, so that its closing line is the last one printed.
-test: lint browser
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q
+# Tests that share one deployment run in one worker: loadgroup.
+test: lint browser nginx
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q
 
-security: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 -q -m "long or not long" tests/security
+security: $(VENV)/.dev nginx
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
+		-m "long or not long" tests/security tests/engine/test_deploy_faults.py
+
+flower: $(VENV)/.flower nginx
+	@rm -rf runs/flower
+	@$(BIN)/catchment flower up --nodes 4 --check --dir runs/flower
+
+# Debian's program alone, into the environment: installing the package would start a web server.
+nginx: $(VENV)/.installed
+	-@[ -x $(BIN)/nginx ] || command -v nginx /usr/sbin/nginx >/dev/null || \
+		! command -v apt-get >/dev/null || { echo "fetching nginx into $(VENV)"; \
+		{ [ "$$(id -u)" != 0 ] || timeout 60 apt-get update; cd $(VENV) && \
+		timeout 120 apt-get download nginx && dpkg-deb -x nginx_*.deb nginx && cp nginx/usr/sbin/nginx bin/; \
+		} >/dev/null 2>&1 || echo "no nginx; tests of a deployment are skipped"; }
 
 # The report is tested in a real browser where there is one; where there is none those tests say so.
 browser:
@@ -72,6 +87,11 @@ $(VENV)/.installed: $(INPUTS)
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "installing the development tools into $(VENV)"
 	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[all]' --group dev
+	@touch $@
+
+$(VENV)/.flower: $(VENV)/.installed
+	@echo "installing Flower into $(VENV)"
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e '.[flower,frames]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed
