@@ -1,7 +1,8 @@
-"""Sequences from CSV and Parquet files."""
+"""Sequences from CSV and Parquet files, and from NumPy's npz."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence as Many
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def read_table(
     classes: Many[object] | None = None,
     per_step: bool | None = None,
 ) -> dict[str, list[Sequence]]:
-    """Return client name -> sequences, from a file .csv, .tsv (also .gz) or .parquet.
+    """Return client name -> sequences, from a file .csv, .tsv (also .gz), .parquet or .npz.
 
     The parameters are those of `from_frame`. Empty fields and the usual marks (NA, NaN, null) are
     missing. Needs the extra "frames".
@@ -57,7 +58,9 @@ def read_table(
 
 
 def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Return column name -> array (n,), from a file .csv, .tsv (also .gz) or .parquet.
+    """Return column name -> array (n,), from a file .csv, .tsv (also .gz), .parquet or .npz.
+
+    Of an npz file a vector (n,) is a column, and a matrix (n, k) called x the columns x_0 to x_k-1.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -71,8 +74,12 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
         raise FileNotFoundError(f"there is no file {path}; check the path")
     kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = kinds[-1] if kinds else ""
-    if kind not in (".csv", ".tsv", ".parquet"):
-        raise ValueError(f"{path.name} is not a .csv, .tsv or .parquet file; convert it first")
+    if kind not in (".csv", ".tsv", ".parquet", ".npz"):
+        raise ValueError(
+            f"{path.name} is not a .csv, .tsv, .parquet or .npz file; convert it first"
+        )
+    if kind == ".npz":
+        return _arrays(path)
     try:
         if kind == ".parquet":
             table = pyarrow.parquet.read_table(path)
@@ -88,3 +95,29 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
     if len(set(names)) != len(names):
         raise ValueError(f"{path.name} has two columns of one name; rename one of them")
     return {name: np.asarray(table[name]) for name in names}
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    columns: dict[str, NDArray[Any]] = {}
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from error
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                f"{name} in {path.name} has shape {array.shape}; save vectors or matrices"
+            )
+        parts = {name: array} if array.ndim == 1 else _columns(name, array)
+        if columns.keys() & parts.keys():
+            raise ValueError(f"{path.name} has two columns of one name; rename one of them")
+        columns |= parts
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = {name: len(column) for name, column in columns.items()}
+        raise ValueError(f"the columns of {path.name} differ in length, {lengths}; save them alike")
+    return columns
+
+
+def _columns(name: str, matrix: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    return {f"{name}_{k}": matrix[:, k] for k in range(matrix.shape[1])}

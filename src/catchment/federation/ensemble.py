@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.optimize import nnls
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
@@ -288,6 +287,9 @@ def simplex_weights(errors: Array) -> Array:
     >>> simplex_weights(np.diag([1.0, 3.0])).round(12)
     array([0.75, 0.25])
     """
+    # Slow to import, and most who import this module never come here.
+    from scipy.optimize import nnls
+
     scale = float(np.trace(errors)) / max(1, len(errors))
     if not scale > 0:
         return np.full(len(errors), 1.0 / len(errors))

@@ -4,6 +4,7 @@
 
     [data]                        # source = "wearables", "uci_har", "table", ..., and its settings
     [reservoir]                   # the settings of a Recipe, without inputs: the data have them
+    [plasticity]                  # optional: gains and shifts that clients find before training
     [features]                    # what the readout sees of a state
     [algorithm]                   # name = "ridge", ..., and its settings
     [[candidates]]                # for name = "candidates": changes to [reservoir], one table each
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from catchment.arrays import Array
 from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.balance import BalancedRidge
 from catchment.federation.baselines import delay_line
@@ -33,6 +35,7 @@ from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.ensemble import ReservoirEnsemble
 from catchment.federation.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.plan import Algorithm, Plan
+from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.ridge import FederatedRidge
 from catchment.federation.robust import InfluenceCap
 from catchment.federation.selection import SelectedRidge
@@ -57,6 +60,8 @@ ALGORITHMS: dict[str, type] = {
     "balanced": BalancedRidge,
 }
 ROUNDS = {"selected": 2}  # what an algorithm needs, if it does not say so itself
+PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
+PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
     "float32": Float32,
     "factors": FactorUpload,
@@ -77,7 +82,7 @@ Baseline = Literal[
     "personalised",
 ]
 
-GIVEN = frozenset({"features", "classes", "identities"})
+GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
@@ -92,15 +97,8 @@ READER = Reader(
     },
 )
 _SECTIONS = (
-    "title",
-    "data",
-    "reservoir",
-    "features",
-    "algorithm",
-    "candidates",
-    "run",
-    "protections",
-    "search",
+    *("title", "data", "reservoir", "plasticity", "features", "algorithm", "candidates"),
+    *("run", "protections", "search"),
 )
 
 
@@ -189,6 +187,7 @@ class PlanFile:
     reservoir: Mapping[str, object]
     features: FeatureSettings
     algorithm: Mapping[str, object]
+    plasticity: Mapping[str, object] = field(default_factory=dict)
     candidates: tuple[Mapping[str, object], ...] = ()
     run: RunSettings = field(default_factory=RunSettings)
     protections: tuple[Mapping[str, object], ...] = ()
@@ -207,6 +206,7 @@ class PlanFile:
         n_inputs: int,
         classes: tuple[str, ...] | None,
         identities: Mapping[str, str] | None = None,
+        plasticity: tuple[Array, Array] | None = None,
     ) -> Plan[Any, Any]:
         """Return the plan for data of so many channels and these classes.
 
@@ -214,13 +214,23 @@ class PlanFile:
         ----------
         identities
             Public keys of the clients, for a secure sum.
+        plasticity
+            Gains and shifts (N,) that the reservoir has been given.
         """
         whole = classes is not None and not getattr(self.origin, "per_step", False)
-        maps = [
-            self.features.of(Reservoir.from_recipe(recipe), classes=whole)
-            for recipe in self.recipes(n_inputs)
-        ]
+        reservoirs = [Reservoir.from_recipe(recipe) for recipe in self.recipes(n_inputs)]
+        if plasticity is not None:
+            reservoirs = [reservoir.with_plasticity(*plasticity) for reservoir in reservoirs]
+        maps = [self.features.of(reservoir, classes=whole) for reservoir in reservoirs]
         return self._plan(maps, classes, identities or {})
+
+    def plastic(self, reservoir: Reservoir) -> tuple[Algorithm[Any, Any], int]:
+        """Return what adapts the reservoir before training, and its number of rounds."""
+        rounds = self.plasticity.get("rounds", PLASTICITY_ROUNDS)
+        if type(rounds) is not int or rounds < 1:
+            raise ValueError(f"rounds in [plasticity] is {rounds!r}; give a whole number from 1 on")
+        table = {key: value for key, value in self.plasticity.items() if key != "rounds"}
+        return _named(PLASTICITY, table, "[plasticity]", {"reservoir": reservoir}), rounds
 
     @property
     def is_secret(self) -> bool:
@@ -241,6 +251,15 @@ class PlanFile:
         n, pooled = len(self.recipes(2**31)), self.features.segments > 1
         maps = [self.features.of(delay_line(1, k + 1), classes=pooled) for k in range(n)]
         self._plan(maps, None, {})
+        if self.plasticity:
+            self._check_plasticity()
+
+    def _check_plasticity(self) -> None:
+        self.plastic(Reservoir.from_recipe(Recipe(units=2, inputs=1)))
+        if self.candidates:
+            raise ValueError("[plasticity] adapts one reservoir; leave out [[candidates]] or it")
+        if any(table.get("name") == "gaussian_noise" for table in self.protections):
+            raise ValueError("gaussian_noise covers the training, not [plasticity]; leave one out")
 
     def _plan(
         self,
@@ -304,6 +323,7 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         reservoir=_table(tables, "reservoir"),
         features=READER.read(FeatureSettings, _table(tables, "features"), "[features]"),
         algorithm=algorithm,
+        plasticity=_table(tables, "plasticity"),
         candidates=candidates,
         run=READER.read(RunSettings, _table(tables, "run"), "[run]"),
         protections=protections,

@@ -44,6 +44,7 @@ from catchment.privacy.memory import FileMemory
 from catchment.privacy.rules import is_name
 from catchment.privacy.secure_sum import SecureSum
 from catchment.readout.model import Model
+from catchment.reservoir.reservoir import Reservoir
 
 Watch = Callable[[str, int, int, int], None]
 
@@ -85,11 +86,16 @@ def run_plan(
     with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
         if "started" not in store.facts():
             store.write_facts({"started": _now(), "title": file.title or _title(file)})
-        memories = client_memories(store, held.train) if file.is_secret else {}
+        memories = client_memories(store.folder, held.train) if file.is_secret else {}
         identities = {name: new_identity(memory) for name, memory in memories.items()}
         plan = file.build(len(held.channels), held.classes, identities)
         stages = Stages(store, threads, watch)
         held = stages.scaled(held, file.sharing.scaling, plan, memories)
+        if file.plasticity:
+            before = plasticity_plan(file, len(held.channels), plan)
+            found = stages.fit("plasticity", before, held.train, memories).state
+            adapted = found.gain, found.shift
+            plan = file.build(len(held.channels), held.classes, identities, adapted)
         result = stages.fit("training", plan, held.train, memories)
         if result.model is None:
             raise FederationError(
@@ -167,6 +173,17 @@ def scaling_plan(n_channels: int, plan: Plan[Any, Any]) -> Plan[Any, Any]:
     return Plan(algorithm=FederatedScaling(channels=n_channels), protections=masks)
 
 
+def plasticity_plan(file: PlanFile, n_channels: int, plan: Plan[Any, Any]) -> Plan[Any, Any]:
+    """Return the plan that adapts the reservoir before the training.
+
+    It asks clients as the training does, hidden in a sum if that is.
+    """
+    reservoir = Reservoir.from_recipe(file.recipes(n_channels)[0])
+    algorithm, rounds = file.plastic(reservoir)
+    masks = (exact(plan.masking),) if plan.masking else ()
+    return replace(plan, algorithm=algorithm, rounds=rounds, protections=masks)
+
+
 def exact(masking: Masking) -> Masking:
     """Return a secure sum that rounds nothing: a bound on statistics says nothing of other sums."""
     if isinstance(masking, SecureSum):
@@ -180,7 +197,7 @@ def write_scaler(store: Store, scaler: Scaler) -> None:
     store.write_facts({"scaler": json.dumps(known)})
 
 
-def client_memories(store: Store, clients: Iterable[str]) -> dict[str, Memory]:
+def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
     """Return what each client remembers, its private key included, in a folder of its own.
 
     All clients are in this process; elsewhere a client's memory is with the client.
@@ -192,7 +209,7 @@ def client_memories(store: Store, clients: Iterable[str]) -> dict[str, Memory]:
                 f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
                 "digits, '.', '_' and '-'"
             )
-    return {name: FileMemory(store.folder / "clients" / name) for name in names}
+    return {name: FileMemory(folder / "clients" / name) for name in names}
 
 
 def own_row(file: PlanFile, result: Result[Any], scores: Scores) -> Row:

@@ -6,6 +6,8 @@ from catchment.plans.data import Sharing
 from catchment.plans.file import (
     ALGORITHMS,
     GIVEN,
+    PLASTICITY,
+    PLASTICITY_ROUNDS,
     PROTECTIONS,
     READER,
     FeatureSettings,
@@ -30,6 +32,7 @@ def plan_schema() -> dict[str, object]:
             "title": {"type": "string"},
             "data": {"oneOf": [_source_schema(name) for name in (*SOURCES, *PUBLIC)]},
             "reservoir": recipe,
+            "plasticity": {"oneOf": [_plasticity_schema(name) for name in PLASTICITY]},
             "features": READER.schema(FeatureSettings),
             "algorithm": {
                 "oneOf": [READER.named(n, kind, given=GIVEN) for n, kind in ALGORITHMS.items()]
@@ -50,6 +53,14 @@ def plan_schema() -> dict[str, object]:
         "required": ["data", "reservoir"],
         "additionalProperties": False,
     }
+
+
+def _plasticity_schema(name: str) -> dict[str, object]:
+    made = READER.named(name, PLASTICITY[name], given=GIVEN)
+    properties = made["properties"]
+    assert isinstance(properties, dict)
+    rounds = {"type": "integer", "minimum": 1, "default": PLASTICITY_ROUNDS}
+    return made | {"properties": {**properties, "rounds": rounds}}
 
 
 def _source_schema(name: str) -> dict[str, object]:

@@ -10,7 +10,6 @@ from typing import Literal, Protocol
 
 from catchment.data.catalogue import CATALOGUE
 from catchment.data.generators import mackey_glass, narma, one_step
-from catchment.data.loaders import load
 from catchment.data.sequence import Sequence as Recorded
 from catchment.data.wearables import ACTIVITIES, CHANNELS, wearable_user
 from catchment.engine.local import Source
@@ -125,6 +124,9 @@ class PublicSet:
     step: int | None = None
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+        # Slow to import, and a node starts anew for every message.
+        from catchment.data.loaders import load
+
         found = load(self.name, directory=data, window=self.window, step=self.step)
         classes = found.classes or None
         held_out = bool(found.test_clients or found.test_positions)
@@ -139,7 +141,7 @@ class PublicSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Your own CSV or Parquet files.
+    """Your own CSV, Parquet or npz files.
 
     Parameters
     ----------

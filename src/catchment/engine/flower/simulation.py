@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -83,15 +83,16 @@ def fit_simulated(
             memory.setdefault(key, value)
         return Node(name, ray.get(agreed), data_of(source), memory)
 
-    with simulated(serve, list(clients), cpus_per_client=cpus_per_client, terms=terms) as engine:
+    with simulated(serve, clients, cpus_per_client=cpus_per_client, terms=terms) as engine:
         return run(plan, engine, keeper=keeper, watch=watch, journal=journal)
 
 
 @contextmanager
 def simulated(
     serve: Serve,
-    names: list[str],
+    names: Iterable[str],
     *,
+    stages: Mapping[str, tuple[str, ...]] | None = None,
     cpus_per_client: float = 1.0,
     terms: Terms | None = None,
 ) -> Iterator[FlowerEngine]:
@@ -103,20 +104,22 @@ def simulated(
         Makes the client of a name that answers an order; runs in the client's process.
     names
         Of the clients.
+    stages
+        Which stages a client takes part in; all of them if not given.
     """
-    called = sorted(names)
+    called, parts = sorted(names), dict(stages or {})
 
     def name(config: Config) -> str:
         return called[int(config["partition-id"])]
 
     def hello(config: Config) -> Hello:
-        return Hello(name(config))
+        return Hello(name(config), parts.get(name(config), ()))
 
     def node(order: Order, config: Config, memory: Memory) -> Node[Any, Any]:
         return serve(order, name(config), memory)
 
-    with grid_of(answering(hello, node), len(names), cpus_per_client=cpus_per_client) as grid:
-        yield (terms or Terms(wait=600.0)).engine(grid, fewest=1, expect=len(names))
+    with grid_of(answering(hello, node), len(called), cpus_per_client=cpus_per_client) as grid:
+        yield (terms or Terms(wait=600.0)).engine(grid, fewest=1, expect=len(called))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from catchment.data.scaling import Scaler
 from catchment.data.sequence import Sequence as Recorded
 from catchment.engine.local import Source, data_of
 from catchment.federation.node import Node
@@ -99,13 +100,10 @@ class PlanNode:
     def stages(self) -> tuple[str, ...]:
         """The stages in which the client has something to say."""
         if self._own is None:
-            trains, tests = self.name in self._shared.train, self.name in self._shared.whole
-        elif self._by_clients:
-            tests = bool(self.config.get("test", False))
-            trains = not tests
-        else:
-            trains = tests = True
-        return ((SCALING, TRAINING) if trains else ()) + ((EVALUATION,) if tests else ())
+            return stages_of(self.name, self._shared)
+        if not self._by_clients:
+            return (SCALING, TRAINING, EVALUATION)
+        return (EVALUATION,) if self.config.get("test", False) else (SCALING, TRAINING)
 
     def client(self, stage: str, attachment: bytes, memory: Memory) -> Node[Any, Any]:
         """Return the client that answers a letter of a stage."""
@@ -116,19 +114,11 @@ class PlanNode:
             identities=self._path("identities") or (keys / "identities.json" if keys else None),
             allow_plain_statistics=bool(self.config.get("allow-plain-statistics", False)),
         )
-        return Node(self.name, agreed.plan(stage, told), lambda: self._data(stage, told), memory)
-
-    def _data(self, stage: str, told: Told) -> Iterable[Recorded]:
-        held = self._held
-        scaling = self.file.sharing.scaling
-        if stage != SCALING:
-            if scaling == "federated" and told.scaler is None:
-                raise ValueError("the plan scales by all clients' data, and no scaler came")
-            held = held.scaled(scaling, told.scaler if scaling == "federated" else None)
-        part = held.test if stage == EVALUATION else held.train
-        if self.name not in part:
-            raise ValueError(f"{self.name} takes no part in {stage}; its data are for other stages")
-        return data_of(part[self.name])()
+        name, scaling = self.name, self.file.sharing.scaling
+        plan = agreed.plan(stage, told)
+        return Node(
+            name, plan, lambda: data_at(stage, name, self._held, scaling, told.scaler), memory
+        )
 
     @cached_property
     def _own(self) -> Table | None:
@@ -183,6 +173,26 @@ class PlanNode:
 
     def _path(self, key: str) -> Path | None:
         return Path(str(self.config[key])) if key in self.config else None
+
+
+def stages_of(name: str, held: PlanData) -> tuple[str, ...]:
+    """Return the stages in which a client has something to say, by the data that all hold."""
+    trains = (SCALING, TRAINING) if name in held.train else ()
+    return trains + ((EVALUATION,) if name in held.whole else ())
+
+
+def data_at(
+    stage: str, name: str, held: PlanData, scaling: str, scaler: Scaler | None
+) -> Iterable[Recorded]:
+    """Return a client's data at a stage: as they are before scaling, else scaled."""
+    if stage != SCALING:
+        if scaling == "federated" and scaler is None:
+            raise ValueError("the plan scales by all clients' data, and no scaler came")
+        held = held.scaled(scaling, scaler if scaling == "federated" else None)
+    part = held.test if stage == EVALUATION else held.train
+    if name not in part:
+        raise ValueError(f"{name} takes no part in {stage}; its data are for other stages")
+    return data_of(part[name])()
 
 
 def _joined(clients: Mapping[str, Source]) -> Iterator[Recorded]:

@@ -10,7 +10,7 @@ import datetime
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,14 @@ from catchment.federation.loop import Result, run
 from catchment.federation.plan import Plan
 from catchment.federation.store import MODEL, Store
 from catchment.plans.file import PlanFile
-from catchment.plans.flower.stages import EVALUATION, SCALING, TRAINING, Agreement, Told
+from catchment.plans.flower.stages import (
+    EVALUATION,
+    PLASTICITY,
+    SCALING,
+    TRAINING,
+    Agreement,
+    Told,
+)
 from catchment.plans.keep import (
     metrics,
     write_comparison,
@@ -76,14 +83,14 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
             title = file.title or f"{file.algorithm['name']} on {file.source}"
             store.write_facts({"started": _now(), "title": title})
         service = Service(agreed, engine, store, journal)
-        told = Told(_scaler(service))
+        told = _adapted(service, Told(_scaler(service)))
         plan, result = service.fit(TRAINING, told)
         if result.model is None:
             raise FederationError(
                 f"{file.algorithm['name']} makes no single model; use it from Python"
             )
         path = store.save_model(result.model)
-        scores = _scores(service, Told(told.scaler, path.read_bytes()))
+        scores = _scores(service, replace(told, model=path.read_bytes()))
         _keep(store, agreed, plan, result, scores)
     return path
 
@@ -95,6 +102,13 @@ def _scaler(service: Service) -> Scaler | None:
     scaler = Scaler.from_moments(result.state)
     write_scaler(service.store, scaler)
     return scaler
+
+
+def _adapted(service: Service, told: Told) -> Told:
+    if not service.agreed.file.plasticity:
+        return told
+    _, result = service.fit(PLASTICITY, told)
+    return replace(told, plasticity=(result.state.gain, result.state.shift))
 
 
 def _scores(service: Service, told: Told) -> Scores:

@@ -1,7 +1,8 @@
-"""What server and nodes agree on at each stage of a plan file: scaling, training, evaluation.
+"""What server and nodes agree on at each stage of a plan file: scaling, plasticity, training, test.
 
-The server tells the nodes, with every letter, what came of the stages before: the scaler and, for
-the evaluation, the model. Both sides make the same plan of it and compare its fingerprint.
+The server tells the nodes, with every letter, what came of the stages before: the scaler, the
+gains and shifts and, for the evaluation, the model. Both sides make the same plan of it and compare
+its fingerprint.
 """
 
 from __future__ import annotations
@@ -16,19 +17,20 @@ from typing import Any
 
 import numpy as np
 
+from catchment.arrays import Array
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.federation.evaluation import Evaluation
 from catchment.federation.plan import Plan
 from catchment.plans.file import PlanFile
-from catchment.plans.run import exact, scaling_plan
+from catchment.plans.run import exact, plasticity_plan, scaling_plan
 from catchment.plans.sources import Table
 from catchment.privacy.plain import networked
 from catchment.readout.model import Model
 from catchment.readout.storage import load
 from catchment.wire import Parts, join, split
 
-SCALING, TRAINING, EVALUATION = "scaling", "training", "evaluation"
+SCALING, PLASTICITY, TRAINING, EVALUATION = "scaling", "plasticity", "training", "evaluation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,7 @@ class Told:
     """What nodes are told of the stages before."""
 
     scaler: Scaler | None = None
+    plasticity: tuple[Array, Array] | None = None  # gains (N,) and shifts (N,)
     model: bytes = b""
 
     def to_bytes(self) -> bytes:
@@ -47,6 +50,8 @@ class Told:
         named = {}
         if self.scaler is not None:
             named["scaler"] = Parts("scaler", {}, (self.scaler.mean, self.scaler.scale))
+        if self.plasticity is not None:
+            named["plasticity"] = Parts("plasticity", {}, self.plasticity)
         if self.model:
             named["model"] = Parts("file", {}, (np.frombuffer(self.model, dtype=np.uint8),))
         return join("told", named).to_bytes() if named else b""
@@ -58,8 +63,12 @@ class Told:
         scaler = None
         if "scaler" in named:
             scaler = Scaler(*named["scaler"].expect("scaler", 2).arrays)
+        plasticity = None
+        if "plasticity" in named:
+            gain, shift = named["plasticity"].expect("plasticity", 2).arrays
+            plasticity = gain, shift
         model = named["model"].expect("file", 1).arrays[0].tobytes() if "model" in named else b""
-        return cls(scaler, model)
+        return cls(scaler, plasticity, model)
 
     @cached_property
     def loaded(self) -> Model:
@@ -80,6 +89,8 @@ class Agreement:
     ----------
     allow_plain_statistics
         Whether statistics may leave clients without a secure sum.
+    simulated
+        Whether all clients are in one place, so that nothing leaves anyone.
     """
 
     file: PlanFile
@@ -87,6 +98,7 @@ class Agreement:
     classes: tuple[str, ...] | None
     identities: Mapping[str, str] = field(default_factory=dict)
     allow_plain_statistics: bool = False
+    simulated: bool = False
 
     @cached_property
     def training(self) -> Plan[Any, Any]:
@@ -94,16 +106,28 @@ class Agreement:
         return self.file.build(len(self.channels), self.classes, self.identities)
 
     def plan(self, stage: str, told: Told) -> Plan[Any, Any]:
-        """Return the plan of a stage as it may be run over a network."""
+        """Return the plan of a stage as it may be run."""
         if stage == SCALING:
             plan = scaling_plan(len(self.channels), self.training)
+        elif stage == PLASTICITY and self.file.plasticity:
+            plan = plasticity_plan(self.file, len(self.channels), self.training)
         elif stage == TRAINING:
-            plan = self.training
+            plan = self._adapted(told)
         elif stage == EVALUATION:
             plan = self._evaluation(told)
         else:
             raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
+        if self.simulated:
+            return plan
         return networked(plan, allow_plain_statistics=self.allow_plain_statistics)
+
+    def _adapted(self, told: Told) -> Plan[Any, Any]:
+        if not self.file.plasticity:
+            return self.training
+        if told.plasticity is None:
+            raise IntegrityError("the server sends no gains and shifts for the plan's plasticity")
+        about = len(self.channels), self.classes, self.identities
+        return self.file.build(*about, told.plasticity)
 
     def _evaluation(self, told: Told) -> Plan[Any, Any]:
         masking = self.training.masking

@@ -1,0 +1,84 @@
+"""A plan file in Flower's simulation: its clients on the cores of this machine, or of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from catchment.engine.flower.app import Terms, speak
+from catchment.engine.flower.roll import Order
+from catchment.engine.flower.simulation import ready_ray, simulated
+from catchment.federation.node import Node
+from catchment.federation.plan import Memory
+from catchment.plans.data import PlanData
+from catchment.plans.file import PlanFile
+from catchment.plans.flower.node import data_at, stages_of
+from catchment.plans.flower.server import serve_plan
+from catchment.plans.flower.stages import Agreement, Told
+from catchment.plans.run import client_memories
+from catchment.privacy.keys import new_identity
+
+
+def simulate_plan(
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    data: Path | None = None,
+    cpus_per_client: float = 1.0,
+    terms: Terms | None = None,
+) -> Path:
+    """Run a plan file on simulated clients, and return the path of the model.
+
+    The model is that of `catchment run`, to the byte.
+
+    Parameters
+    ----------
+    folder
+        Where the run is kept; one that was cut short there goes on after its last finished round.
+    data
+        Directory of public data sets; the usual ones if not given.
+    cpus_per_client
+        Cores that a client occupies while it answers.
+    terms
+        How long to wait for clients.
+    """
+    held = file.load_data(data)
+    memories: Mapping[str, Memory] = {}
+    if file.is_secret:
+        memories = client_memories(Path(folder), held.train)
+    known = {name: new_identity(memory) for name, memory in memories.items()}
+    agreed = Agreement(file, held.channels, held.classes, known, simulated=True)
+    names = sorted({*held.train, *held.whole})
+    ray = ready_ray()
+    told_all = ray.put(agreed)
+    parts = {name: ray.put((_only(held, name), dict(memories.get(name, {})))) for name in names}
+
+    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any]:
+        import ray
+
+        mine, before = ray.get(parts[name])
+        for key, value in before.items():
+            memory.setdefault(key, value)
+        agreed: Agreement = ray.get(told_all)
+        told = Told.from_bytes(order.attachment)
+        scaling = agreed.file.sharing.scaling
+        plan = agreed.plan(order.stage, told)
+        return Node(
+            name, plan, lambda: data_at(order.stage, name, mine, scaling, told.scaler), memory
+        )
+
+    speak()
+    stages = {name: stages_of(name, held) for name in names}
+    with simulated(
+        serve, names, stages=stages, cpus_per_client=cpus_per_client, terms=terms
+    ) as engine:
+        return serve_plan(agreed, engine, folder)
+
+
+def _only(held: PlanData, name: str) -> PlanData:
+    """Return one client's share of the data."""
+    train = {name: held.train[name]} if name in held.train else {}
+    whole = {name: held.whole[name]} if name in held.whole else {}
+    return replace(held, train=train, whole=whole)
