@@ -14,6 +14,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,7 @@ from catchment.prompt.language import Slopes, check_question, locate_model
 try:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging as progress
 except ImportError as error:
     raise MissingExtraError("llm", needed_for="language models") from error
 
@@ -84,9 +86,10 @@ class CausalLM:
             precision = "bfloat16" if device.startswith("cuda") else "float32"
         if precision not in ("float32", "bfloat16"):
             raise ValueError(f"precision is {precision!r}; use 'float32' or 'bfloat16'")
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=getattr(torch, precision), local_files_only=True
-        )
+        with _quiet():
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=getattr(torch, precision), local_files_only=True
+            )
         tokeniser = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return cls(model.to(device), tokeniser, batch_size)
 
@@ -119,7 +122,7 @@ class CausalLM:
         return f"{type(self.model).__name__} {digest.hexdigest()}"
 
     def embed(self, tokens: Sequence[int] | Integers) -> Array:
-        found = self._table[torch.as_tensor(np.asarray(tokens, dtype=np.int64)).to(self._device)]
+        found = self._table[torch.as_tensor(np.asarray(tokens, dtype=np.int64)).to(self.device)]
         return np.asarray(found.double().cpu().numpy())
 
     def tokens(self, text: str) -> Integers:
@@ -157,7 +160,7 @@ class CausalLM:
         with torch.inference_mode():
             for rows in self._batches(contexts):
                 p = self._on_device(prompts[rows])
-                logits = self._logits(p, [contexts[row] for row in rows], words)
+                logits = self.logits(p, [contexts[row] for row in rows], words)
                 found[rows] = (logits[:, 1:] - logits[:, :1]).cpu().numpy()
         return found
 
@@ -174,7 +177,7 @@ class CausalLM:
         gradients = np.empty((len(prompts), R, *prompts.shape[1:]))
         for rows in self._batches(contexts):
             p = self._on_device(prompts[rows]).requires_grad_()
-            logits = self._logits(p, [contexts[row] for row in rows], words)
+            logits = self.logits(p, [contexts[row] for row in rows], words)
             if labels is None:
                 wanted = logits[:, 1:] - logits[:, :1]
             else:
@@ -193,32 +196,58 @@ class CausalLM:
         for first in range(0, len(order), self.batch_size):
             yield order[first : first + self.batch_size]
 
-    def _logits(
+    def logits(
         self, prompts: torch.Tensor, contexts: Sequence[Integers], words: Sequence[int]
     ) -> torch.Tensor:
-        """Return the logits (B, L) of words at each row's last real position."""
+        """Return the logits (B, L) of words at each row's last real position.
+
+        Parameters
+        ----------
+        prompts
+            (B, m, d) on the model's device; gradients flow back to them.
+        """
         m, lengths = prompts.shape[1], [len(context) for context in contexts]
         tokens = np.zeros((len(contexts), max(lengths)), dtype=np.int64)
         for row, context in enumerate(contexts):
             tokens[row, : len(context)] = context
         table = self._table
-        embedded = table[torch.from_numpy(tokens).to(self._device)]
+        embedded = table[torch.from_numpy(tokens).to(self.device)]
         x = torch.cat([prompts.to(table.dtype), embedded], dim=1)
-        last = torch.tensor(lengths, device=self._device) + m - 1
-        steps = torch.arange(x.shape[1], device=self._device)
+        last = torch.tensor(lengths, device=self.device) + m - 1
+        steps = torch.arange(x.shape[1], device=self.device)
+        given = {
+            "inputs_embeds": x,
+            "attention_mask": (steps[None] <= last[:, None]).long(),
+            "position_ids": steps[None].expand(len(contexts), -1),
+            "use_cache": False,
+        }
+        rows = torch.arange(len(contexts), device=self.device)
+        chosen = torch.tensor(list(words), device=self.device)
+        if self._plain_head:
+            # The words that are asked about, in full precision, out of a vocabulary of thousands.
+            h = self.model.base_model(**given).last_hidden_state[rows, last]
+            head = self.model.get_output_embeddings().weight[chosen]
+            logits: torch.Tensor = h.to(self._precision) @ head.to(self._precision).T
+            return logits
         ends, place = torch.unique(last, return_inverse=True)
         kept: dict[str, Any] = {"logits_to_keep": ends} if self._keeps else {}
-        out = self.model(
-            inputs_embeds=x,
-            attention_mask=(steps[None] <= last[:, None]).long(),
-            position_ids=steps[None].expand(len(contexts), -1),
-            use_cache=False,
-            **kept,
-        ).logits
-        rows = torch.arange(len(contexts), device=self._device)
-        chosen = out[rows, place if self._keeps else last]
-        found: torch.Tensor = chosen[:, torch.tensor(list(words), device=self._device)]
+        out = self.model(**given, **kept).logits
+        found: torch.Tensor = out[rows, place if self._keeps else last][:, chosen]
         return found.to(self._precision)
+
+    @cached_property
+    def _plain_head(self) -> bool:
+        """Whether logits are the last states times the output matrix, with nothing after."""
+        base, head = self.model.base_model, self.model.get_output_embeddings()
+        if base is self.model or head is None or getattr(head, "bias", None) is not None:
+            return False
+        x = self._table[:2][None]
+        with torch.inference_mode():
+            states = base(inputs_embeds=x, use_cache=False).last_hidden_state
+            whole = self.model(inputs_embeds=x, use_cache=False).logits.float()
+            ours = states.float() @ head.weight.float().T
+        apart = float((whole - ours).abs().max())
+        return apart <= 0.02 * float(whole.abs().max())
 
     @cached_property
     def _keeps(self) -> bool:
@@ -226,7 +255,7 @@ class CausalLM:
         return "logits_to_keep" in inspect.signature(self.model.forward).parameters
 
     @property
-    def _device(self) -> torch.device:
+    def device(self) -> torch.device:
         return self._table.device
 
     @property
@@ -235,4 +264,16 @@ class CausalLM:
         return torch.promote_types(self._table.dtype, torch.float32)
 
     def _on_device(self, prompts: Array) -> torch.Tensor:
-        return torch.tensor(prompts, dtype=self._precision, device=self._device)
+        return torch.tensor(prompts, dtype=self._precision, device=self.device)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from drawing a bar; nothing prints but the command line."""
+    drawn = progress.is_progress_bar_enabled()
+    progress.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if drawn:
+            progress.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -24,13 +24,14 @@ def sst2(*, directory: Path | str | None = None, sentences: bool = False) -> Tex
     directory
         Data directory; the usual ones if not given.
     sentences
-        Whole sentences only, with their own labelled test set; compact form only.
+        Whole sentences only, with development and test sets of their own; compact form only.
 
     >>> sst2(directory="no/such/place")
     Traceback (most recent call last):
     catchment.errors.MissingDataError: sst2 (phrases of film reviews) ...
     """
     place = locate("sst2", directory=directory)
+    development: tuple[Text, ...] = ()
     if place.original is not None:
         if sentences:
             raise ValueError("the original form has no set of whole sentences; leave sentences out")
@@ -38,6 +39,7 @@ def sst2(*, directory: Path | str | None = None, sentences: bool = False) -> Tex
         note = "original form (GLUE); test is the development set"
     elif sentences:
         train, test = "sentences_train.tsv.gz", "sentences_test.tsv.gz"
+        development = tuple(_rows(place.folder, "sentences_dev.tsv.gz"))
         note = "compact form, whole sentences; punctuation partly removed"
     else:
         train, test = "phrases_train.tsv.gz", "dev.tsv.gz"
@@ -46,6 +48,7 @@ def sst2(*, directory: Path | str | None = None, sentences: bool = False) -> Tex
         name="sst2",
         train=tuple(_rows(place.folder, train)),
         test=tuple(_rows(place.folder, test)),
+        development=development,
         classes=("negative", "positive"),
         notes=(note,),
     )

@@ -139,7 +139,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Texts:
-    """Texts for training and, where the publisher names them, for test.
+    """Texts for training and, where the publisher names them, for development and test.
 
     >>> texts = Texts(name="toy", train=(Text("to be", client="HAMLET"),))
     >>> texts.clients["HAMLET"][0].text
@@ -149,6 +149,7 @@ class Texts:
     name: str
     train: tuple[Text, ...]
     test: tuple[Text, ...] = ()
+    development: tuple[Text, ...] = ()
     classes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
