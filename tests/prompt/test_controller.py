@@ -81,6 +81,15 @@ def test_the_seed_gives_the_same_bits_everywhere() -> None:
     assert 0.3 < (others[1] == matrix).mean() < 0.7
 
 
+def test_prompts_begin_with_given_words_or_such_as_the_seed_picks() -> None:
+    given = Projection(bottleneck=2, length=2, width=5, words=(3, np.int64(4)))  # type: ignore[arg-type]
+    assert given.first_words(50) == (3, 4)
+    drawn = [Projection(bottleneck=2, length=40, width=5, seed=s).first_words(50) for s in (1, 2)]
+    assert drawn[0] != drawn[1]
+    assert len(set(drawn[0])) > 10
+    assert all(0 <= word < 50 for word in drawn[0])
+
+
 def test_fingerprints_tell_projections_apart() -> None:
     settings: list[dict[str, object]] = [
         {},

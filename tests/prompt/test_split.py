@@ -31,9 +31,10 @@ def pooled_step(examples: list[Example], controller: EdgeController) -> tuple[Ar
     leaves = [torch.tensor(v, requires_grad=True) for v in controller.start()]
     matrix = leaves[1] if controller.train_projection else torch.tensor(PROJECTION.matrix)
     E, q, M = (torch.tensor(a) for a in (MODEL.embeddings, MODEL._question, MODEL._mixing))
+    base = E[list(PROJECTION.first_words(40))]
     total = torch.zeros((), dtype=torch.float64)
     for z, example in zip(controller.rows(examples), examples, strict=True):
-        prompt = (matrix @ (leaves[0] @ torch.tensor(z))).reshape(3, 12)
+        prompt = base + (matrix @ (leaves[0] @ torch.tensor(z))).reshape(3, 12)
         x = torch.cat([prompt, E[torch.tensor(np.asarray(example.context))]])
         a = torch.softmax(x @ q / 12**0.5, dim=0)
         logits = E[list(WORDS)] @ torch.tanh(M @ (a @ x))

@@ -4,7 +4,8 @@
 
 z are the features of one context, b a bottleneck of k numbers, p the prompt: m vectors of the width
 d of a language model's embeddings. P is made from a seed, so that whoever knows the seed can apply
-it: b crosses the network instead of p. p0 is the embedding of given words, or zero.
+it: b crosses the network instead of p. p0 are the embeddings of words: given ones, or such as the
+seed picks. It is never zero, for there a model that normalises its inputs has no useful gradient.
 
 Without a reservoir z is the constant one and W_out a single column: every example has the same
 prompt p0 + P b, in a subspace that a seed has chosen, and k numbers are trained.
@@ -22,7 +23,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers, frozen, refuse_nonfinite
 from catchment.federation.optimisers import Arrays, ServerOptimiser
-from catchment.reservoir.draws import Purpose, Words, signs
+from catchment.reservoir.draws import Purpose, Words, integers, signs
 from catchment.reservoir.features import Features
 
 
@@ -60,7 +61,7 @@ class Projection:
     scale
         About the spread of the language model's own embeddings serves well.
     words
-        Tokens whose embeddings p0 is made of, one for each vector; p0 is zero without.
+        Tokens whose embeddings p0 is made of, one for each vector; the seed picks them if not given.
 
     >>> P = Projection(bottleneck=2, length=3, width=4, seed=1)
     >>> P.matrix.shape, P.prompts(np.zeros((5, 2))).shape
@@ -82,6 +83,7 @@ class Projection:
             raise ValueError(f"seed is {self.seed}; pass a whole number from 0 to 2**64 - 1")
         if not 0 < self.scale < np.inf:
             raise ValueError(f"scale is {self.scale}; pass a finite number above 0")
+        object.__setattr__(self, "words", tuple(int(word) for word in self.words))
         if self.words and len(self.words) != self.length:
             raise ValueError(
                 f"{len(self.words)} words begin a prompt of {self.length} vectors; pass one each"
@@ -98,6 +100,16 @@ class Projection:
     def fingerprint(self) -> str:
         """SHA-256 of the settings, in hexadecimal."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    def first_words(self, vocabulary: int) -> tuple[int, ...]:
+        """Return the tokens (m,) of p0, of a model that knows so many.
+
+        >>> P = Projection(bottleneck=2, length=3, width=4, seed=1)
+        >>> P.first_words(1000) == P.first_words(1000)
+        True
+        """
+        rng = Words(seed=self.seed, layer=1, purpose=Purpose.PROMPT)
+        return self.words or tuple(integers(rng, self.length, vocabulary).tolist())
 
     def prompts(self, codes: Array, matrix: Array | None = None) -> Array:
         """Return P b (n, m, d) of bottlenecks (n, k), without p0.

@@ -210,8 +210,7 @@ class LanguageServer:
     @cached_property
     def _base(self) -> Array:
         """p0 (m, d)."""
-        p = self.projection
-        return self.model.embed(p.words) if p.words else np.zeros((p.length, p.width))
+        return self.model.embed(self.projection.first_words(self.model.vocabulary))
 
     def answers(self, messages: Sequence[bytes]) -> list[bytes]:
         """Return the answers to questions of several clients, all asked of the model at once."""

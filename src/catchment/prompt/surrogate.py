@@ -57,15 +57,15 @@ class SurrogateLM:
     @cached_property
     def embeddings(self) -> Array:
         """(V, d) numbers between -1 and 1."""
-        return self._drawn(1, self.vocabulary * self.width).reshape(-1, self.width)
+        return self._drawn(2, self.vocabulary * self.width).reshape(-1, self.width)
 
     @cached_property
     def _question(self) -> Array:
-        return self._drawn(2, self.width)
+        return self._drawn(3, self.width)
 
     @cached_property
     def _mixing(self) -> Array:
-        drawn = self._drawn(3, self.width**2).reshape(self.width, self.width)
+        drawn = self._drawn(4, self.width**2).reshape(self.width, self.width)
         return drawn * float(np.sqrt(3.0 / self.width))
 
     def _drawn(self, layer: int, n: int) -> Array:
