@@ -103,6 +103,25 @@ def test_rounds_follow_the_algorithm_unless_they_are_given() -> None:
 
 
 @pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ('name = "fedpi"', "did you mean 'fedip'"),
+        ('name = "fedip"\nrounds = 0', "rounds in .plasticity. is 0; give a whole number"),
+        ('name = "moments"\ndamping = 2.0', "damping is 2.0"),
+        ('name = "fedip"\nrule = { epoch = 3 }', "no setting 'epoch'; did you mean 'epochs'"),
+        (
+            'name = "fedip"\n[[protections]]\nname = "gaussian_noise"\n'
+            "epsilon = 1.0\ndelta = 1e-6\nclip = { bound = 8.0 }\n[algorithm]\nridge = 0.0",
+            "covers the",
+        ),
+    ],
+)
+def test_wrong_plasticity_is_refused(section: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_plan(f"{SMALL}[plasticity]\n{section}\n")
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (("[reservoir]", "[reservior]"), "the plan has no setting 'reservior'; did you mean"),

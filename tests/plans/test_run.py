@@ -16,11 +16,14 @@ from catchment.engine.local import data_of, fit
 from catchment.errors import FederationError
 from catchment.federation.evaluation import Evaluation
 from catchment.federation.plan import Plan
+from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.runs import messages_of, read_run
 from catchment.federation.store import MODEL
 from catchment.plans.examples import example_names, example_plan
 from catchment.plans.file import parse_plan
 from catchment.plans.run import Finished, run_plan
+from catchment.reservoir.plasticity import IntrinsicPlasticity, plasticity_of
+from catchment.reservoir.reservoir import Reservoir
 
 # Smaller than the examples are, so that all of them run in a few seconds.
 SMALLER = {
@@ -241,6 +244,26 @@ def test_messages_by_client(tmp_path: Path) -> None:
     ]
     assert len(messages_of(tmp_path / "run", limit=3)) == 3
     assert messages_of(tmp_path / "run", "nobody") == []
+
+
+@pytest.mark.parametrize("name", ["fedip", "moments"])
+def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
+    text = smaller("plasticity").replace('name = "fedip"', f'name = "{name}"')
+    file = parse_plan(text.replace("rounds = 5", "rounds = 2"))
+    model = run_plan(file, tmp_path / "run").model
+    held = file.load_data()
+    scaler = federated_scaler({name: data_of(source)() for name, source in held.train.items()})
+    scaled = held.scaled("federated", scaler).train
+    reservoir = Reservoir.from_recipe(file.recipes(1)[0])
+    rule = IntrinsicPlasticity(target_std=0.5, learning_rate=0.0003, epochs=2)
+    kind = FederatedPlasticity if name == "fedip" else MomentPlasticity
+    algorithm = kind(reservoir=reservoir, rule=rule)
+    by_hand = algorithm.adapted(fit(Plan(algorithm=algorithm, rounds=2), scaled).state)
+    mine = plasticity_of(model.features.reservoir)
+    for got, wanted in zip(mine, plasticity_of(by_hand), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-9)
+    assert not np.array_equal(mine[0], plasticity_of(reservoir)[0])
+    assert "plasticity" in {message.stage for message in messages_of(tmp_path / "run")}
 
 
 def test_a_personalised_baseline_needs_earlier_data(tmp_path: Path) -> None:
