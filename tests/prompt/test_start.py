@@ -9,25 +9,27 @@ from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, trai
 
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.language import softmax
 from catchment.prompt.split import Controlled
-from catchment.prompt.start import closed_form_start, label_directions, ridge_data, values_of
+from catchment.prompt.start import closed_form_start, label_targets, ridge_data, values_of
 from catchment.readout.linear import Readout
 
 CONTEXTS = [tuple(e.context) for e in waves(10, 5)]
 CONTROLLER = EdgeController(projection=PROJECTION, features=features())
 
 
-def test_a_step_in_a_words_direction_makes_it_likelier() -> None:
+def test_a_target_makes_the_model_say_its_word() -> None:
     server = LanguageServer(MODEL, PROJECTION, WORDS)
-    directions = label_directions(server, PROJECTION, CONTEXTS)
-    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1.0)
+    targets = label_targets(server, PROJECTION, CONTEXTS, steps=150)
+    p0 = MODEL.embed(PROJECTION.first_words(40))
     contexts = [np.array(context) for context in CONTEXTS]
-    for label, direction in enumerate(directions):
-        p = np.repeat(PROJECTION.prompts(np.stack([0 * direction, 0.1 * direction])), 10, axis=0)
-        scores = MODEL.scores(p, contexts * 2, WORDS).reshape(2, 10, 2).mean(axis=1)
-        logits = np.column_stack([np.zeros(2), scores])
-        gain = (logits - logits.mean(axis=1, keepdims=True))[:, label]
-        assert gain[1] > gain[0]
+    before = softmax(MODEL.scores(np.repeat(p0[None], 10, axis=0), contexts, WORDS))
+    for label, p in enumerate(PROJECTION.prompts(targets) + p0):
+        chance = softmax(MODEL.scores(np.repeat(p[None], 10, axis=0), contexts, WORDS))[:, label]
+        assert (chance > before[:, label]).all()
+        assert chance.mean() > 0.9
+    assert server.traffic["training"].messages == 150
+    assert (label_targets(server, PROJECTION, CONTEXTS, steps=0) == 0).all()
 
 
 def test_bottlenecks_are_those_of_scikit_learns_ridge() -> None:
@@ -41,12 +43,11 @@ def test_bottlenecks_are_those_of_scikit_learns_ridge() -> None:
 
 def test_the_start_names_signals_before_any_step() -> None:
     algorithm = training()
-    directions = label_directions(algorithm.server, PROJECTION, CONTEXTS)
-    values = closed_form_start(CONTROLLER, clients(n=60), directions, length=2.0)
+    targets = label_targets(algorithm.server, PROJECTION, CONTEXTS)
+    values = closed_form_start(CONTROLLER, clients(n=60), targets)
     test = waves(150, seed=99)
-    assert algorithm.accuracy(Controlled(values), test) > (
-        algorithm.accuracy(algorithm.start(), test) + 0.2
-    )
+    assert algorithm.accuracy(algorithm.start(), test) < 0.5
+    assert algorithm.accuracy(Controlled(values), test) > 0.85
     begun = training(initial=values)
     assert (begun.start().values[0] == values[0]).all()
 
@@ -61,6 +62,8 @@ def test_the_projection_keeps_its_own_start() -> None:
 def test_what_cannot_be_regressed_is_refused() -> None:
     with pytest.raises(ValueError, match="nothing to regress on"):
         closed_form_start(EdgeController(projection=PROJECTION), clients(), np.eye(3, 6))
+    with pytest.raises(ValueError, match="there are no contexts"):
+        label_targets(LanguageServer(MODEL, PROJECTION, WORDS), PROJECTION, [])
     with pytest.raises(ValueError, match="no signal"):
         ridge_data([Example(0)], np.eye(3))
     bare = EdgeController(

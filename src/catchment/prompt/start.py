@@ -1,10 +1,10 @@
-"""A start in closed form: W_out by federated ridge regression, before any gradient step.
+"""A start in closed form: W_out by federated ridge regression, before any client has taken a step.
 
-At b = 0 the language model's server tells in which direction the bottleneck has to go for each
-label word to gain on the others: the gradient of its logit, less the mean of all words' gradients.
-A label's target is a step of given length in its direction, and W_out is the ridge regression of
-targets on features. One question and one round of exact sums (`FederatedRidge`), under any
-protection; the labels stay with the clients, inside the statistics.
+Which bottleneck makes the language model say a given word needs no client's data: one for each
+label is trained on public contexts alone, a few questions of L prompts. These are targets, and
+W_out is the ridge regression of targets on features: one round of exact sums (`FederatedRidge`),
+under any protection, the labels inside the statistics. Where a prompt is all that the model has to
+go by, as for signals, this is most of what training reaches.
 """
 
 from __future__ import annotations
@@ -16,43 +16,58 @@ import numpy as np
 from catchment.arrays import Array, Integers
 from catchment.data.sequence import Sequence as Recorded
 from catchment.engine.local import fit
-from catchment.federation.optimisers import Arrays
+from catchment.errors import IntegrityError
+from catchment.federation.optimisers import Adam, Arrays, ServerOptimiser
 from catchment.federation.plan import Plan, Protection
 from catchment.federation.ridge import FederatedRidge
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
 from catchment.readout.linear import Readout
 
+RULE = Adam(learning_rate=0.02, tau=1e-8)
 
-def label_directions(
-    server: LanguageLink, projection: Projection, contexts: Sequence[Sequence[int] | Integers]
+
+def label_targets(
+    server: LanguageLink,
+    projection: Projection,
+    contexts: Sequence[Sequence[int] | Integers],
+    *,
+    steps: int = 30,
+    rule: ServerOptimiser = RULE,
 ) -> Array:
-    """Return the directions (L, k) of length 1 in which each label word gains on the others.
+    """Return bottlenecks (L, k), each trained to make the model say one label word.
 
     Parameters
     ----------
-    server
-        Is asked one question.
     contexts
-        Over which the gradients at b = 0 are averaged: anything like what clients will ask about,
-        public text or a template, `[()]` for none.
+        After which it is to be said: anything like what clients will ask about, a template or
+        public text; `[()]` for none.
+    steps, rule
+        How long and how each bottleneck is trained, from zero. One that is trained for long says
+        its word for certain, and mixtures of such need not mean anything.
 
     >>> from catchment.prompt.exchange import LanguageServer
     >>> from catchment.prompt.surrogate import SurrogateLM
     >>> P = Projection(bottleneck=4, length=2, width=16)
-    >>> label_directions(LanguageServer(SurrogateLM(), P, (1, 2, 3)), P, [(5, 6)]).shape
+    >>> label_targets(LanguageServer(SurrogateLM(), P, (1, 2, 3)), P, [(5, 6)]).shape
     (3, 4)
     """
-    read = [as_tokens(context) for context in contexts]
-    question = Question(np.zeros((1, projection.bottleneck)), read, len(read))
-    (reply,) = server.answers([question.to_bytes(projection)])
-    gradients = Answer.from_bytes(reply).gradients
-    if gradients is None:
-        raise ValueError("the language model's server sent no gradients")
-    against_first = gradients.mean(axis=0)
-    toward = np.concatenate([np.zeros((1, projection.bottleneck)), against_first])
-    toward -= toward.mean(axis=0)
-    return np.asarray(toward / np.maximum(np.linalg.norm(toward, axis=1, keepdims=True), 1e-300))
+    if not contexts:
+        raise ValueError("there are no contexts; pass at least one, [()] for an empty one")
+    L, n = len(server.words), len(contexts)
+    every = [as_tokens(context) for _ in range(L) for context in contexts]
+    labels = np.repeat(np.arange(L), n)
+    values: Arrays = (np.zeros((L, projection.bottleneck)),)
+    memory = rule.start(values)
+    for _ in range(steps):
+        question = Question(np.repeat(values[0], n, axis=0), every, L * n, labels)
+        (reply,) = server.answers([question.to_bytes(projection)])
+        gradients = Answer.from_bytes(reply).gradients
+        if gradients is None or gradients.shape != (L * n, projection.bottleneck):
+            raise IntegrityError("the language model's server answered another question")
+        mean = gradients.reshape(L, n, -1).mean(axis=1)
+        values, memory = rule.step(values, (-mean,), memory)
+    return values[0]
 
 
 def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recorded]:
@@ -86,10 +101,9 @@ def values_of(controller: EdgeController, readout: Readout) -> Arrays:
 def closed_form_start(
     controller: EdgeController,
     clients: Mapping[str, Sequence[Example]],
-    directions: Array,
+    targets: Array,
     *,
-    length: float = 1.0,
-    ridge: float = 1e-3,
+    ridge: float = 0.1,
     protections: tuple[Protection, ...] = (),
 ) -> Arrays:
     """Return values from one round of federated ridge regression, for `PromptTraining.initial`.
@@ -98,16 +112,13 @@ def closed_form_start(
     ----------
     clients
         Examples by client.
-    directions
-        (L, k) as `label_directions` returns them.
-    length
-        Of the step that a label's target is.
+    targets
+        (L, k) as `label_targets` returns them.
     """
     if controller.features is None:
         raise ValueError("a constant prompt has nothing to regress on; begin at zero")
     algorithm = FederatedRidge(features=controller.features, ridge=ridge, keep_clients=False)
     plan = Plan(algorithm=algorithm, protections=protections)
-    targets = length * directions
     result = fit(plan, {name: ridge_data(held, targets) for name, held in clients.items()})
     readout = result.state.readout
     if readout is None:
