@@ -1,0 +1,181 @@
+"""What one prompt tells of the signal behind it, and what clipping and noise cost.
+
+    python -m benchmarks.prompts [--quick]
+
+A random controller of 16 numbers on 100 units reads sensor-like channels (a slow wander and a
+wave); the attacker knows the controller and gets bottlenecks as they travel, in float32. Medians
+over several clients. The accuracy is that of naming windows of UCI HAR with the small language
+model stories260k, people who took no part in training, where both are on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+from benchmarks import record
+
+from catchment.arrays import Array
+from catchment.data.sources import find
+from catchment.engine.local import fit
+from catchment.federation.optimisers import Adam
+from catchment.federation.plan import Plan
+from catchment.privacy.attacks.drive import Drive
+from catchment.privacy.attacks.outcomes import correlation
+from catchment.privacy.attacks.prompts import context_of
+from catchment.privacy.attacks.world import Setting, generated
+from catchment.privacy.gaussian import gaussian_multiplier
+from catchment.privacy.prompt_noise import PromptNoise
+from catchment.prompt.controller import EdgeController, Projection
+from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.language import find_model
+from catchment.prompt.split import PromptTraining
+from catchment.prompt.start import closed_form_start, label_targets
+from catchment.reservoir.features import Features
+from catchment.reservoir.recipe import Recipe
+from catchment.reservoir.reservoir import Reservoir
+
+Numbers = dict[str, object]
+BOTTLENECK = 16
+DELTA = 1e-5
+EPSILONS = (64.0, 16.0, 4.0, 1.0)
+PER_CLIENT = 60
+TARGETS = Adam(learning_rate=0.1, tau=1e-8)
+
+
+def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> Features:
+    recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
+    return Features(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
+
+
+def signal(F: Features, steps: int, seed: int, client: int = 0) -> Array:
+    return generated(Setting(features=F, steps=steps, seed=seed), client)[0].u
+
+
+def controller(F: Features, seed: int) -> Array:
+    drawn: Array = np.random.default_rng(seed).normal(size=(BOTTLENECK, F.n_features))
+    return drawn / float(np.sqrt(F.n_features))
+
+
+def inversion(repeats: int) -> Numbers:
+    """Contexts behind a bottleneck in the clear, by inputs, leak and length."""
+    out: Numbers = {}
+    for inputs, leak_rate in ((1, 1.0), (1, 0.3), (3, 1.0), (3, 0.3)):
+        F, row = features(inputs, leak_rate), {}
+        for steps in (4, 8, 12, 16, 30):
+            if inputs * steps > 60:
+                continue
+            errors, ends, alls = [], [], []
+            for k in range(repeats):
+                u, W_out = signal(F, steps, k), controller(F, k)
+                code = (W_out @ F(u)[0]).astype(np.float32).astype(np.float64)
+                size = float(np.sqrt(np.mean(u**2)))
+                found = context_of(code, W_out, Drive(F), steps, input_scale=size, guesses=2)
+                errors.append(float(np.abs(found - u).max()) / size)
+                ends.append(correlation(found[-4:], u[-4:]))
+                alls.append(correlation(found, u))
+            row[str(steps)] = {
+                "error": float(f"{np.median(errors):.1e}"),
+                "correlation of the last 4 steps": round(float(np.median(ends)), 3),
+                "of all": round(float(np.median(alls)), 3),
+            }
+        out[f"{inputs} inputs, leak {leak_rate:g}"] = row
+    return out
+
+
+def noise(repeats: int) -> Numbers:
+    """The same with 8 scalars, clipped at the median length and given noise, by its epsilon."""
+    F, out = features(1, 1.0), {}
+    for epsilon in (float("inf"), 1000.0, *EPSILONS):
+        fits = []
+        for k in range(repeats):
+            u, W_out = signal(F, 8, k), controller(F, k)
+            others = [W_out @ F(signal(F, 8, k, c))[0] for c in range(1, 21)]
+            bound = float(np.median(np.linalg.norm(others, axis=1)))
+            multiplier = 0.0 if np.isinf(epsilon) else gaussian_multiplier(epsilon, DELTA)
+            guard = PromptNoise(bound=bound, multiplier=multiplier)
+            code = guard.guarded((W_out @ F(u)[0])[None])[0]
+            size = float(np.sqrt(np.mean(u**2)))
+            found = context_of(
+                code, W_out, Drive(F), 8, noise=guard.spread, input_scale=size, guesses=1
+            )
+            fits.append(correlation(found, u))
+        name = "clipped only" if np.isinf(epsilon) else f"epsilon {epsilon:g}"
+        out[name] = round(float(np.mean(fits)), 3)
+    return dict(out)
+
+
+def accuracy(rounds: int, seeds: int) -> Numbers:
+    """Accuracy of naming activities by the noise on every bottleneck, in training and in use.
+
+    Bottlenecks are clipped at the median length of those of a start in closed form, whose
+    accuracy is given too.
+    """
+    from catchment.prompt.causal import CausalLM
+    from catchment.prompt.tasks import sensors_task
+
+    lm = CausalLM.load("stories260k", device="cpu", batch_size=256)
+    task = sensors_task(lm, "uci_har")
+    few = task.within(PER_CLIENT)
+    F = features(task.n_inputs, 0.3, pool="mean_std")
+    found: dict[str, list[float]] = {}
+    for seed in range(seeds):
+        projection = Projection(
+            bottleneck=BOTTLENECK, length=4, width=lm.width, seed=seed, scale=lm.spread
+        )
+        controller = EdgeController(projection=projection, features=F)
+        held = {name: controller.prepared(part) for name, part in few.clients.items()}
+        test = controller.prepared(task.test)
+        server = LanguageServer(lm, projection, task.words)
+        targets = label_targets(server, projection, task.contexts, steps=40, rule=TARGETS)
+        start = closed_form_start(controller, few.clients, targets)
+        codes = np.concatenate(
+            [controller.codes(start, controller.rows(part)) for part in held.values()]
+        )
+        bound = float(np.median(np.linalg.norm(codes, axis=1)))
+        for epsilon in (None, float("inf"), *EPSILONS):
+            guard = None
+            if epsilon is not None:
+                multiplier = 0.0 if np.isinf(epsilon) else gaussian_multiplier(epsilon, DELTA)
+                guard = PromptNoise(bound=bound, multiplier=multiplier)
+            training = PromptTraining(
+                controller=controller,
+                server=server,
+                batch_size=20,
+                local=Adam(learning_rate=0.01, tau=1e-8),
+                guard=guard,
+                initial=start,
+                tell_labels=True,
+            )
+            result = fit(Plan(algorithm=training, rounds=rounds, seed=seed), held)
+            before, after = (
+                round(training.accuracy(state, test), 3)
+                for state in (training.start(), result.state)
+            )
+            name = "free" if epsilon is None else "clipped only" if np.isinf(epsilon) else epsilon
+            found.setdefault(f"{name}, closed form", []).append(before)
+            found.setdefault(f"{name}, {rounds} rounds", []).append(after)
+            print(seed, name, before, after, flush=True)
+    return {"examples per client": PER_CLIENT, "clients": len(few.clients), **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer clients, fewer repeats")
+    quick = parser.parse_args().quick
+    jobs: dict[str, Callable[[], Numbers]] = {
+        "inversion": lambda: inversion(2 if quick else 5),
+        "noise": lambda: noise(5 if quick else 20),
+    }
+    if find_model("stories260k") and find("uci_har"):
+        jobs["accuracy"] = lambda: accuracy(1 if quick else 5, 1 if quick else 3)
+    results: Numbers = {"units": 100, "bottleneck": BOTTLENECK, "delta": DELTA, "quick": quick}
+    for name, job in jobs.items():
+        results[name] = job()
+        print(name, results[name], flush=True)
+    print(record.write("prompts", results))
+
+
+if __name__ == "__main__":
+    main()
