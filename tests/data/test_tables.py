@@ -88,6 +88,47 @@ def test_empty_files_and_repeated_columns_are_refused(tmp_path: Path) -> None:
         read_table(path, inputs="x")
 
 
+def test_npz_files_hold_columns_as_vectors_and_as_matrices(tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    x, both = np.arange(3.0), np.arange(6.0).reshape(3, 2)
+    np.savez(path, x=x, both=both, word=np.array(["a", "b", "a"]))
+    columns = read_columns(path)
+    assert sorted(columns) == ["both_0", "both_1", "word", "x"]
+    np.testing.assert_array_equal(columns["both_1"], both[:, 1])
+    held = read_table(path, inputs=["x", "both_0"], target="both_1", client="word")
+    assert {name: one.u.tolist() for name, (one,) in held.items()} == {
+        "a": [[0.0, 0.0], [2.0, 4.0]],
+        "b": [[1.0, 2.0]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arrays", "reason"),
+    [
+        ({"x": np.zeros((2, 2, 2))}, r"x in log\.npz has shape \(2, 2, 2\)"),
+        ({"x": np.zeros(())}, "has shape"),
+        ({"x": np.zeros(2), "y": np.zeros(3)}, "differ in length"),
+        ({"x": np.zeros((2, 1)), "x_0": np.zeros(2)}, "two columns of one name"),
+        ({"x": np.array([{}], dtype=object)}, "cannot be read"),
+    ],
+)
+def test_npz_files_that_hold_no_table_are_refused(
+    tmp_path: Path, arrays: dict[str, Any], reason: str
+) -> None:
+    path = tmp_path / "log.npz"
+    np.savez(path, allow_pickle=True, **arrays)
+    with pytest.raises(ValueError, match=reason):
+        read_columns(path)
+
+
+def test_a_damaged_npz_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.npz"
+    np.savez(path, x=np.arange(100.0))
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match=r"log\.npz cannot be read"):
+        read_columns(path)
+
+
 def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 

@@ -100,7 +100,7 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {}
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error

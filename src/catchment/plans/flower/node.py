@@ -32,6 +32,7 @@ from catchment.plans.data import PlanData, arrange
 from catchment.plans.file import PlanFile, read_plan
 from catchment.plans.flower.stages import (
     EVALUATION,
+    PLASTICITY,
     SCALING,
     TRAINING,
     Told,
@@ -42,6 +43,7 @@ from catchment.plans.sources import Table
 
 Config = Mapping[str, bool | float | int | str]
 
+TRAINS = (SCALING, PLASTICITY, TRAINING)
 KNOWN = (
     "name",
     "data",
@@ -102,8 +104,8 @@ class PlanNode:
         if self._own is None:
             return stages_of(self.name, self._shared)
         if not self._by_clients:
-            return (SCALING, TRAINING, EVALUATION)
-        return (EVALUATION,) if self.config.get("test", False) else (SCALING, TRAINING)
+            return (*TRAINS, EVALUATION)
+        return (EVALUATION,) if self.config.get("test", False) else TRAINS
 
     def client(self, stage: str, attachment: bytes, memory: Memory) -> Node[Any, Any]:
         """Return the client that answers a letter of a stage."""
@@ -177,7 +179,7 @@ class PlanNode:
 
 def stages_of(name: str, held: PlanData) -> tuple[str, ...]:
     """Return the stages in which a client has something to say, by the data that all hold."""
-    trains = (SCALING, TRAINING) if name in held.train else ()
+    trains = TRAINS if name in held.train else ()
     return trains + ((EVALUATION,) if name in held.whole else ())
 
 

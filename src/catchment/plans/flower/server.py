@@ -83,7 +83,8 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
             title = file.title or f"{file.algorithm['name']} on {file.source}"
             store.write_facts({"started": _now(), "title": title})
         service = Service(agreed, engine, store, journal)
-        told = _adapted(service, Told(_scaler(service)))
+        told = _scaled(service, Told(agreed.training.fingerprint()))
+        told = _adapted(service, told)
         plan, result = service.fit(TRAINING, told)
         if result.model is None:
             raise FederationError(
@@ -95,13 +96,13 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
     return path
 
 
-def _scaler(service: Service) -> Scaler | None:
+def _scaled(service: Service, told: Told) -> Told:
     if service.agreed.file.sharing.scaling != "federated":
-        return None
-    _, result = service.fit(SCALING, Told())
+        return told
+    _, result = service.fit(SCALING, told)
     scaler = Scaler.from_moments(result.state)
     write_scaler(service.store, scaler)
-    return scaler
+    return replace(told, scaler=scaler)
 
 
 def _adapted(service: Service, told: Told) -> Told:

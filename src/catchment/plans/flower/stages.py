@@ -35,8 +35,9 @@ SCALING, PLASTICITY, TRAINING, EVALUATION = "scaling", "plasticity", "training",
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What nodes are told of the stages before."""
+    """What nodes are told with every letter: which plan is run, and what came of it so far."""
 
+    plan: str = ""  # fingerprint, as it was agreed on before the first stage
     scaler: Scaler | None = None
     plasticity: tuple[Array, Array] | None = None  # gains (N,) and shifts (N,)
     model: bytes = b""
@@ -47,20 +48,22 @@ class Told:
         >>> Told.from_bytes(Told(model=b"file").to_bytes()).model
         b'file'
         """
-        named = {}
+        named = {"plan": Parts("plan", {"fingerprint": self.plan})}
         if self.scaler is not None:
             named["scaler"] = Parts("scaler", {}, (self.scaler.mean, self.scaler.scale))
         if self.plasticity is not None:
             named["plasticity"] = Parts("plasticity", {}, self.plasticity)
         if self.model:
             named["model"] = Parts("file", {}, (np.frombuffer(self.model, dtype=np.uint8),))
-        return join("told", named).to_bytes() if named else b""
+        return join("told", named).to_bytes()
 
     @classmethod
     def from_bytes(cls, message: bytes) -> Told:
         """Return what came with a letter; IntegrityError if it is malformed."""
-        named = split(Parts.from_bytes(message), "told") if message else {}
-        scaler = None
+        named = split(Parts.from_bytes(message), "told")
+        if "plan" not in named:
+            raise IntegrityError("the server does not say which plan it runs")
+        plan, scaler = str(named["plan"].facts.get("fingerprint")), None
         if "scaler" in named:
             scaler = Scaler(*named["scaler"].expect("scaler", 2).arrays)
         plasticity = None
@@ -68,7 +71,7 @@ class Told:
             gain, shift = named["plasticity"].expect("plasticity", 2).arrays
             plasticity = gain, shift
         model = named["model"].expect("file", 1).arrays[0].tobytes() if "model" in named else b""
-        return cls(scaler, plasticity, model)
+        return cls(plan, scaler, plasticity, model)
 
     @cached_property
     def loaded(self) -> Model:
@@ -106,7 +109,10 @@ class Agreement:
         return self.file.build(len(self.channels), self.classes, self.identities)
 
     def plan(self, stage: str, told: Told) -> Plan[Any, Any]:
-        """Return the plan of a stage as it may be run."""
+        """Return the plan of a stage as it may be run; IntegrityError if another one was agreed."""
+        # Two plans may differ in what comes later, and agree on this stage.
+        if told.plan != self.training.fingerprint():
+            raise IntegrityError("the server runs another plan than this client agreed to")
         if stage == SCALING:
             plan = scaling_plan(len(self.channels), self.training)
         elif stage == PLASTICITY and self.file.plasticity:
