@@ -94,6 +94,8 @@ class AdapterTraining:
         What the server does with the mean change.
     seed
         Of the adapter's start.
+    initial
+        Values to begin with instead.
     """
 
     language: CausalLM
@@ -102,6 +104,7 @@ class AdapterTraining:
     steps: LocalSteps = STEPS
     optimiser: ServerOptimiser = MEAN
     seed: int = 0
+    initial: Arrays | None = None
 
     @property
     def n_trained(self) -> int:
@@ -109,7 +112,7 @@ class AdapterTraining:
         return sum(p.numel() for p in self._fitted.trained)
 
     def start(self) -> Adapted:
-        values = tuple(p.astype(np.float64) for p in self._fitted.start)
+        values = self.initial or tuple(p.astype(np.float64) for p in self._fitted.start)
         return Adapted(values, self.optimiser.start(values))
 
     def broadcast(self, state: Adapted, turn: Turn) -> Parts:
