@@ -84,7 +84,7 @@ class Deployment:
     superlink_port: int = field(default_factory=free_port)
     proxy_port: int = field(default_factory=free_port)
     processes: Processes = field(init=False)
-    nodes: dict[str, str] = field(init=False, default_factory=dict)
+    nodes: dict[str, list[str]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder = Path(self.folder).resolve()
@@ -140,28 +140,38 @@ class Deployment:
             Private key by which Flower knows it, if not its own.
         """
         here, address = self.node(name), f"{self.host}:{self.proxy_port}"
-        command = node_command(here, address, settings, port=free_port(), key=key)
-        process = f"node-{name}"
-        self.processes.start(process, command, {"FLWR_HOME": str(here / "flwr")})
-        self.nodes[name] = process
+        self.nodes[name] = node_command(here, address, settings, port=free_port(), key=key)
+        self._start_node(name)
 
-    def wait_for_nodes(self, n_nodes: int, *, seconds: float = START_SECONDS) -> None:
-        """Wait until so many nodes are online; FederationError names those that have ended."""
+    def _start_node(self, name: str) -> None:
+        home = {"FLWR_HOME": str(self.node(name) / "flwr")}
+        self.processes.stop(_process(name), grace=0)
+        self.processes.start(_process(name), self.nodes[name], home)
+
+    def wait_for_nodes(self, *, seconds: float = START_SECONDS) -> None:
+        """Wait until all nodes that were started are let in, and start those again that were not.
+
+        The SuperLink turns a node away that it believes to be here, for a minute after it was
+        killed. FederationError names the nodes that still are not let in after some seconds.
+        """
         end = time.monotonic() + seconds
-        while (online := self.online()) < n_nodes:
-            ended = [n for n, process in self.nodes.items() if not self.processes.alive(process)]
-            if ended or time.monotonic() > end:
-                why = f"{', '.join(ended)} ended" if ended else f"{seconds:g} seconds are over"
+        while missing := [name for name in self.nodes if not self.let_in(name)]:
+            if time.monotonic() > end:
                 raise FederationError(
-                    f"{online} of {n_nodes} nodes are online and {why}; "
+                    f"{', '.join(missing)} did not come online within {seconds:g} seconds; "
                     f"see the logs in {self.processes.folder}"
                 )
+            for name in missing:
+                if not self.processes.alive(_process(name)):
+                    self._start_node(name)
             time.sleep(0.5)
 
-    def online(self) -> int:
-        """Return how many nodes the SuperLink counts as online."""
-        listed = json.loads(flwr(self.home, "supernode", "list", CONNECTION, "--format", "json"))
-        return sum(1 for node in listed["nodes"] if node["status"] == "online")
+    def let_in(self, name: str) -> bool:
+        """Return whether a node runs and the SuperLink has let it in."""
+        if not self.processes.alive(_process(name)):
+            return False
+        said = self.processes.log(_process(name)).read_text(errors="replace")
+        return "SuperNode ID:" in said.rpartition("Starting Flower SuperNode")[2]
 
     def run(self, app: Path, settings: Settings, *, seconds: float = 3600) -> Ended:
         """Run an app on the nodes, wait for its end, and return how it ended."""
@@ -184,12 +194,13 @@ class Deployment:
 
     def stop_node(self, name: str, *, grace: float = GRACE) -> None:
         """Stop a node and all it started; with no grace it is killed."""
-        self.processes.stop(self.nodes.pop(name), grace=grace)
+        del self.nodes[name]
+        self.processes.stop(_process(name), grace=grace)
 
     def close(self) -> None:
         """Stop everything, nodes first, so that they can say goodbye."""
         try:
-            self.processes.stop(*self.nodes.values())
+            self.processes.stop(*(_process(name) for name in self.nodes))
         finally:
             self.nodes.clear()
             self.processes.stop(PROXY, SUPERLINK)
@@ -217,6 +228,10 @@ def listens(port: int, host: str = "127.0.0.1") -> bool:
     except OSError:
         return False
     return True
+
+
+def _process(node: str) -> str:
+    return f"node-{node}"
 
 
 def _run_id(said: str) -> int:

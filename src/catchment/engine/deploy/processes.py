@@ -124,23 +124,15 @@ class Processes:
 
     def _signal(self, names: Sequence[str], number: int) -> None:
         for pid in list(self._living(names)):
-            # A child that leads no group of its own is in its parent's, and hears it there.
-            for send in (os.killpg, os.kill):
-                try:
-                    send(pid, number)
-                except ProcessLookupError:
-                    continue
+            _send(pid, number)
 
     def _mark(self) -> str:
         return str(self.folder.resolve())
 
     def sweep(self) -> None:
         """Kill what an earlier process that was itself killed left running for this folder."""
-        for pid in marked(self._mark(), None):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for pid in list(marked(self._mark(), None)):
+            _send(pid, signal.SIGKILL)
 
     def __enter__(self) -> Processes:
         return self
@@ -152,6 +144,15 @@ class Processes:
         trace: TracebackType | None,
     ) -> None:
         self.stop(*self._started)
+
+
+def _send(pid: int, number: int) -> None:
+    """Send a signal to a process, and to its group if it leads one."""
+    for send in (os.killpg, os.kill):
+        try:
+            send(pid, number)
+        except ProcessLookupError:
+            continue
 
 
 def marked(deployment: str, names: Iterable[str] | None) -> Iterator[int]:
@@ -167,7 +168,11 @@ def marked(deployment: str, names: Iterable[str] | None) -> Iterator[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             known = set((folder / "environ").read_bytes().split(b"\0"))
+            title = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if own in known and (wanted is None or wanted & known) and int(folder.name) != os.getpid():
+        mine = own in known and (wanted is None or wanted & known)
+        # nginx writes its title over its environment, and the title names its folder.
+        nginx = wanted is None and title.startswith(b"nginx:") and deployment.encode() in title
+        if (mine or nginx) and int(folder.name) != os.getpid():
             yield int(folder.name)

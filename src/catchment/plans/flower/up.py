@@ -95,7 +95,7 @@ def up(folder: Path, plan: Path, *, say: Callable[[str], object] = str) -> Itera
         deployment.register()
         for name, own in nodes.items():
             deployment.start_node(name, {**node_settings(deployment.node(name)), **own})
-        deployment.wait_for_nodes(len(nodes))
+        deployment.wait_for_nodes()
         say(f"{len(nodes)} nodes are online: {', '.join(nodes)}")
         yield deployment
 
