@@ -77,12 +77,15 @@ class Deployment:
         Address of this machine by which nodes reach the proxy; the server's certificate has it.
     superlink_port, proxy_port
         Free ones if not given.
+    entrance
+        Port that nodes are told, if something stands before the proxy.
     """
 
     folder: Path
     host: str = "127.0.0.1"
     superlink_port: int = field(default_factory=free_port)
     proxy_port: int = field(default_factory=free_port)
+    entrance: int | None = None
     processes: Processes = field(init=False)
     nodes: dict[str, list[str]] = field(init=False, default_factory=dict)
 
@@ -139,7 +142,7 @@ class Deployment:
         key
             Private key by which Flower knows it, if not its own.
         """
-        here, address = self.node(name), f"{self.host}:{self.proxy_port}"
+        here, address = self.node(name), f"{self.host}:{self.entrance or self.proxy_port}"
         self.nodes[name] = node_command(here, address, settings, port=free_port(), key=key)
         self._start_node(name)
 
