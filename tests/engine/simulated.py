@@ -10,6 +10,7 @@ import hashlib
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,11 +19,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.simulation import run_simulation
 from tests.contracts.cases import Case, cases, series, step_features
 from tests.privacy.test_every_algorithm import REFUSED, hideable
 
 from catchment.data.sequence import Sequence
-from catchment.engine.flower.app import Terms
+from catchment.engine.flower.app import Config, Terms, client_app, server_app
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.engine.flower.roll import Order
 from catchment.engine.flower.simulation import fit_simulated, ready_ray, simulated
@@ -34,7 +36,9 @@ from catchment.federation.plan import Memory, Plan
 from catchment.federation.ridge import FederatedRidge
 from catchment.federation.store import MODEL, Store
 from catchment.privacy.keys import make_identities
+from catchment.privacy.plain import PlainStatisticsWarning, networked
 from catchment.privacy.secure_sum import SecureSum
+from catchment.readout.storage import load as load_model
 
 # One of each kind of exchange: one round and several, with and without a model sent, by vectors and
 # by whole values, compressed, evaluated.
@@ -188,6 +192,32 @@ def one_call(folder: Path) -> None:
         fit_simulated(plan, {})
 
 
+def apps(folder: Path) -> None:
+    """A plan in Python as a server app and a client app, run twice on one folder."""
+    held = {f"node-{k}": [_wave(np.random.default_rng(k), 400)] for k in range(3)}
+    plan = ridge(rounds=2)
+
+    def load(config: Config) -> Any:
+        return held[f"node-{config['partition-id']}"]
+
+    results: list[Any] = []
+    terms = Terms(expect=3, wait=300.0, allow_plain_statistics=True)
+    server = server_app(plan, folder / "run", terms=terms, done=results.append)
+    client = client_app(plan, load, allow_plain_statistics=True)
+    for _ in range(2):
+        run_simulation(server, client, 3)
+    first, second = results
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PlainStatisticsWarning)
+        agreed = networked(plan, allow_plain_statistics=True)
+    here = fit(agreed, held)
+    for there in results:
+        assert state_bytes(plan, there.state) == state_bytes(plan, here.state)
+    # The second run took the first one's rounds, times included.
+    assert first.records == second.records
+    assert load_model(folder / "run" / MODEL) is not None
+
+
 def every_algorithm(_: Path) -> None:
     names = tuple(case.name for case in cases() if sorted(case.clients) == NAMES)
     assert len(names) > 30
@@ -209,11 +239,11 @@ def many_clients(_: Path) -> None:
     assert state_bytes(plan, few.state) == state_bytes(plan, fit(plan, held).state)
 
 
-def _wave(rng: np.random.Generator) -> Any:
-    return Sequence(rng.normal(size=30), rng.normal(size=30))
+def _wave(rng: np.random.Generator, n: int = 30) -> Any:
+    return Sequence(rng.normal(size=n), rng.normal(size=n))
 
 
-CHECKS = {check.__name__: check for check in (quick, one_call, every_algorithm, many_clients)}
+CHECKS = {check.__name__: check for check in (quick, one_call, apps, every_algorithm, many_clients)}
 
 if __name__ == "__main__":
     for word in sys.argv[1:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import tracemalloc
 
 import pytest
 from tests.engine.town import Town, resident, town
@@ -144,6 +145,22 @@ def test_few_answers_are_fetched_at_once() -> None:
     place.collected_at_once = 0
     assert len(list(engine.ask(letters(*engine.clients())))) == 200
     assert place.collected_at_once <= 32
+
+
+def test_memory_is_flat_even_if_the_first_client_is_the_last_to_answer() -> None:
+    names = tuple(f"c{k:03d}" for k in range(160))
+    place = Town({k: resident(name, lambda order: bytes(1 << 20)) for k, name in enumerate(names)})
+    engine = place.engine()
+    engine.clients()
+    place.nodes_by_id[0].delay = 20.0
+    tracemalloc.start()
+    try:
+        for reply in engine.ask(letters(*names)):
+            assert reply.message == bytes(1 << 20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 80 << 20
 
 
 def test_the_shelf_keeps_what_memory_does_not_hold() -> None:

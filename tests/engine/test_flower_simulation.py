@@ -20,5 +20,10 @@ def test_plans_faults_and_one_call() -> None:
 
 
 @pytest.mark.long
+def test_the_apps_of_a_plan() -> None:
+    check("apps", seconds=300)
+
+
+@pytest.mark.long
 def test_every_algorithm_plain_and_hidden_and_many_clients() -> None:
     check("every_algorithm", "many_clients", seconds=1500)
