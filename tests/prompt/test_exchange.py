@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -101,6 +102,16 @@ def test_traffic_is_what_the_messages_weigh() -> None:
     empty = len(Question(CODES[:0], [], 4).to_bytes(PROJECTION))
     assert 0 <= len(message) - empty - 4 * (n * k + 11 + n) <= 8
     assert 0 <= len(reply) - 4 * n * (rest + rest * k) <= 200
+
+
+def test_a_copy_elsewhere_answers_the_same_and_counts_for_itself() -> None:
+    at = server()
+    message = Question(CODES, CONTEXTS, 4).to_bytes(PROJECTION)
+    replies = at.answers([message])
+    copy = pickle.loads(pickle.dumps(at))
+    assert copy.identity() == at.identity()
+    assert copy.traffic == {}
+    assert copy.answers([message]) == replies
 
 
 WRONG = {

@@ -204,6 +204,10 @@ class LanguageServer:
         """
         return dict(self._traffic)
 
+    def __reduce__(self) -> tuple[type[LanguageServer], tuple[FrozenLM, Projection, Sequence[int]]]:
+        # A copy in another process counts for itself.
+        return LanguageServer, (self.model, self.projection, self.words)
+
     def identity(self) -> str:
         return f"{self.model.identity()} {self.projection.fingerprint} {list(self.words)}"
 
