@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import http.client
-import shutil
 import socket
 import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from catchment.engine.deploy.commands import find_nginx
-from catchment.engine.deploy.deployment import Deployment
+from catchment.engine.deploy.deployment import Deployment, free_port, listens
 from catchment.engine.deploy.keys import make_keys
-from catchment.engine.deploy.proxy import FLEET_PATHS
+from catchment.engine.deploy.processes import Processes
+from catchment.engine.deploy.proxy import FLEET_PATHS, site, whole
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin") is None,
-    reason="no nginx here; apt-get install nginx",
-)
+try:
+    find_nginx()
+except FileNotFoundError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+pytestmark = pytest.mark.xdist_group("proxy")
 
 
 @dataclass
@@ -223,5 +227,43 @@ def test_the_proxy_talks_to_its_own_superlink_only(tmp_path: Path) -> None:
     assert b"".join(asked) == b""
 
 
-def test_nginx_is_debians() -> None:
-    assert Path(find_nginx()).is_file()
+def test_callers_can_be_asked_for_a_certificate_too(tmp_path: Path) -> None:
+    """Strangers are turned away; who has a certificate gets as far as an absent SuperLink."""
+    make_keys(tmp_path, ["localhost"], [])
+    certificate = client_certificate(tmp_path)
+    port, logs = free_port(), tmp_path / "logs"
+    logs.mkdir()
+    text = site(
+        tmp_path / "server",
+        superlink=free_port(),
+        listen=f"127.0.0.1:{port}",
+        client_authority=tmp_path / "server" / "ca.crt",
+    )
+    configuration = tmp_path / "nginx.conf"
+    configuration.write_text(whole(text, logs))
+    command = [find_nginx(), "-p", str(logs), "-c", str(configuration), "-e", str(logs / "e.log")]
+    with Processes(logs) as processes:
+        processes.start("nginx", command)
+        processes.wait_until("nginx", lambda: listens(port), seconds=20)
+        statuses = []
+        for known in (False, True):
+            context = ssl.create_default_context(cafile=str(tmp_path / "server" / "ca.crt"))
+            if known:
+                context.load_cert_chain(certificate)
+            line = http.client.HTTPSConnection("127.0.0.1", port, context=context)
+            line.request("POST", "/v1/fleet/get-run", b"")
+            statuses.append(line.getresponse().status)
+            line.close()
+    assert statuses == [400, 503]
+
+
+def client_certificate(folder: Path) -> Path:
+    """Make a caller's key and certificate with OpenSSL, in one file."""
+    ca, made = folder / "ca", folder / "caller.pem"
+    run = partial(subprocess.run, check=True, capture_output=True, cwd=folder)
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "k.pem"]
+    run(["openssl", "req", *new, "-out", "c.csr", "-subj", "/CN=caller"])
+    signer = ["-CA", str(ca / "ca.crt"), "-CAkey", str(ca / "ca.key"), "-CAcreateserial"]
+    run(["openssl", "x509", "-req", "-in", "c.csr", *signer, "-days", "2", "-out", "c.pem"])
+    made.write_text((folder / "k.pem").read_text() + (folder / "c.pem").read_text())
+    return made
