@@ -5,14 +5,16 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import threading
 
+import numpy as np
 import pytest
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, training
 
 from catchment.engine.local import fit
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.plan import Plan
-from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.exchange import LanguageServer, Question
 from catchment.prompt.remote import RemoteServer, serve
 
 KEY = b"sixteen bytes or more"
@@ -63,22 +65,48 @@ def test_a_run_against_another_process_gives_the_same_bits() -> None:
 
 def test_strangers_and_other_models_are_turned_away() -> None:
     server = LanguageServer(MODEL, PROJECTION, WORDS)
-    message = b"anything"
+    message = Question(np.zeros((1, 6)), [np.array([3])], 1).to_bytes(PROJECTION)
     with serve(server, key=KEY) as address:
         with pytest.raises(FederationError, match="did not answer"):
             link(address, key=b"another key of some length").answers([message])
-        with pytest.raises(FederationError, match="did not answer"):
-            link(address, agreed="x" * (1 << 10), key=b"1" * 40).answers([message])
-        with socket.create_connection(address) as rude:
-            rude.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        # Those with the key are told what is wrong, and the server goes on.
+        with socket.create_connection(address) as silent, socket.create_connection(address) as rude:
+            rude.sendall(b"GET / HTTP/1.1\r\n\r\n" + 40 * b"x")
+            assert rude.recv(100) == b""
+            # Those who know the key are served meanwhile, and told what is wrong.
+            assert link(address).answers([message, message]) == 2 * server.answers([message])
+            silent.close()
         with pytest.raises(FederationError, match=r"refused: .*too few for a header"):
-            link(address).answers([message])
-        with pytest.raises(IntegrityError, match="not the one agreed on"):
+            link(address).answers([b"anything"])
+        with pytest.raises(FederationError, match="not the language model that was agreed on"):
             link(address, agreed="another model").answers([message])
         assert link(address).answers([]) == []
     with pytest.raises(FederationError, match="did not answer"):
         link(address).answers([message])
+
+
+def test_a_reply_to_another_question_is_refused() -> None:
+    """Who listens in and plays an old answer again is found out."""
+    server = LanguageServer(MODEL, PROJECTION, WORDS)
+    message = Question(np.zeros((1, 6)), [np.array([3])], 1).to_bytes(PROJECTION)
+    with serve(server, key=KEY) as address, socket.create_server(("127.0.0.1", 0)) as between:
+        heard: list[bytes] = []
+
+        def relay() -> None:
+            for _ in range(2):
+                client, _ = between.accept()
+                with client, socket.create_connection(address) as onward:
+                    onward.sendall(client.recv(1 << 16))
+                    heard.append(onward.recv(1 << 16))
+                    client.sendall(heard[0])
+
+        thread = threading.Thread(target=relay)
+        thread.start()
+        there = link(between.getsockname())
+        assert there.answers([message]) == server.answers([message])
+        with pytest.raises(IntegrityError, match="not made with the agreed key"):
+            there.answers([message])
+        thread.join()
+        assert heard[0] != heard[1]
 
 
 def test_short_keys_are_refused() -> None:

@@ -1,45 +1,54 @@
 """The language model on another machine: the same questions and answers over a socket.
 
-`serve` answers whoever knows a key of at least 16 bytes; `RemoteServer` is the client's end, and
-refuses a server that is not the model, projection and words that were agreed on. Both prove that
-they know the key (`multiprocessing.connection`), and after that only raw messages of the library's
-wire format travel, no pickles. Nothing is encrypted: put the connection into a tunnel unless the
-network is your own.
+`serve` answers whoever knows a key; `RemoteServer` is the client's end, and names the model, the
+projection and the words that were agreed on: another server refuses. Request and reply are each
+
+    length u64 | HMAC-SHA256 (32) | a message of the library's wire format
+
+The code covers the direction and, in a reply, the request it answers, so neither side can be played
+by one without the key, and nothing can be changed, mixed up or played again unnoticed. Nothing is
+encrypted: put the connection into a tunnel unless the network is your own.
 """
 
 from __future__ import annotations
 
 import hmac
+import secrets
+import socket
+import socketserver
 import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from io import BufferedIOBase
+
+import numpy as np
+from numpy.typing import NDArray
 
 from catchment.errors import CatchmentError, FederationError, IntegrityError
 from catchment.prompt.exchange import LanguageServer
 from catchment.wire import Parts
 
-LONGEST = 1 << 28  # bytes of one message
-MOST = 1 << 10  # messages asked at once
+LONGEST = 1 << 28  # bytes of a request or reply
+SECONDS = 600.0  # that a client waits for answers
+PATIENCE = 30.0  # seconds that a server waits for a question
 LEAST_KEY = 16
-_COUNT = struct.Struct("<I")
+_PREFIX = struct.Struct("<Q32s")
 
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True, eq=False)
 class RemoteServer:
-    """A connection to a language model's server, made anew for every batch of questions.
+    """A way to a language model's server, with a connection for every batch of questions.
 
     Parameters
     ----------
     address
         Host and port.
     key
-        That the server knows, too.
+        At least 16 bytes that the server knows, too.
     words
         Tokens of the label words, as agreed.
     agreed
@@ -59,26 +68,23 @@ class RemoteServer:
 
     def answers(self, messages: Sequence[bytes]) -> list[bytes]:
         """Return the answers; FederationError if the server cannot be reached or refuses."""
+        about = {"agreed": self.agreed, "nonce": secrets.token_hex(16)}
+        body = Parts("questions", about, _boxed(messages)).to_bytes()
         try:
-            with Client(self.address, authkey=self.key) as connection:
-                if not hmac.compare_digest(connection.recv_bytes(LONGEST), self.agreed.encode()):
-                    raise IntegrityError("the language model's server is not the one agreed on")
-                connection.send_bytes(_COUNT.pack(len(messages)))
-                for message in messages:
-                    connection.send_bytes(message)
-                replies = [connection.recv_bytes(LONGEST) for _ in messages]
-        except (OSError, EOFError, AuthenticationError) as error:
+            with (
+                socket.create_connection(self.address, timeout=SECONDS) as connection,
+                connection.makefile("rwb") as stream,
+            ):
+                _send(stream, body, self.key, b"question")
+                reply = Parts.from_bytes(_receive(stream, self.key, b"reply" + body))
+        except OSError as error:
             host, port = self.address
             raise FederationError(
-                f"the language model's server at {host}:{port} did not answer ({error!r})"
+                f"the language model's server at {host}:{port} did not answer ({error})"
             ) from error
-        for reply in replies:
-            parts = Parts.from_bytes(reply)
-            if parts.kind == "refusal":
-                raise FederationError(
-                    f"the language model's server refused: {parts.facts['reason']}"
-                )
-        return replies
+        if reply.kind == "refusal":
+            raise FederationError(f"the language model's server refused: {reply.facts['reason']}")
+        return [array.tobytes() for array in reply.expect("answers", len(messages)).arrays]
 
 
 @contextmanager
@@ -90,51 +96,74 @@ def serve(
     Parameters
     ----------
     server
-        What answers; its `traffic` counts messages, without what the socket adds.
+        What answers; its `traffic` counts messages, without what the connection adds.
     key
         At least 16 bytes that clients must know.
     address
         Host and port; port 0 takes a free one.
     """
     _check_key(key)
-    listener = Listener(address, family="AF_INET", authkey=key, backlog=64)
-    closing = threading.Event()
-    thread = threading.Thread(target=_listen, args=(listener, server, closing), daemon=True)
-    thread.start()
-    host, port = listener.address
+
+    class Handler(socketserver.StreamRequestHandler):
+        """One connection: a question, an answer."""
+
+        timeout = PATIENCE
+
+        def handle(self) -> None:
+            # A stranger, or one who hangs up in the middle, is left without an answer.
+            with suppress(OSError, IntegrityError):
+                body = _receive(self.rfile, key, b"question")
+                _send(self.wfile, _reply(server, body), key, b"reply" + body)
+
+    class Threads(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        allow_reuse_address = True
+
+    with Threads(address, Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            host, port = listening.server_address[:2]
+            yield str(host), int(port)
+        finally:
+            listening.shutdown()
+            thread.join()
+
+
+def _reply(server: LanguageServer, body: bytes) -> bytes:
     try:
-        yield str(host), int(port)
-    finally:
-        closing.set()
-        # An accept that is under way ends only with a caller.
-        with suppress(OSError, EOFError, AuthenticationError), Client((host, port), authkey=key):
-            pass
-        thread.join(timeout=10)
-        listener.close()
+        asked = Parts.from_bytes(body)
+        if asked.kind != "questions" or asked.facts.get("agreed") != server.identity():
+            raise IntegrityError("this is not the language model that was agreed on")
+        replies = server.answers([array.tobytes() for array in asked.arrays])
+    except (CatchmentError, ValueError) as error:
+        return Parts("refusal", {"reason": str(error)}).to_bytes()
+    return Parts("answers", {}, _boxed(replies)).to_bytes()
 
 
-def _listen(listener: Listener, server: LanguageServer, closing: threading.Event) -> None:
-    while not closing.is_set():
-        try:
-            connection = listener.accept()
-        except (OSError, EOFError, AuthenticationError):
-            continue  # a stranger, or one who hung up
-        threading.Thread(target=_talk, args=(connection, server), daemon=True).start()
+def _boxed(messages: Sequence[bytes]) -> tuple[NDArray[np.uint8], ...]:
+    return tuple(np.frombuffer(message, dtype=np.uint8) for message in messages)
 
 
-def _talk(connection: Connection, server: LanguageServer) -> None:
-    with connection, suppress(OSError, EOFError):
-        connection.send_bytes(server.identity().encode())
-        (n,) = _COUNT.unpack(connection.recv_bytes(_COUNT.size))
-        if n > MOST:
-            return
-        messages = [connection.recv_bytes(LONGEST) for _ in range(n)]
-        try:
-            replies = server.answers(messages)
-        except (CatchmentError, ValueError) as error:
-            replies = [Parts("refusal", {"reason": str(error)}).to_bytes()] * n
-        for reply in replies:
-            connection.send_bytes(reply)
+def _send(stream: BufferedIOBase, body: bytes, key: bytes, direction: bytes) -> None:
+    stream.write(_PREFIX.pack(len(body), hmac.digest(key, direction + body, "sha256")) + body)
+    stream.flush()
+
+
+def _receive(stream: BufferedIOBase, key: bytes, direction: bytes) -> bytes:
+    """Return what was sent; OSError if it breaks off, IntegrityError if the key was another."""
+    prefix = stream.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size:
+        raise ConnectionError("it hung up")
+    length, code = _PREFIX.unpack(prefix)
+    if length > LONGEST:
+        raise IntegrityError(f"{length} bytes are announced, {LONGEST} are allowed")
+    body = stream.read(length)
+    if len(body) < length:
+        raise ConnectionError("it hung up")
+    if not hmac.compare_digest(code, hmac.digest(key, direction + body, "sha256")):
+        raise IntegrityError("a message was not made with the agreed key")
+    return body
 
 
 def _check_key(key: bytes) -> None:
