@@ -27,14 +27,19 @@ from catchment.data.sequence import Sequence
 from catchment.engine.flower.app import Config, Terms, client_app, server_app
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.engine.flower.roll import Order
-from catchment.engine.flower.simulation import fit_simulated, ready_ray, simulated
+from catchment.engine.flower.simulation import fit_simulated, remind, share, simulated
 from catchment.engine.local import Source, data_of, fit
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.federation.loop import run
 from catchment.federation.node import Node
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.ridge import FederatedRidge
+from catchment.federation.runs import read_run
 from catchment.federation.store import MODEL, Store
+from catchment.plans.examples import example_plan
+from catchment.plans.file import parse_plan
+from catchment.plans.flower.simulation import simulate_plan
+from catchment.plans.run import run_plan
 from catchment.privacy.keys import make_identities
 from catchment.privacy.plain import PlainStatisticsWarning, networked
 from catchment.privacy.secure_sum import SecureSum
@@ -69,18 +74,14 @@ class Job:
 @contextmanager
 def world(jobs: Mapping[str, Job]) -> Iterator[FlowerEngine]:
     """Simulate clients that serve every job; a job is a stage."""
-    ray = ready_ray()
     kept = {
-        stage: ray.put((job.plan, dict(job.clients), dict(job.memories)))
+        stage: share((job.plan, dict(job.clients), dict(job.memories)))
         for stage, job in jobs.items()
     }
 
     def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any]:
-        import ray
-
-        plan, clients, memories = ray.get(kept[order.stage])
-        for key, value in memories.get(name, {}).items():
-            memory.setdefault(key, value)
+        plan, clients, memories = kept[order.stage].get()
+        remind(memory, memories.get(name, {}))
         return Node(name, plan, data_of(clients[name]), memory)
 
     with simulated(serve, NAMES) as engine:
@@ -218,6 +219,17 @@ def apps(folder: Path) -> None:
     assert load_model(folder / "run" / MODEL) is not None
 
 
+def plan_files(folder: Path) -> None:
+    """A plan file with a secure sum, and one in several stages, whose test clients are others."""
+    for name in ("fleet", "wearables"):
+        file = parse_plan(example_plan(name))
+        there = simulate_plan(file, folder / f"{name}-there").read_bytes()
+        run_plan(file, folder / f"{name}-here")
+        assert there == (folder / f"{name}-here" / MODEL).read_bytes()
+        scores = [read_run(folder / f"{name}-{where}").scores[""] for where in ("here", "there")]
+        assert scores[0] == scores[1]
+
+
 def every_algorithm(_: Path) -> None:
     names = tuple(case.name for case in cases() if sorted(case.clients) == NAMES)
     assert len(names) > 30
@@ -243,7 +255,10 @@ def _wave(rng: np.random.Generator, n: int = 30) -> Any:
     return Sequence(rng.normal(size=n), rng.normal(size=n))
 
 
-CHECKS = {check.__name__: check for check in (quick, one_call, apps, every_algorithm, many_clients)}
+CHECKS = {
+    check.__name__: check
+    for check in (quick, one_call, apps, plan_files, every_algorithm, many_clients)
+}
 
 if __name__ == "__main__":
     for word in sys.argv[1:]:

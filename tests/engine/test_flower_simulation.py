@@ -20,8 +20,8 @@ def test_plans_faults_and_one_call() -> None:
 
 
 @pytest.mark.long
-def test_the_apps_of_a_plan() -> None:
-    check("apps", seconds=300)
+def test_the_apps_of_a_plan_and_plan_files() -> None:
+    check("apps", "plan_files", seconds=600)
 
 
 @pytest.mark.long

@@ -389,3 +389,10 @@ def test_an_app_is_written_once_and_holds_the_plan(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nowhere"):
         write_app(tmp_path / "another", plan)
     assert not (tmp_path / "another").exists()
+
+
+def test_the_example_is_what_the_command_writes(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "flower" / "sensors"
+    plan = example / "catchment_app" / "plan.toml"
+    for path in write_app(tmp_path / "sensors", plan):
+        assert path.read_text() == (example / path.relative_to(tmp_path / "sensors")).read_text()

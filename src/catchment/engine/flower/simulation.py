@@ -13,8 +13,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flwr.app import Context
 from flwr.clientapp import ClientApp
@@ -30,6 +31,7 @@ from catchment.federation.node import Node
 from catchment.federation.plan import Additive, Journal, Memory, Plan
 
 S = TypeVar("S")
+T = TypeVar("T")
 U = TypeVar("U", bound=Additive)
 
 Serve = Callable[[Order, str, Memory], "Node[Any, Any]"]
@@ -71,20 +73,46 @@ def fit_simulated(
         raise ValueError("there are no clients; pass at least one")
     plan.fingerprint()  # travels with the plan, so that no client has to make it again
     known = {name: dict(memory) for name, memory in (memories or {}).items()}
-    ray = ready_ray()
-    agreed = ray.put(plan)
-    sources = {name: ray.put((source, known.get(name, {}))) for name, source in clients.items()}
+    agreed = share(plan)
+    sources = {name: share((source, known.get(name, {}))) for name, source in clients.items()}
 
     def serve(order: Order, name: str, memory: Memory) -> Node[S, U]:
-        import ray
-
-        source, before = ray.get(sources[name])
-        for key, value in before.items():
-            memory.setdefault(key, value)
-        return Node(name, ray.get(agreed), data_of(source), memory)
+        source, before = sources[name].get()
+        remind(memory, before)
+        return Node(name, agreed.get(), data_of(source), memory)
 
     with simulated(serve, clients, cpus_per_client=cpus_per_client, terms=terms) as engine:
         return run(plan, engine, keeper=keeper, watch=watch, journal=journal)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared(Generic[T]):
+    """A value that simulated clients can get; it is sent once, not with every letter."""
+
+    place: Any
+
+    def get(self) -> T:
+        import ray
+
+        value: T = ray.get(self.place)
+        return value
+
+
+def share(value: T) -> Shared[T]:
+    """Put a value where simulated clients can get it; it must be picklable."""
+    return Shared(ready_ray().put(value))
+
+
+def remind(memory: Memory, before: Mapping[str, bytes]) -> None:
+    """Put into a client's memory what it knew before the run, unless it knows more by now.
+
+    >>> memory = {"round": b"2"}
+    >>> remind(memory, {"round": b"1", "key": b"k"})
+    >>> memory
+    {'round': b'2', 'key': b'k'}
+    """
+    for key, value in before.items():
+        memory.setdefault(key, value)
 
 
 @contextmanager

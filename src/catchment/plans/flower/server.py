@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import json
 import logging
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class Service:
     agreed: Agreement
     engine: FlowerEngine
     store: Store
-    journal: Journal
+    journal: Journal | None
 
     def fit(self, stage: str, told: Told) -> tuple[Plan[Any, Any], Result[Any]]:
         """Run a stage, or what is left of it."""
@@ -75,10 +76,13 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
         Where the run is kept; one that was cut short there goes on after its last finished round.
     """
     file = agreed.file
-    with (
-        Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=True) as store,
-        Journal(Path(folder) / JOURNAL) as journal,
-    ):
+    with ExitStack() as stack:
+        store = Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=True)
+        stack.enter_context(store)
+        journal = None
+        # A simulated client forgets its secrets with the simulation: its round begins anew.
+        if file.is_secret and not agreed.simulated:
+            journal = stack.enter_context(Journal(Path(folder) / JOURNAL))
         if "started" not in store.facts():
             title = file.title or f"{file.algorithm['name']} on {file.source}"
             store.write_facts({"started": _now(), "title": title})

@@ -9,7 +9,7 @@ from typing import Any
 
 from catchment.engine.flower.app import Terms, speak
 from catchment.engine.flower.roll import Order
-from catchment.engine.flower.simulation import ready_ray, simulated
+from catchment.engine.flower.simulation import remind, share, simulated
 from catchment.federation.node import Node
 from catchment.federation.plan import Memory
 from catchment.plans.data import PlanData
@@ -51,17 +51,13 @@ def simulate_plan(
     known = {name: new_identity(memory) for name, memory in memories.items()}
     agreed = Agreement(file, held.channels, held.classes, known, simulated=True)
     names = sorted({*held.train, *held.whole})
-    ray = ready_ray()
-    told_all = ray.put(agreed)
-    parts = {name: ray.put((_only(held, name), dict(memories.get(name, {})))) for name in names}
+    plan_of_all = share(agreed)
+    parts = {name: share((_only(held, name), dict(memories.get(name, {})))) for name in names}
 
     def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any]:
-        import ray
-
-        mine, before = ray.get(parts[name])
-        for key, value in before.items():
-            memory.setdefault(key, value)
-        agreed: Agreement = ray.get(told_all)
+        mine, before = parts[name].get()
+        remind(memory, before)
+        agreed = plan_of_all.get()
         told = Told.from_bytes(order.attachment)
         scaling = agreed.file.sharing.scaling
         plan = agreed.plan(order.stage, told)

@@ -1,0 +1,1 @@
+"""A catchment plan as a Flower app."""

@@ -1,0 +1,7 @@
+"""The server."""
+
+from pathlib import Path
+
+from catchment.plans.flower.app import server_of
+
+app = server_of(Path(__file__).with_name("plan.toml"))
