@@ -155,10 +155,11 @@ def test_the_fleet_of_the_example_gives_the_same_file(tmp_path: Path) -> None:
 
 
 def test_plasticity_is_a_stage_like_the_others(tmp_path: Path) -> None:
-    plastic = '[plasticity]\nname = "fedip"\nrounds = 2\n'
-    text = example_plan("fleet").replace("[features]", plastic + "[features]")
-    names = [f"user-{k:03d}" for k in range(4)]
-    nodes = fleet(tmp_path, text, {name: {"name": name} for name in names})
+    logs = tmp_path / "logs"
+    plastic = '[plasticity]\nname = "fedip"\nrounds = 2\n[features]'
+    text = (OWN_FILES + SECURE).replace("[features]", plastic)
+    text = text.replace("*.csv", f"{logs}/*.csv")
+    nodes = fleet(tmp_path, text, own(logs, "abcd"))
     assert nodes.serve("there") == in_process(tmp_path, text)
     assert len(read_run(tmp_path / "there").rounds["plasticity"]) == 2
 
