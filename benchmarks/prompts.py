@@ -143,7 +143,7 @@ def accuracy(rounds: int, seeds: int) -> Numbers:
                 controller=controller,
                 server=server,
                 batch_size=20,
-                local=Adam(learning_rate=0.01, tau=1e-8),
+                local=Adam(learning_rate=0.003, tau=1e-8),
                 guard=guard,
                 initial=start,
                 tell_labels=True,

@@ -11,6 +11,7 @@ from tests.prompt.world import MODEL, PROJECTION, WORDS
 from catchment import Features, Recipe, Reservoir
 from catchment.arrays import Array
 from catchment.engine.local import fit
+from catchment.federation.optimisers import Mean
 from catchment.federation.plan import Plan
 from catchment.privacy.attacks.drive import Drive
 from catchment.privacy.attacks.outcomes import correlation, relative_error
@@ -18,6 +19,7 @@ from catchment.privacy.attacks.prompts import context_of
 from catchment.privacy.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import LanguageServer, Question
+from catchment.prompt.language import losses
 from catchment.prompt.split import PromptTraining
 
 
@@ -100,3 +102,24 @@ def test_the_language_models_server_reads_a_client_of_a_real_run() -> None:
     told = start[0].astype(np.float32).astype(np.float64)
     found = context_of(sent, told, Drive(F), 5, input_scale=0.7)
     np.testing.assert_allclose(found, u, atol=1e-2)
+
+
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_the_change_of_one_example_tells_its_label_to_the_models_server(label: int) -> None:
+    """The server knows the answer it gave; only one label makes a client move as it did."""
+    F = features()
+    controller = EdgeController(projection=PROJECTION, features=F)
+    server = LanguageServer(MODEL, PROJECTION, WORDS)
+    training = PromptTraining(controller=controller, server=server, local=Mean(learning_rate=0.1))
+    u = np.random.default_rng(4).normal(size=(5, 1))
+    (W_out,) = fit(Plan(algorithm=training), {"somebody": [Example(label, u)]}).state.values
+    p0 = MODEL.embed(PROJECTION.first_words(MODEL.vocabulary))[None]
+    known = MODEL.slopes(p0, [np.zeros(0, dtype=np.int64)], WORDS)
+    moved = W_out[:, 0] / np.linalg.norm(W_out[:, 0])  # the constant's column: a step against dL/db
+    fits = []
+    for guess in range(3):
+        _, slope = losses(known.values, np.array([guess]))
+        step = -PROJECTION.pull_back(np.einsum("nl,nlmd->nmd", slope, known.gradients))[0]
+        fits.append(float(moved @ step / np.linalg.norm(step)))
+    assert int(np.argmax(fits)) == label
+    assert fits[label] > 0.999
