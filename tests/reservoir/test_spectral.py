@@ -114,3 +114,15 @@ def test_no_convergence_falls_back_to_dense(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(spectral, "DENSE_AT_MOST", 505)
     with pytest.raises(ArithmeticError, match="510 units did not converge; choose another seed"):
         spectral_radius(W)
+
+
+def test_a_matrix_is_only_read() -> None:
+    W = SparseRows(
+        np.array([0, 2, 4]), np.array([0, 1, 0, 1], np.uint32), np.array([0.0, 2.0, 3.0, 0.0]), 2
+    )
+    before = [array.copy() for array in (W.starts, W.columns, W.values)]
+    assert spectral_radius(W) == pytest.approx(6**0.5)
+    for array, copy in zip((W.starts, W.columns, W.values), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+        array.setflags(write=False)
+    assert spectral_radius(W) == pytest.approx(6**0.5)

@@ -48,7 +48,9 @@ def spectral_radius(W: SparseRows) -> float:
     if not np.isfinite(W.values).all():
         raise ValueError("the matrix has entries that are not finite; replace them")
     columns = W.columns.astype(np.int64)
-    matrix = csr_array((W.values, columns, W.starts), shape=(W.n_rows, W.n_columns))
+    # A copy, because zeros are taken out in place, and a matrix may be read-only.
+    parts = (W.values, columns, W.starts)
+    matrix = csr_array(parts, shape=(W.n_rows, W.n_columns), copy=True)
     matrix.eliminate_zeros()
     _, part = connected_components(matrix, directed=True, connection="strong")  # type: ignore[arg-type]  # stubs lack csr_array
     sizes = np.bincount(part)
