@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence
 
 from catchment.parallel import single_blas_thread
@@ -120,9 +123,10 @@ def test_a_matrix_is_only_read() -> None:
     W = SparseRows(
         np.array([0, 2, 4]), np.array([0, 1, 0, 1], np.uint32), np.array([0.0, 2.0, 3.0, 0.0]), 2
     )
-    before = [array.copy() for array in (W.starts, W.columns, W.values)]
+    arrays: list[NDArray[Any]] = [W.starts, W.columns, W.values]
+    before = [array.copy() for array in arrays]
     assert spectral_radius(W) == pytest.approx(6**0.5)
-    for array, copy in zip((W.starts, W.columns, W.values), before, strict=True):
+    for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
         array.setflags(write=False)
     assert spectral_radius(W) == pytest.approx(6**0.5)
