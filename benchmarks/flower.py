@@ -35,6 +35,7 @@ from benchmarks.record import RESULTS, write
 from benchmarks.scale import cores_at_hand
 
 from catchment import Features, Recipe, Reservoir, Sequence
+from catchment.engine.deploy.deployment import Deployment
 from catchment.engine.local import fit
 from catchment.federation.plan import Plan
 from catchment.federation.post import Record
@@ -118,7 +119,6 @@ def simulated(n_clients: int, rounds: int) -> dict[str, object]:
 
 
 def deployed(n_clients: int, rounds: int) -> dict[str, object]:
-    from catchment.engine.deploy.deployment import Deployment
     from catchment.engine.deploy.keys import make_keys
 
     os.environ["PYTHONPATH"] = str(ROOT)
@@ -135,11 +135,13 @@ def deployed(n_clients: int, rounds: int) -> dict[str, object]:
             for name in called:
                 deployment.start_node(name, {"name": name})
             deployment.wait_for_nodes(seconds=600)
-            before = (relay.up, relay.down)
+            idle = at_rest(deployment, relay)
+            before, busy = (relay.up, relay.down), superlink_seconds(deployment)
             begin = time.perf_counter()
             ended = deployment.run(folder / "app", {"expect": n_clients})
             whole = time.perf_counter() - begin
             carried = (relay.up - before[0], relay.down - before[1])
+            busy = superlink_seconds(deployment) - busy
             memory = resident(str(deployment.processes.folder))
         if not ended.ok:
             raise RuntimeError(f"{ended.status} {ended.details}: {ended.log[-2000:]}")
@@ -155,8 +157,32 @@ def deployed(n_clients: int, rounds: int) -> dict[str, object]:
         "TCP bytes beyond payload, per message": round(
             (sum(carried) - payload) / (n_clients * len(records))
         ),
+        "SuperLink CPU seconds per message": round(busy / (n_clients * len(records)), 4),
         "MiB of all processes": round(memory),
+        **idle,
     }
+
+
+def at_rest(deployment: Deployment, relay: Relay, seconds: float = 30.0) -> dict[str, object]:
+    """Return what nodes cost that only ask whether there is something to do."""
+    log = deployment.processes.folder / "nginx-access.log"
+    calls, carried = log.read_text().count("\n"), relay.up + relay.down
+    busy = superlink_seconds(deployment)
+    time.sleep(seconds)
+    calls, carried = log.read_text().count("\n") - calls, relay.up + relay.down - carried
+    busy = superlink_seconds(deployment) - busy
+    return {
+        "at rest, calls per node and second": round(calls / len(deployment.nodes) / seconds, 3),
+        "at rest, TCP bytes per call": round(carried / calls),
+        "at rest, SuperLink CPU seconds per call": round(busy / calls, 5),
+    }
+
+
+def superlink_seconds(deployment: Deployment) -> float:
+    """Return the CPU seconds that the SuperLink has used, its helpers left out."""
+    pid = deployment.processes.pid("superlink")
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def write_app(app: Path, run: Path, rounds: int) -> None:

@@ -76,6 +76,10 @@ class Processes:
         """Return whether a process was started and has not ended."""
         return name in self._started and self._started[name].poll() is None
 
+    def pid(self, name: str) -> int:
+        """Return the number of a process."""
+        return self._started[name].pid
+
     def wait_until(self, name: str, ready: Callable[[], bool], *, seconds: float) -> None:
         """Wait for a process to be ready; FederationError if it ends or takes longer."""
         end = time.monotonic() + seconds
