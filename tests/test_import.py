@@ -20,6 +20,7 @@ HEAVY = (
     "scipy.optimize",
     "torch",
     "flwr",
+    "ray",
     "matplotlib",
     "plotly",
     "pandas",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ from flwr.app import ConfigRecord, Context, Error, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from catchment.engine.flower import simulation
 from catchment.engine.flower.app import Terms, name_of, one_at_a_time, remembered
 from catchment.engine.flower.line import (
     GridLine,
@@ -26,7 +29,7 @@ from catchment.engine.flower.line import (
     unpacked_order,
 )
 from catchment.engine.flower.roll import Order
-from catchment.errors import IntegrityError
+from catchment.errors import IntegrityError, MissingExtraError
 from catchment.plans.flower.init import PACKAGE, write_app
 from catchment.privacy.memory import FileMemory
 
@@ -174,3 +177,19 @@ def test_flower_builds_the_app_and_its_modules_are_apps(tmp_path: Path) -> None:
 def test_bytes_under_another_name_are_missed() -> None:
     with pytest.raises(IntegrityError, match="without its reply"):
         unpacked(packed("letter", b"x"), "reply")
+
+
+def test_without_flower_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "flwr" else find(name)
+    )
+    monkeypatch.delitem(sys.modules, "catchment.engine.flower")
+    with pytest.raises(MissingExtraError, match=r"catchment\[flower\]"):
+        importlib.import_module("catchment.engine.flower")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"catchment\[flower-sim\]"):
+        simulation.ready_ray()

@@ -1,6 +1,12 @@
 """Flower as an engine: the very same plan, its clients on other machines or in a Ray simulation."""
 
+import importlib.util
 import os
+
+from catchment.errors import MissingExtraError
+
+if importlib.util.find_spec("flwr") is None:
+    raise MissingExtraError("flower", needed_for="clients on other machines")
 
 # Both report their use to their makers unless told otherwise; what leaves a machine is for its
 # owner to decide, who can set these before.

@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from catchment.engine.flower.roll import Answer, Order
-from catchment.errors import IntegrityError, MissingExtraError
+from flwr.app import (
+    Array,
+    ArrayRecord,
+    ConfigRecord,
+    Error,
+    Message,
+    MessageType,
+    RecordDict,
+)
+from flwr.serverapp import Grid
 
-try:
-    from flwr.app import (
-        Array,
-        ArrayRecord,
-        ConfigRecord,
-        Error,
-        Message,
-        MessageType,
-        RecordDict,
-    )
-    from flwr.serverapp import Grid
-except ImportError as error:
-    raise MissingExtraError("flower", needed_for="clients on other machines") from error
+from catchment.engine.flower.roll import Answer, Order
+from catchment.errors import IntegrityError
 
 GRACE = 10.0  # seconds
 _BYTES = "catchment.bytes"
