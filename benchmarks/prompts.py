@@ -32,6 +32,7 @@ from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.language import find_model
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.start import closed_form_start, label_targets
+from catchment.readout.model import train
 from catchment.reservoir.features import Features
 from catchment.reservoir.recipe import Recipe
 from catchment.reservoir.reservoir import Reservoir
@@ -41,7 +42,6 @@ BOTTLENECK = 16
 DELTA = 1e-5
 EPSILONS = (64.0, 16.0, 4.0, 1.0)
 PER_CLIENT = 60
-TARGETS = Adam(learning_rate=0.1, tau=1e-8)
 
 
 def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> Features:
@@ -113,7 +113,7 @@ def accuracy(rounds: int, seeds: int) -> Numbers:
     accuracy is given too.
     """
     from catchment.prompt.causal import CausalLM
-    from catchment.prompt.tasks import sensors_task
+    from catchment.prompt.tasks import recorded, sensors_task
 
     lm = CausalLM.load("stories260k", device="cpu", batch_size=256)
     task = sensors_task(lm, "uci_har")
@@ -128,7 +128,7 @@ def accuracy(rounds: int, seeds: int) -> Numbers:
         held = {name: controller.prepared(part) for name, part in few.clients.items()}
         test = controller.prepared(task.test)
         server = LanguageServer(lm, projection, task.words)
-        targets = label_targets(server, projection, task.contexts, steps=40, rule=TARGETS)
+        targets = label_targets(server, projection, task.contexts)
         start = closed_form_start(controller, few.clients, targets)
         codes = np.concatenate(
             [controller.codes(start, controller.rows(part)) for part in held.values()]
@@ -157,7 +157,15 @@ def accuracy(rounds: int, seeds: int) -> Numbers:
             found.setdefault(f"{name}, closed form", []).append(before)
             found.setdefault(f"{name}, {rounds} rounds", []).append(after)
             print(seed, name, before, after, flush=True)
-    return {"examples per client": PER_CLIENT, "clients": len(few.clients), **found}
+    pooled = [example for part in few.clients.values() for example in part]
+    readout = train(F, recorded(pooled, len(task.classes)), 0.1).readout
+    right = readout(controller.rows(test)).argmax(axis=1) == [example.label for example in test]
+    return {
+        "examples per client": PER_CLIENT,
+        "clients": len(few.clients),
+        "ridge readout": round(float(right.mean()), 3),
+        **found,
+    }
 
 
 def main() -> None:

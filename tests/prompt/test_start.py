@@ -20,7 +20,7 @@ CONTROLLER = EdgeController(projection=PROJECTION, features=features())
 
 def test_a_target_makes_the_model_say_its_word() -> None:
     server = LanguageServer(MODEL, PROJECTION, WORDS)
-    targets = label_targets(server, PROJECTION, CONTEXTS, steps=150)
+    targets = label_targets(server, PROJECTION, CONTEXTS, steps=100, spread=0.0)
     p0 = MODEL.embed(PROJECTION.first_words(40))
     contexts = [np.array(context) for context in CONTEXTS]
     before = softmax(MODEL.scores(np.repeat(p0[None], 10, axis=0), contexts, WORDS))
@@ -28,8 +28,23 @@ def test_a_target_makes_the_model_say_its_word() -> None:
         chance = softmax(MODEL.scores(np.repeat(p[None], 10, axis=0), contexts, WORDS))[:, label]
         assert (chance > before[:, label]).all()
         assert chance.mean() > 0.8
-    assert server.traffic["training"].messages == 150
+    assert server.traffic["training"].messages == 100
     assert (label_targets(server, PROJECTION, CONTEXTS, steps=0) == 0).all()
+
+
+def test_mixtures_say_the_word_with_the_largest_part() -> None:
+    server = LanguageServer(MODEL, PROJECTION, WORDS)
+    rng = np.random.default_rng(8)
+    parts = np.eye(3)[rng.integers(3, size=200)] + 0.3 * rng.normal(size=(200, 3))
+    p0 = MODEL.embed(PROJECTION.first_words(40))
+    right = []
+    for spread in (0.0, 0.3):
+        targets = label_targets(server, PROJECTION, CONTEXTS, spread=spread, steps=200)
+        prompts = PROJECTION.prompts(parts @ targets) + p0
+        contexts = [np.array(CONTEXTS[k % 10]) for k in range(200)]
+        chances = softmax(MODEL.scores(prompts, contexts, WORDS))
+        right.append(float((chances.argmax(axis=1) == parts.argmax(axis=1)).mean()))
+    assert right[1] > max(right[0], 0.85)
 
 
 def test_bottlenecks_are_those_of_scikit_learns_ridge() -> None:

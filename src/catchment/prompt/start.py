@@ -1,10 +1,14 @@
 """A start in closed form: W_out by federated ridge regression, before any client has taken a step.
 
-Which bottleneck makes the language model say a given word needs no client's data: one for each
-label is trained on public contexts alone, a few questions of L prompts. These are targets, and
-W_out is the ridge regression of targets on features: one round of exact sums (`FederatedRidge`),
-under any protection, the labels inside the statistics. Where a prompt is all that the model has to
-go by, as for signals, this is most of what training reaches.
+Which bottleneck makes the language model say a given word needs no client's data: targets for all
+labels are trained on public contexts alone. A regression does not hit its targets, it mixes them;
+so mixtures are trained, to say the word that has the largest part in them:
+
+    b = B'(e_y + s n),    n normal,    label: the place of the largest entry of e_y + s n
+
+W_out is then the ridge regression of targets B on features: one round of exact sums
+(`FederatedRidge`), under any protection, the labels inside the statistics. The model says what the
+ridge readout of the same features would, as far as it can be steered at all.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
 from catchment.readout.linear import Readout
 
-RULE = Adam(learning_rate=0.02, tau=1e-8)
+RULE = Adam(learning_rate=0.05, tau=1e-8)
 
 
 def label_targets(
@@ -32,10 +36,13 @@ def label_targets(
     projection: Projection,
     contexts: Sequence[Sequence[int] | Integers],
     *,
-    steps: int = 30,
+    steps: int = 80,
+    spread: float = 0.3,
+    copies: int = 4,
     rule: ServerOptimiser = RULE,
+    seed: int = 0,
 ) -> Array:
-    """Return bottlenecks (L, k), each trained to make the model say one label word.
+    """Return bottlenecks (L, k), trained so that each, and mixtures, make the model say a word.
 
     Parameters
     ----------
@@ -43,30 +50,33 @@ def label_targets(
         After which it is to be said: anything like what clients will ask about, a template or
         public text; `[()]` for none.
     steps, rule
-        How long and how each bottleneck is trained, from zero. One that is trained for long says
-        its word for certain, and mixtures of such need not mean anything.
+        How long and how they are trained, from zero.
+    spread
+        Of what is mixed in; 0 trains each bottleneck by itself.
+    copies
+        Mixtures of each label in a step.
 
     >>> from catchment.prompt.exchange import LanguageServer
     >>> from catchment.prompt.surrogate import SurrogateLM
     >>> P = Projection(bottleneck=4, length=2, width=16)
-    >>> label_targets(LanguageServer(SurrogateLM(), P, (1, 2, 3)), P, [(5, 6)]).shape
+    >>> label_targets(LanguageServer(SurrogateLM(), P, (1, 2, 3)), P, [(5, 6)], steps=3).shape
     (3, 4)
     """
     if not contexts:
         raise ValueError("there are no contexts; pass at least one, [()] for an empty one")
-    L, n = len(server.words), len(contexts)
-    every = [as_tokens(context) for _ in range(L) for context in contexts]
-    labels = np.repeat(np.arange(L), n)
+    read, L = [as_tokens(context) for context in contexts], len(server.words)
+    n, rng = L * copies, np.random.default_rng(seed)
     values: Arrays = (np.zeros((L, projection.bottleneck)),)
     memory = rule.start(values)
     for _ in range(steps):
-        question = Question(np.repeat(values[0], n, axis=0), every, L * n, labels)
+        mixed = np.tile(np.eye(L), (copies, 1)) + spread * rng.normal(size=(n, L))
+        asked = [read[k] for k in rng.integers(len(read), size=n)] if len(read) > 1 else read
+        question = Question(mixed @ values[0], asked, n, mixed.argmax(axis=1))
         (reply,) = server.answers([question.to_bytes(projection)])
         gradients = Answer.from_bytes(reply).gradients
-        if gradients is None or gradients.shape != (L * n, projection.bottleneck):
+        if gradients is None or gradients.shape != (n, projection.bottleneck):
             raise IntegrityError("the language model's server answered another question")
-        mean = gradients.reshape(L, n, -1).mean(axis=1)
-        values, memory = rule.step(values, (-mean,), memory)
+        values, memory = rule.step(values, (-mixed.T @ gradients / n,), memory)
     return values[0]
 
 
