@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -69,6 +71,24 @@ def test_rows_are_the_features_of_signals() -> None:
     z = controller.rows([Example(0, u) for u in signals])
     np.testing.assert_array_equal(z, np.concatenate([features()(u) for u in signals]))
     assert controller.rows([]).shape == (0, 9)
+
+
+def test_prepared_examples_are_read_once_and_by_their_own_controller_only() -> None:
+    controller = EdgeController(projection=P, features=features())
+    examples = [Example(1, RNG.normal(size=(5, 2)), (3,)) for _ in range(3)]
+    ready = controller.prepared(examples)
+    np.testing.assert_array_equal(controller.rows(ready), controller.rows(examples))
+    assert [(e.label, tuple(e.context)) for e in ready] == [(1, (3,))] * 3
+    # With no signal left, what was prepared must do; beside others it is computed anew.
+    without = [replace(e, u=None) for e in ready]
+    np.testing.assert_array_equal(controller.rows(without), controller.rows(examples))
+    np.testing.assert_array_equal(
+        controller.rows([ready[0], examples[1]]), controller.rows(examples[:2])
+    )
+    other = EdgeController(projection=P, features=features(pool="mean"))
+    with pytest.raises(ValueError, match="prepared by other features"):
+        other.rows(ready)
+    assert EdgeController(projection=P).prepared(examples) == examples
 
 
 def test_the_seed_gives_the_same_bits_everywhere() -> None:

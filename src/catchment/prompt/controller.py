@@ -39,14 +39,16 @@ class Example:
         (T, I) signal that the reservoir reads; None where there is no reservoir.
     context
         (n,) tokens that follow the prompt and that the language model does see; may be empty.
-    z
-        (F,) features of the signal, where they have been computed before; see `prepared`.
+    z, read_by
+        (F,) features of the signal, where they have been computed before, and the fingerprint of
+        what computed them; `EdgeController.prepared` fills them in.
     """
 
     label: int
     u: Array | None = None
     context: Sequence[int] | Integers = ()
     z: Array | None = None
+    read_by: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +197,12 @@ class EdgeController:
             return np.ones((len(examples), 1))
         known = [example.z for example in examples if example.z is not None]
         if known and len(known) == len(examples):
-            return _stacked(known, self.n_features)
+            if {example.read_by for example in examples} != {self.features.fingerprint}:
+                raise ValueError(
+                    "an example was prepared by other features than this controller's; prepare it "
+                    "again"
+                )
+            return np.stack(known)
         signals = [example.u for example in examples if example.u is not None]
         if len(signals) < len(examples):
             raise ValueError("an example has no signal for the reservoir; pass u (steps, channels)")
@@ -207,8 +214,10 @@ class EdgeController:
 
     def prepared(self, examples: Sequence[Example]) -> list[Example]:
         """Return the examples with their features, so that no round computes them again."""
-        rows = self.rows(examples)
-        return [replace(example, z=z) for example, z in zip(examples, rows, strict=True)]
+        if self.features is None:
+            return list(examples)
+        pairs, by = zip(examples, self.rows(examples), strict=True), self.features.fingerprint
+        return [replace(example, z=z, read_by=by) for example, z in pairs]
 
     def codes(self, values: Arrays, z: Array) -> Array:
         """Return bottlenecks b (n, k) of features (n, F)."""
@@ -260,14 +269,3 @@ class EdgeController:
         ((array([[0.8]]),), ())
         """
         return rule.step(values, tuple(-g for g in gradient), memory)
-
-
-def _stacked(rows: Sequence[Array], n_features: int) -> Array:
-    """Return features (n, F) that were computed before; ValueError if they are other features."""
-    wrong = {z.shape for z in rows} - {(n_features,)}
-    if wrong:
-        raise ValueError(
-            f"an example's features have shape {wrong.pop()}, the controller reads {n_features}; "
-            "prepare them with this controller"
-        )
-    return np.stack(rows)
