@@ -129,6 +129,8 @@ WRONG = {
     "tokens": lambda p: replace(p, arrays=(p.arrays[0], p.arrays[1][:-1], *p.arrays[2:])),
     "lengths": lambda p: replace(p, arrays=(*p.arrays[:2], p.arrays[2][:, None], p.arrays[3])),
     "labels": lambda p: replace(p, arrays=(*p.arrays[:3], p.arrays[3] + 3)),
+    "no number": lambda p: replace(p, arrays=(*p.arrays[:3], p.arrays[3] * np.nan)),
+    "scalar": lambda p: replace(p, arrays=(p.arrays[0][0, 0], *p.arrays[1:])),
     "fewer": lambda p: replace(p, arrays=(*p.arrays[:3], p.arrays[3][:2])),
 }
 

@@ -85,7 +85,8 @@ class Question:
         flat = lengths.ndim == tokens.ndim == 1 and lengths.dtype == tokens.dtype == np.uint32
         if not flat or len(lengths) not in (1, n) or lengths.sum(dtype=np.int64) != len(tokens):
             raise IntegrityError("the contexts do not fit their lengths")
-        if told and (told[0].shape != (n,) or told[0].max() >= n_words):
+        whole_numbers = not told or (told[0].shape == (n,) and told[0].dtype == np.uint32)
+        if not whole_numbers or (told and told[0].max() >= n_words):
             raise IntegrityError(f"labels came that are not one of {n_words} for each of {n}")
         labels = told[0].astype(np.int64) if told else None
         ends = np.cumsum(lengths.astype(np.int64))[:-1]
