@@ -88,6 +88,7 @@ class Deployment:
     entrance: int | None = None
     processes: Processes = field(init=False)
     nodes: dict[str, list[str]] = field(init=False, default_factory=dict)
+    _said: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder = Path(self.folder).resolve()
@@ -149,6 +150,8 @@ class Deployment:
     def _start_node(self, name: str) -> None:
         home = {"FLWR_HOME": str(self.node(name) / "flwr")}
         self.processes.stop(_process(name), grace=0)
+        log = self.processes.log(_process(name))
+        self._said[name] = log.stat().st_size if log.is_file() else 0
         self.processes.start(_process(name), self.nodes[name], home)
 
     def wait_for_nodes(self, *, seconds: float = START_SECONDS) -> None:
@@ -173,8 +176,9 @@ class Deployment:
         """Return whether a node runs and the SuperLink has let it in."""
         if not self.processes.alive(_process(name)):
             return False
-        said = self.processes.log(_process(name)).read_text(errors="replace")
-        return "SuperNode ID:" in said.rpartition("Starting Flower SuperNode")[2]
+        # What it said before it was started the last time does not count.
+        said = self.processes.log(_process(name)).read_bytes()[self._said[name] :]
+        return b"SuperNode ID:" in said
 
     def run(self, app: Path, settings: Settings, *, seconds: float = 3600) -> Ended:
         """Run an app on the nodes, wait for its end, and return how it ended."""
