@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from catchment.arrays import Array
 from catchment.federation.optimisers import Arrays
-from catchment.partial.ftrl import FollowTheLeader, toeplitz_root, tree_epsilon
+from catchment.partial.ftrl import (
+    FollowTheLeader,
+    schedule_epsilon,
+    toeplitz_root,
+    tree_epsilon,
+)
+from catchment.privacy.gaussian import gaussian_epsilon
 
 
 def test_accounting_gives_the_five_epsilons_in_print() -> None:
@@ -80,3 +88,32 @@ def test_more_rounds_than_planned_are_refused() -> None:
     values, memory = rule.step((np.zeros(1),), (np.zeros(1),), rule.start((np.zeros(1),)))
     with pytest.raises(ValueError, match="set up for 1 rounds"):
         rule.step(values, (np.zeros(1),), memory)
+
+
+@pytest.mark.parametrize("mechanism", ["tree", "toeplitz"])
+def test_once_each_a_schedule_is_no_worse_than_the_bound_for_one_participation(
+    mechanism: Literal["tree", "toeplitz"],
+) -> None:
+    rule = FollowTheLeader(
+        noise_multiplier=2.0, clip=1.0, clients=2, rounds=64, mechanism=mechanism
+    )
+    cohorts = [[f"{k}", f"x{k}"] for k in range(64)]
+    once = schedule_epsilon(rule, cohorts, 1e-5)
+    levels = 7 if mechanism == "tree" else 1
+    assert once == pytest.approx(gaussian_epsilon(2.0 / np.sqrt(levels), 1e-5), rel=1e-9)
+    assert mechanism == "toeplitz" or once < tree_epsilon(2.0, 64, 1e-5)
+    again = schedule_epsilon(rule, [*cohorts[:-1], ["0", "x63"]], 1e-5)
+    assert again > once
+
+
+def test_a_schedules_sensitivity_is_that_of_the_worst_changes() -> None:
+    rule = FollowTheLeader(noise_multiplier=1.0, clip=1.0, clients=1, rounds=6, restart_every=4)
+    cohorts = [["a"], ["b"], ["a"], ["c"], ["a"], ["d"]]
+    # Nodes of "a": 1, 1-2, 1-4 and 3 of the first tree, 5 and 5-6 of the second.
+    moved = np.sqrt(1 + 1 + 2**2 + 1 + 1 + 1)
+    expected = gaussian_epsilon(1 / moved, 1e-5)
+    assert schedule_epsilon(rule, cohorts, 1e-5) == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(ValueError, match="7 cohorts"):
+        schedule_epsilon(rule, [["a"]] * 7, 1e-5)
+    silent = FollowTheLeader(noise_multiplier=0.0, clip=1.0, clients=1, rounds=6)
+    assert schedule_epsilon(silent, cohorts, 1e-5) == np.inf

@@ -15,7 +15,7 @@ DataOption = Annotated[
 
 def reproduce(
     study: Annotated[
-        str, typer.Argument(help="incfed, fedip, variance or unseen.", metavar="EXPERIMENT")
+        str, typer.Argument(help="incfed, fedip, variance, unseen or fedpt.", metavar="EXPERIMENT")
     ],
     quick: Annotated[bool, typer.Option(help="A small version, in minutes at most.")] = False,
     sets: Annotated[
@@ -35,6 +35,11 @@ def reproduce(
     data: DataOption = None,
 ) -> None:
     """Run a published experiment again, and print its table beside the paper's figures."""
+    if study == "fedpt":
+        if trials is not None or steps is not None:
+            raise ValueError("fedpt has no trials and no steps; leave these options out")
+        _fedpt(quick=quick, parts=sets, out=out, merge=merge, data=data)
+        return
     from catchment.experiments.people import SYNTHETIC
     from catchment.experiments.reproduce import reproduce as run
     from catchment.experiments.reproduce import write
@@ -59,6 +64,24 @@ def reproduce(
         typer.echo(
             "These people are invented: no public set was found, or synthetic was asked for."
         )
+    for path in write(result, out, merge=merge):
+        typer.echo(f"wrote {path}", err=True)
+
+
+def _fedpt(*, quick: bool, parts: str | None, out: Path, merge: bool, data: Path | None) -> None:
+    from catchment.experiments.fedpt import PARTS, QUICK, FedptSettings, fedpt
+    from catchment.experiments.fedpt_tables import markdown, write
+
+    result = fedpt(
+        QUICK if quick else FedptSettings(),
+        parts=[part.strip() for part in parts.split(",")] if parts else PARTS,
+        directory=data,
+        began=lambda text: typer.echo(text, err=True),
+        quick=quick,
+    )
+    typer.echo(markdown(result))
+    if any(row.data == "invented" for row in result.rows):
+        typer.echo("Some of these data are invented: the public set was not found.")
     for path in write(result, out, merge=merge):
         typer.echo(f"wrote {path}", err=True)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from catchment.data.sources import find
 from catchment.engine.local import fit
 from catchment.experiments.fedpt_tasks import (
+    CIFAR_STEPS,
+    TEXT_STEPS,
     Task,
     cifar_task,
     image_set,
@@ -50,41 +52,59 @@ class FedptSettings:
     clip
         Bound of a client's change in the private runs.
     rates
-        The private server's learning rate with everything trained, and in part.
+        The private server's learning rate at each noise, with everything trained and in part.
+    cifar_rates
+        The clients' learning rate with everything trained, and in part.
+    precision
+        Of products in `cifar` and `text`.
+    n_test
+        Examples to test on, if not all.
+    at_once
+        Clients of a group in `writers` and `private` on a GPU; while a group is trained, the
+        messages of those before it are packed and read.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2)
     writers_rounds: int = 60
     writers_cohort: int = 40
     n_writers: int | None = None
-    cifar_rounds: int = 40
+    cifar_rounds: int = 22
     cifar_cohort: int = 5
-    cifar_clients: int = 20
+    cifar_clients: int = 10
     cifar_shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
-    text_rounds: int = 60
-    text_cohort: int = 10
+    cifar_rates: tuple[float, float] = (0.02, 0.05)
+    text_rounds: int = 40
+    text_cohort: int = 5
+    text_steps: int = 64
     text_shares: tuple[float, ...] = (100.0, 91.28, 82.56, 73.84)
-    private_rounds: int = 26
+    private_rounds: int = 30
     private_cohort: int = 20
-    noises: tuple[float, ...] = (0.0, 1.0, 4.0, 8.0)
+    noises: tuple[float, ...] = (0.0, 1.0, 4.0)
+    rates: tuple[tuple[float, float], ...] = ((0.3, 0.3), (0.1, 0.3), (0.1, 0.3))
     clip: float = 0.3
-    rates: tuple[float, float] = (0.1, 0.3)
     delta: float = 1e-3
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    n_test: int | None = None
+    at_once: int = 5
 
 
 QUICK = FedptSettings(
     seeds=(0,),
-    writers_rounds=4,
-    writers_cohort=5,
-    n_writers=20,
+    writers_rounds=2,
+    writers_cohort=3,
+    n_writers=8,
     cifar_rounds=1,
     cifar_cohort=2,
     cifar_clients=500,
     text_rounds=1,
     text_cohort=2,
-    private_rounds=4,
-    private_cohort=5,
-    noises=(0.0, 8.0),
+    text_steps=2,
+    private_rounds=2,
+    private_cohort=3,
+    noises=(0.0, 4.0),
+    rates=((0.3, 0.3), (0.1, 0.3)),
+    precision="float32",
+    n_test=100,
 )
 
 
@@ -142,12 +162,13 @@ def fedpt(
             raise ValueError(f"fedpt has no part {part!r}; use {', '.join(PARTS)}")
     start, rows, notes = time.perf_counter(), [], []
     for part in parts:
-        task = task_of(part, settings, directory)
-        notes.append(f"{part}: {task.name}, {task.notes}")
+        tasks = [task_of(part, settings, directory, whole=whole) for whole in (False, True)]
+        notes.append(f"{part}: {tasks[0].name}, {tasks[0].notes}")
         for percent, freeze, seed, noise in runs_of(part, settings):
             if began:
                 private = "" if noise is None else f", noise {noise:g}"
                 began(f"{part}: {percent:g} % trained, seed {seed}{private}")
+            task = tasks[percent == 100.0]
             rows.append(run(part, task, freeze, seed, settings=settings, noise=noise))
     return FedptResult(
         settings=_plain(asdict(settings)),
@@ -159,25 +180,36 @@ def fedpt(
     )
 
 
-def task_of(part: str, settings: FedptSettings, directory: Path | None = None) -> Task:
-    """Return the data and settings of one part."""
+def task_of(
+    part: str, settings: FedptSettings, directory: Path | None = None, *, whole: bool = True
+) -> Task:
+    """Return the data and settings of one part, as for training the whole network or less of it."""
     name, s = _SETS[part], settings
     invented = find(name, directory=directory) is None
     if part == "text":
         texts = text_set(name, directory, invented=invented)
+        steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
         shown = "invented" if invented else name
-        return text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort)
+        task = text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort, steps=steps)
+        return task.tested_on(s.n_test)
     images = image_set(name, directory, invented=invented)
     if part == "cifar":
-        return cifar_task(
-            images, rounds=s.cifar_rounds, cohort=s.cifar_cohort, n_clients=s.cifar_clients
+        rate = s.cifar_rates[0 if whole else 1]
+        task = cifar_task(
+            images,
+            rounds=s.cifar_rounds,
+            cohort=s.cifar_cohort,
+            n_clients=s.cifar_clients,
+            steps=replace(CIFAR_STEPS, learning_rate=rate, precision=s.precision),
         )
+        return task.tested_on(s.n_test)
     rounds, cohort = (
         (s.writers_rounds, s.writers_cohort)
         if part == "writers"
         else (s.private_rounds, s.private_cohort)
     )
-    return writers_task(images, rounds=rounds, cohort=cohort, n_writers=s.n_writers)
+    task = writers_task(images, rounds=rounds, cohort=cohort, n_writers=s.n_writers)
+    return task.tested_on(s.n_test)
 
 
 def runs_of(
@@ -214,16 +246,19 @@ def run(
             clip=settings.clip,
             clients=task.clients_per_round,
             rounds=task.rounds,
-            learning_rate=settings.rates[bool(freeze.names)],
+            learning_rate=settings.rates[settings.noises.index(noise)][bool(freeze.names)],
         )
     on_gpu = torch.cuda.is_available()
+    at_once = None
+    if on_gpu:
+        at_once = task.clients_per_round if part in ("cifar", "text") else settings.at_once
     algorithm = FederatedTraining(
         network=PartialNetwork(make=task.make, freeze=freeze, seed=seed),
         steps=task.steps,
         schedule=task.schedule,
         optimiser=optimiser,
         clip=None if noise is None else settings.clip,
-        at_once=task.clients_per_round if on_gpu else None,
+        at_once=at_once,
     )
     plan = Plan(
         algorithm=algorithm,
@@ -236,12 +271,15 @@ def run(
     if noise and isinstance(optimiser, FollowTheLeader):
         cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
         epsilon = schedule_epsilon(optimiser, cohorts, settings.delta)
+    before = 0
     if on_gpu:
         forget_recordings()
         torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()  # libraries keep workspaces from run to run
     began = time.perf_counter()
-    result = fit(plan, task.clients, threads=1)
+    result = fit(plan, task.clients, threads=4 if on_gpu else 1)
     seconds = time.perf_counter() - began
+    peak = (torch.cuda.max_memory_allocated() - before) / 2**20 if on_gpu else None
     return Row(
         part=part,
         data=task.name,
@@ -250,7 +288,7 @@ def run(
         accuracy=accuracy(algorithm.trained_module(result.state), task.test),
         seconds_per_round=seconds / task.rounds,
         bytes_up_per_client=result.records[-1].bytes_up // result.records[-1].n_used,
-        peak_mebibytes=torch.cuda.max_memory_allocated() / 2**20 if on_gpu else None,
+        peak_mebibytes=peak,
         seed=seed,
         noise=noise,
         epsilon=epsilon,

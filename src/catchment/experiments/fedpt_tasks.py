@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,15 @@ from catchment.data.clients import client_name
 from catchment.data.loaders import load_images, load_texts
 from catchment.data.loaders.values import Images, Text
 from catchment.engine.local import Source
-from catchment.federation.optimisers import Adam, Mean, Momentum, ServerOptimiser
+from catchment.federation.optimisers import Mean, Momentum, ServerOptimiser
 from catchment.partial.local import IGNORED, Examples, LocalSteps
 from catchment.partial.models import EmnistCnn, ResNet18, Transformer
 from catchment.partial.schedule import Schedule
 
 N_WORDS = 10_004
 PAD, UNKNOWN, END, FIRST_WORD = 0, 1, 2, 4  # 3 is left out: the paper's four extra words
+CIFAR_STEPS = LocalSteps(learning_rate=0.05, batch_size=32, epochs=2)
+TEXT_STEPS = LocalSteps(optimiser="adam", learning_rate=1e-3, batch_size=16, max_steps=64)
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 
 
@@ -49,6 +51,10 @@ class Task:
     optimiser: ServerOptimiser = field(default_factory=Mean)
     schedule: Schedule = field(default_factory=Schedule)
     notes: str = ""
+
+    def tested_on(self, n: int | None) -> Task:
+        """Return the task with only so many test examples."""
+        return self if n is None else replace(self, test=Examples(self.test.x[:n], self.test.y[:n]))
 
 
 def writers_task(images: Images, *, rounds: int, cohort: int, n_writers: int | None = None) -> Task:
@@ -75,10 +81,7 @@ def cifar_task(
     rounds: int,
     cohort: int,
     n_clients: int,
-    epochs: int = 2,
-    batch_size: int = 25,
-    learning_rate: float = 0.05,
-    seed: int = 0,
+    steps: LocalSteps = CIFAR_STEPS,
 ) -> Task:
     """Return CIFAR-10 cut by Dirichlet(1) with ResNet-18 (100 outputs, ten of them used).
 
@@ -91,7 +94,7 @@ def cifar_task(
         mine = owners == k
         if mine.any():
             clients[client_name(k)] = augmented(
-                images.train[mine], images.train_labels[mine], seed=[seed, k]
+                images.train[mine], images.train_labels[mine], seed=[0, k]
             )
     middle = slice(4, 28)
     return Task(
@@ -99,7 +102,7 @@ def cifar_task(
         make=ResNet18,
         clients=clients,
         test=examples(images.test[:, middle, middle], images.test_labels),
-        steps=LocalSteps(learning_rate=learning_rate, batch_size=batch_size, epochs=epochs),
+        steps=steps,
         clients_per_round=min(cohort, len(clients)),
         rounds=rounds,
         optimiser=Momentum(momentum=0.5),
@@ -133,8 +136,8 @@ def text_task(
     *,
     rounds: int,
     cohort: int,
+    steps: LocalSteps = TEXT_STEPS,
     n_steps: int = 20,
-    most_test: int = 4000,
 ) -> Task:
     """Return next-word prediction by author; the last tenth of each author's words is for test.
 
@@ -155,16 +158,15 @@ def text_task(
         if len(ids) - cuts[author] > 1:
             test.append(windows(ids[cuts[author] :], n_steps))
     x, y = np.concatenate([t.x for t in test]), np.concatenate([t.y for t in test])
-    chosen = np.random.default_rng(0).permutation(len(x))[:most_test]
+    chosen = np.random.default_rng(0).permutation(len(x))[:4000]
     return Task(
         name=name,
         make=Transformer,
         clients=train,
         test=Examples(x[chosen], np.where(y[chosen] == UNKNOWN, IGNORED, y[chosen])),
-        steps=LocalSteps(learning_rate=0.1, batch_size=16, max_steps=16),
+        steps=steps,
         clients_per_round=min(cohort, len(train)),
         rounds=rounds,
-        optimiser=Adam(learning_rate=0.01, tau=1e-3),
         notes=f"{len(train)} authors, {len(known)} words known",
     )
 

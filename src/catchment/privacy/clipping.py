@@ -153,7 +153,8 @@ class Clip:
                 _, *arrays = parts.arrays
                 update = WeightedSum.from_parts(parts, len(arrays))
                 mean = update.mean() if update.weight > 0 else update.arrays
-                vector = np.concatenate([array.ravel() for array in mean])
+                # In float64 whatever came: lengths of float32 vectors are off by more than MARGIN.
+                vector = np.concatenate([array.ravel() for array in mean], dtype=np.float64)
                 about = {"shapes": [list(array.shape) for array in mean]}
             case _:
                 raise UploadError(

@@ -1,0 +1,176 @@
+"""Partial networks behind the protections that every algorithm has: secure sums and noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+from catchment import Plan, fit
+from catchment.errors import TooFewClientsError
+from catchment.federation.loop import Result
+from catchment.federation.optimisers import Adam
+from catchment.federation.plan import Turn
+from catchment.federation.store import Store
+from catchment.partial.freeze import Freeze, PartialNetwork
+from catchment.partial.ftrl import FollowTheLeader
+from catchment.partial.local import Examples, LocalSteps
+from catchment.partial.schedule import Schedule
+from catchment.partial.training import FederatedTraining, Trained
+from catchment.privacy.accounting import epsilon_spent
+from catchment.privacy.clipping import Clip
+from catchment.privacy.keys import make_identities
+from catchment.privacy.noise import GaussianNoise
+from catchment.privacy.secure_sum import SecureSum
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 12), nn.Tanh(), nn.Linear(12, 3))
+
+
+def examples(n: int, seed: int) -> Examples:
+    x = np.random.default_rng(seed).normal(size=(n, 5)).astype(np.float32)
+    return Examples(x, (x[:, 0] > 0).astype(np.int64) + (x[:, 1] > 0).astype(np.int64))
+
+
+NETWORK = PartialNetwork(make=small, freeze=Freeze(names=("0.weight",)), seed=4)
+TRAINING = FederatedTraining(
+    network=NETWORK, steps=LocalSteps(learning_rate=0.1, batch_size=8), device="cpu"
+)
+CLIENTS = {f"c{k}": [examples(10 + 3 * k, k)] for k in range(5)}
+
+
+def secure_sum(public: dict[str, str], least: int = 3) -> SecureSum:
+    return SecureSum(identities=public, min_clients=least, compare_cohorts=False)
+
+
+def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
+    public, memories = make_identities(CLIENTS)
+    secret = Plan(algorithm=TRAINING, rounds=2, protections=(secure_sum(public),))
+    hidden = fit(secret, CLIENTS, memories=memories).state
+    clear = fit(Plan(algorithm=TRAINING, rounds=2), CLIENTS).state
+    for a, b in zip(hidden.values, clear.values, strict=True):
+        np.testing.assert_allclose(a, b, rtol=3e-7, atol=1e-8)
+
+
+def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() -> None:
+    public, memories = make_identities(CLIENTS)
+    secret = Plan(algorithm=TRAINING, protections=(secure_sum(public),))
+    up = fit(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
+    numbers = NETWORK.share().trainable + 2
+    assert 16 * numbers < up < 16 * numbers + 2500
+
+
+def test_a_weak_client_is_not_taken_into_a_secure_sum() -> None:
+    public, memories = make_identities(CLIENTS)
+    weak = FederatedTraining(
+        network=NETWORK, weak={"c0": Freeze(names=("2.weight",))}, device="cpu"
+    )
+    plan = Plan(algorithm=weak, protections=(secure_sum(public, least=5),))
+    with pytest.raises(TooFewClientsError, match="differ in their facts or shapes"):
+        fit(plan, CLIENTS, memories=memories)
+
+
+def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
+    noise = GaussianNoise(
+        epsilon=8.0, delta=1e-5, clip=Clip(bound=0.5), min_clients=5, small_cohort=True
+    )
+    plan = Plan(algorithm=TRAINING, protections=(noise,))
+    # Clipping alone: what each client sent, shortened to the bound, all of equal weight.
+    start = TRAINING.start()
+    told = TRAINING.broadcast(start, Turn(0, ()))
+    total = [np.zeros(v.shape) for v in start.values]
+    for name, data in CLIENTS.items():
+        change = TRAINING.client_update(told, lambda data=data: data, Turn(0, (), client=name))
+        moved = [c.astype(np.float64) / change.weight for c in change.changes]
+        length = np.sqrt(sum((m**2).sum() for m in moved))
+        for t, m in zip(total, moved, strict=True):
+            t += m * min(1.0, 0.5 / length)
+    left = []
+    for _ in range(40):
+        state = fit(plan, CLIENTS).state
+        for s, v, t in zip(start.values, state.values, total, strict=True):
+            left.append((v - s - t / 5).ravel())
+    noises = np.concatenate(left)
+    expected = noise.multiplier * 0.5 / 5
+    assert abs(noises.mean()) < 4 * expected / np.sqrt(noises.size)
+    assert noises.std() == pytest.approx(expected, rel=4 / np.sqrt(2 * noises.size))
+
+
+def test_the_accountant_confirms_the_epsilon_of_all_rounds() -> None:
+    noise = GaussianNoise(
+        epsilon=3.0, delta=1e-5, clip=Clip(bound=1.0), releases=7, min_clients=5, small_cohort=True
+    )
+    cost = noise.cost
+    for _ in range(6):
+        cost = cost + noise.cost
+    assert epsilon_spent(cost, 1e-5) == pytest.approx(3.0, rel=1e-3)
+
+
+def test_noise_of_the_clients_within_a_secure_sum() -> None:
+    public, memories = make_identities(CLIENTS)
+    noise = GaussianNoise(
+        epsilon=50.0,
+        delta=1e-5,
+        clip=Clip(bound=0.5),
+        distributed=True,
+        min_clients=5,
+        small_cohort=True,
+    )
+    plan = Plan(algorithm=TRAINING, protections=(noise, secure_sum(public, least=5)))
+    state = fit(plan, CLIENTS, memories=memories).state
+    clear = fit(Plan(algorithm=TRAINING), CLIENTS).state
+    for a, b in zip(state.values, clear.values, strict=True):
+        assert a.shape == b.shape
+        assert np.isfinite(a).all()
+        assert np.abs(a - b).max() < 10 * noise.spread / 5 + 1.0
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        Adam(),
+        FollowTheLeader(noise_multiplier=0.0, clip=1.0, clients=5, rounds=4),
+    ],
+)
+def test_a_run_that_stopped_goes_on_to_the_same_bits(
+    optimiser: Adam | FollowTheLeader, tmp_path: Path
+) -> None:
+    training = FederatedTraining(
+        network=NETWORK, optimiser=optimiser, schedule=Schedule(cosine=4), device="cpu"
+    )
+    plan = Plan(algorithm=training, rounds=4, share=0.6)
+    at_once = fit(plan, CLIENTS)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(round_: int, done: int, asked: int) -> None:
+        if round_ == 2 and done == 1:
+            raise StoppedError
+
+    def kept(watch: object) -> Result[Trained]:
+        with Store(tmp_path / "run", resume=True) as store:
+            keeper = store.keeper("train", plan)
+            return fit(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
+
+    with pytest.raises(StoppedError):
+        kept(stop)
+    resumed = kept(None)
+    assert len(resumed.records) == 4
+    for a, b in zip(resumed.state.values, at_once.state.values, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_the_schedule_moves_the_clients_rate() -> None:
+    still = FederatedTraining(network=NETWORK, schedule=Schedule(decay=1e-6, every=1), device="cpu")
+    one = fit(Plan(algorithm=still, rounds=1), CLIENTS).state
+    two = fit(Plan(algorithm=still, rounds=2), CLIENTS).state
+    for a, b in zip(one.values, two.values, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    with pytest.raises(ValueError, match="decay is 2"):
+        Schedule(decay=2.0)
+    with pytest.raises(ValueError, match="every 0"):
+        Schedule(every=0)
