@@ -221,7 +221,7 @@ def apps(folder: Path) -> None:
 
 def plan_files(folder: Path) -> None:
     """A plan file with a secure sum, and one in several stages, whose test clients are others."""
-    for name in ("fleet", "wearables"):
+    for name in ("wearables_secure", "wearables"):
         file = parse_plan(example_plan(name))
         there = simulate_plan(file, folder / f"{name}-there").read_bytes()
         run_plan(file, folder / f"{name}-here")

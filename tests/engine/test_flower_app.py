@@ -15,15 +15,18 @@ from typing import Any
 
 import pytest
 from flwr.app import ConfigRecord, Context, Error, RecordDict
+from flwr.cli.supernode.register import try_load_public_key
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from catchment.engine.deploy.keys import make_keys
 from catchment.engine.flower import simulation
 from catchment.engine.flower.app import Terms, name_of, one_at_a_time, remembered
 from catchment.engine.flower.line import (
     GridLine,
     packed,
     packed_order,
+    read_keys,
     said,
     unpacked,
     unpacked_order,
@@ -94,6 +97,32 @@ def test_answers_are_told_apart_from_errors_strangers_and_repetitions() -> None:
         ("t3", None, "a message came without its reply"),
     ]
     assert list(GridLine(grid).collect([])) == []
+
+
+def test_a_node_can_take_no_other_clients_name(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["localhost"], ["ann", "ben"])
+    keys = read_keys(tmp_path / "server" / "nodes")
+    # Flower's own reading of the file is what it would tell of a node.
+    shown = try_load_public_key(tmp_path / "nodes" / "ann" / "node.pub")
+    nodes = [
+        SimpleNamespace(node_id=1, public_key=shown),
+        SimpleNamespace(node_id=2, public_key=b""),
+    ]
+    grid: Any = SimpleNamespace(get_nodes=lambda: nodes)
+    line = GridLine(grid, keys)
+    line.vouch(1, "ann")
+    for node, name in ((1, "ben"), (1, "cem"), (2, "ann"), (3, "ann")):
+        with pytest.raises(IntegrityError, match=f"it calls itself '{name}', and its key is not"):
+            line.vouch(node, name)
+    GridLine(grid).vouch(1, "ben")
+
+
+def test_keys_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "ann.pub").write_text("ssh-nothing AAAA")
+    with pytest.raises(ValueError, match=r"ann\.pub is not a public key"):
+        read_keys(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no folder of nodes' keys"):
+        read_keys(tmp_path / "nothing")
 
 
 def test_errors_of_flower_are_one_line() -> None:

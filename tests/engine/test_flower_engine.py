@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from tests.engine.town import Town, resident, town
 
-from catchment.engine.flower.roll import HELLO, Hello
+from catchment.engine.flower.roll import HELLO, Hello, Roll
 from catchment.engine.flower.shelf import Shelf
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError
 from catchment.federation.node import refusal
@@ -262,6 +262,19 @@ def test_a_second_of_the_name_does_not_stop_a_run(caplog: pytest.LogCaptureFixtu
     assert engine.clients() == ["ann", "ben"]
     assert "nodes 100 and 500 both call themselves 'ann'" in caplog.text
     assert next(iter(engine.ask(letters("ann")))).message == b"for ann"
+
+
+def test_a_node_whose_name_nobody_vouches_for_takes_no_part() -> None:
+    place = town("ann", "ben")
+
+    def vouch(node: int, name: str) -> None:
+        if node == 101:
+            raise IntegrityError(f"it calls itself {name!r}, and its key is not that client's")
+
+    roll = Roll(place, wait=5.0, vouch=vouch, clock=place.clock, sleep=place.sleep)
+    assert roll.present("training", 1) == ["ann"]
+    with pytest.raises(TooFewClientsError, match="node 101: it calls itself 'ben', and its key"):
+        roll.present("training", 2)
 
 
 def test_a_node_that_could_not_say_its_name_is_asked_again() -> None:

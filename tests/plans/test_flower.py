@@ -51,6 +51,7 @@ name = "ridge"
 ridge = "gcv"
 keep_clients = false
 """
+WEARABLES = example_plan("wearables_secure").replace('scaling = "client"', 'scaling = "federated"')
 SECURE = '[[protections]]\nname = "secure_sum"\nmin_clients = 3\n'
 PLAIN = OWN_FILES + "[run]\nmin_clients = 2\n"
 
@@ -136,11 +137,10 @@ def in_process(folder: Path, text: str) -> bytes:
 
 
 def test_the_fleet_of_the_example_gives_the_same_file(tmp_path: Path) -> None:
-    text = example_plan("fleet")
     names = [f"user-{k:03d}" for k in range(4)]
-    nodes = fleet(tmp_path, text, {name: {"name": name} for name in names})
+    nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
     there = nodes.serve("there")
-    assert there == in_process(tmp_path, text)
+    assert there == in_process(tmp_path, WEARABLES)
     run = read_run(tmp_path / "there")
     assert {stage: len(records) for stage, records in run.rounds.items()} == {
         "scaling": 1,
@@ -245,7 +245,7 @@ def test_bad_data_another_plan_and_a_missing_key_are_named(tmp_path: Path) -> No
 
 def test_a_run_cut_short_goes_on_and_asks_nobody_twice(tmp_path: Path) -> None:
     names = [f"user-{k:03d}" for k in range(4)]
-    nodes = fleet(tmp_path, example_plan("fleet"), {name: {"name": name} for name in names})
+    nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
     send = nodes.place.send
 
     def cut(node: int, order: Order, seconds: float) -> str:
@@ -263,7 +263,7 @@ def test_a_run_cut_short_goes_on_and_asks_nobody_twice(tmp_path: Path) -> None:
     assert "scaling" not in stages
     # Keys were given before the cut; shares, upload, consent and unmasking are left.
     assert stages.count("training") == 4 * 4
-    assert there == in_process(tmp_path, example_plan("fleet"))
+    assert there == in_process(tmp_path, WEARABLES)
     nodes.place.sent.clear()
     assert nodes.serve("there") == there
     assert nodes.place.sent == []
@@ -293,7 +293,7 @@ def test_whole_clients_for_the_test_say_so_themselves(tmp_path: Path) -> None:
 
 def test_a_node_is_called_as_its_config_its_keys_or_its_place_say(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
-    plan.write_text(example_plan("fleet"))
+    plan.write_text(WEARABLES)
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys" / "public.json").write_text('{"name": "user-002"}')
     assert PlanNode({"name": "ann"}, plan).name == "ann"
@@ -313,7 +313,7 @@ def test_a_node_is_called_as_its_config_its_keys_or_its_place_say(tmp_path: Path
 
 def test_files_of_a_node_need_a_plan_for_files(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
-    plan.write_text(example_plan("fleet"))
+    plan.write_text(WEARABLES)
     with pytest.raises(ValueError, match="this node has files of its own"):
         _ = PlanNode({"name": "a", "data": "*.csv"}, plan).stages
     plan.write_text(PLAIN.replace("test = 0.2", 'test = 0.2\nsplit = "iid"'))

@@ -92,10 +92,18 @@ class Terms:
         given: dict[str, Any] = {k: value for k, value in known.items() if value is not None}
         return cls(**given)
 
-    def engine(self, grid: Grid, *, fewest: int, expect: int = 0) -> FlowerEngine:
-        """Return the engine over a grid, for a plan that needs so many clients."""
-        line = GridLine(grid)
-        roll = Roll(line, expect=int(self.expect or expect or fewest), wait=self.wait)
+    def engine(
+        self, grid: Grid, *, fewest: int, expect: int = 0, keys: Mapping[str, bytes] | None = None
+    ) -> FlowerEngine:
+        """Return the engine over a grid, for a plan that needs so many clients.
+
+        Parameters
+        ----------
+        keys
+            Public keys by which Flower knows the clients; without them nodes may take any name.
+        """
+        line, wanted = GridLine(grid, keys), int(self.expect or expect or fewest)
+        roll = Roll(line, expect=wanted, wait=self.wait, vouch=line.vouch)
         return FlowerEngine(
             line, roll, fewest=fewest, timeout=self.timeout, in_flight=int(self.in_flight)
         )

@@ -6,9 +6,16 @@ letter that goes to many nodes once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_ssh_public_key,
+)
 from flwr.app import (
     Array,
     ArrayRecord,
@@ -38,12 +45,31 @@ _WORDS = {
 
 @dataclass(frozen=True, eq=False)
 class GridLine:
-    """A Flower grid as a network for `FlowerEngine`; works only inside a running ServerApp."""
+    """A Flower grid as a network for `FlowerEngine`; works only inside a running ServerApp.
+
+    Parameters
+    ----------
+    keys
+        Public keys by which Flower knows the clients; without them nodes may take any name.
+    """
 
     grid: Grid
+    keys: Mapping[str, bytes] | None = None
 
     def nodes(self) -> Collection[int]:
         return list(self.grid.get_node_ids())
+
+    def vouch(self, node: int, name: str) -> None:
+        """Raise IntegrityError if Flower does not know a node by the key of the client it says."""
+        if self.keys is None:
+            return
+        shown = next(
+            (info.public_key for info in self.grid.get_nodes() if info.node_id == node), b""
+        )
+        if not shown or self.keys.get(name) != shown:
+            raise IntegrityError(
+                f"it calls itself {name!r}, and its key is not that client's; admit it first"
+            )
 
     def send(self, node: int, order: Order, seconds: float) -> str:
         # The network may forget the letter when nobody waits for its answer any more, but not
@@ -75,6 +101,20 @@ class GridLine:
                 yield Answer(ticket, unpacked(message.content, "reply"))
             except IntegrityError as error:
                 yield Answer(ticket, None, str(error))
+
+
+def read_keys(folder: str | Path) -> dict[str, bytes]:
+    """Return the public keys of nodes by client, from files NAME.pub as OpenSSH writes them."""
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"there is no folder of nodes' keys {folder}; check the path")
+    found = {}
+    for path in sorted(Path(folder).glob("*.pub")):
+        try:
+            key = load_ssh_public_key(path.read_bytes())
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise ValueError(f"{path} is not a public key: {error}") from error
+        found[path.stem] = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return found
 
 
 def packed_order(order: Order) -> RecordDict:

@@ -105,6 +105,8 @@ class Roll:
         Clients to wait for before the first round.
     wait
         Seconds to wait for them, and before any round for the fewest that it needs.
+    vouch
+        Raises IntegrityError if a node may not have a name.
     clock, sleep
         For tests.
     """
@@ -115,6 +117,7 @@ class Roll:
         *,
         expect: int = 1,
         wait: float = 120.0,
+        vouch: Callable[[int, str], None] = lambda node, name: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -123,7 +126,7 @@ class Roll:
         if not wait >= 0:
             raise ValueError(f"wait is {wait}; pass a number of seconds")
         self._line, self._expect, self._wait = line, expect, wait
-        self._clock, self._sleep = clock, sleep
+        self._vouch, self._clock, self._sleep = vouch, clock, sleep
         self._greeted: dict[str, tuple[int, float]] = {}
         self._hellos: dict[int, Hello] = {}
         self._failed: dict[int, tuple[str, float]] = {}
@@ -199,6 +202,7 @@ class Roll:
             if answer.content is None:
                 raise IntegrityError(answer.error)
             hello = Hello.from_bytes(answer.content)
+            self._vouch(node, hello.name)
         except IntegrityError as error:
             self._failed[node] = (str(error), now)
             log.warning("node %d does not take part: %s", node, error)

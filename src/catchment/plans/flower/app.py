@@ -7,6 +7,8 @@ The run config says what the server must know besides the terms of `catchment.en
 
     out         folder of the run, on the server
     identities  public keys of all clients, for a secure sum
+    nodes       keys by which Flower knows the nodes, NAME.pub; by default beside the identities.
+                With them a node can take no other client's name
     plan        a plan instead of the app's
 """
 
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catchment.engine.flower.app import Config, Terms, answering, needed, serving
+from catchment.engine.flower.line import read_keys
 from catchment.engine.flower.roll import Hello, Order
 from catchment.federation.node import Node
 from catchment.federation.plan import Memory
@@ -39,7 +42,7 @@ def server_of(plan: str | Path) -> ServerApp:
             identities=_given(config, "identities"),
             allow_plain_statistics=terms.allow_plain_statistics,
         )
-        engine = terms.engine(grid, fewest=needed(agreed.training))
+        engine = terms.engine(grid, fewest=needed(agreed.training), keys=_keys(config))
         serve_plan(agreed, engine, _given(config, "out") or Path("runs") / "flower")
 
     return serving(work)
@@ -56,6 +59,15 @@ def client_of(plan: str | Path) -> ClientApp:
         return PlanNode(config, Path(plan)).client(order.stage, order.attachment, memory)
 
     return answering(hello, client)
+
+
+def _keys(config: Config) -> dict[str, bytes] | None:
+    """Return the keys of the nodes that were admitted, if they are beside the public keys."""
+    identities, named = _given(config, "identities"), _given(config, "nodes")
+    if named:
+        return read_keys(named)
+    beside = identities.parent / "nodes" if identities else None
+    return read_keys(beside) if beside and beside.is_dir() else None
 
 
 def _given(config: Config, key: str) -> Path | None:

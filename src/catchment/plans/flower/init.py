@@ -27,6 +27,7 @@ clientapp = "{package}.client:app"
 [tool.flwr.app.config]
 out = ""                        # folder of the run on the server; runs/flower if empty
 identities = ""                 # public keys of all clients, for a secure sum
+nodes = ""                      # folder of the nodes' keys; nodes/ beside the identities if empty
 plan = ""                       # a plan on the server, instead of the app's
 expect = 0                      # clients to wait for; as many as the plan needs if 0
 wait = 120.0                    # seconds to wait for them
@@ -79,7 +80,7 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     ['pyproject.toml', 'README.md', '__init__.py', 'server.py', 'client.py', 'plan.toml']
     """
     folder = Path(folder)
-    text = example_plan("fleet") if plan is None else read_plan(plan).text
+    text = example_plan("wearables_secure") if plan is None else read_plan(plan).text
     inside = folder / PACKAGE
     files = {
         folder / "pyproject.toml": _PROJECT.format(name=app_name(folder), package=PACKAGE),
