@@ -268,6 +268,26 @@ class Relay:
         self._server.close()
 
 
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the rows as the documentation shows them."""
+    called = {"process": "in process", "simulation": "simulated", "deployment": "deployed"}
+    lines = [
+        "| engine | clients | first round, s | a later round, s | TCP bytes beyond payload |",
+        "|---|---|---|---|---|",
+    ]
+    for each in rows:
+        overhead = each.get("overhead over payload")
+        cells = (
+            called[each["runner"]],
+            f"{each['clients']}",
+            f"{each['first round, seconds']:.1f}",
+            f"{1 / each['rounds per second']:.1f}",
+            "none" if overhead is None else f"{100 * overhead:.1f} %",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 WORK = {"process": in_process, "simulation": simulated, "deployment": deployed}
 
 
