@@ -44,7 +44,7 @@ def put(root: Path, name: str, folder: str | None = None) -> Path:
 def test_every_entry_is_complete() -> None:
     for name, entry in CATALOGUE.items():
         assert entry.name == name
-        assert entry.files
+        assert entry.files or name in ("emnist", "femnist", "stackoverflow")
         for file, digest in entry.files:
             assert "/" not in file
             assert len(bytes.fromhex(digest)) == 32

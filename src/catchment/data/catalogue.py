@@ -1,6 +1,6 @@
 """The public data sets this library can read: what each is, whose it is, and what its files are.
 
-Every set has two forms. The compact form is one small file (or a few) with a known SHA-256. The
+Most sets have two forms. The compact form is one small file (or a few) with a known SHA-256. The
 original form is what the publisher distributes, unpacked or still in its archive.
 """
 
@@ -27,7 +27,7 @@ class Source:
     home: str
     citation: str
     licence: str
-    files: tuple[tuple[str, str], ...]  # compact form: name and SHA-256
+    files: tuple[tuple[str, str], ...]  # compact form: name and SHA-256; none if there is none
     original: str  # the publisher's files, in words
     patterns: tuple[str, ...]  # names by which the original form is known
 
@@ -332,6 +332,50 @@ _SOURCES = (
         ),
         original="the package's data/1790_george_washington_n.json ...",
         patterns=("[12][0-9][0-9][0-9]_*.json",),
+    ),
+    Source(
+        name="emnist",
+        folder="emnist",
+        kind="images",
+        description="handwritten digits and letters, 28 x 28 grey, by class",
+        clients="none",
+        task="character, 62 classes",
+        home="https://www.nist.gov/itl/products-and-services/emnist-dataset",
+        citation="Cohen et al., EMNIST: Extending MNIST to Handwritten Letters, IJCNN 2017",
+        licence="none stated; cite the paper",
+        files=(),
+        original="gzip.zip of EMNIST, or unpacked with emnist-byclass-train-images-idx3-ubyte.gz "
+        "and the three files beside it",
+        patterns=("emnist-byclass-train-images-idx3-ubyte*",),
+    ),
+    Source(
+        name="femnist",
+        folder="femnist",
+        kind="images",
+        description="EMNIST by writer",
+        clients="3,400 or more writers",
+        task="character, 62 classes",
+        home="https://leaf.cmu.edu",
+        citation="Caldas et al., LEAF: A Benchmark for Federated Settings, 2018",
+        licence="none stated; cite the paper",
+        files=(),
+        original="LEAF's data/train and data/test with their .json files, or emnist_all.sqlite or "
+        "emnist_all.sqlite.lzma of TensorFlow Federated",
+        patterns=("train/*.json", "emnist_*.sqlite", "emnist_*.sqlite.lzma"),
+    ),
+    Source(
+        name="stackoverflow",
+        folder="stackoverflow",
+        kind="texts",
+        description="questions and answers by user",
+        clients="342,477 users",
+        task="next word",
+        home="https://www.tensorflow.org/federated/api_docs/python/tff/simulation/datasets",
+        citation="The TensorFlow Federated authors, Stack Overflow dataset, 2019",
+        licence="CC BY-SA 3.0",
+        files=(),
+        original="stackoverflow.sqlite or stackoverflow.sqlite.lzma of TensorFlow Federated",
+        patterns=("stackoverflow*.sqlite", "stackoverflow*.sqlite.lzma"),
     ),
 )
 

@@ -126,7 +126,7 @@ def _look(entry: Source, place: Path) -> Place | None:
     if place.is_dir():
         if (original := find_folder(place, entry.patterns)) is not None:
             return Place(entry, place, original)
-        if all((place / file).is_file() for file, _ in entry.files):
+        if entry.files and all((place / file).is_file() for file, _ in entry.files):
             return Place(entry, place)
     return None
 
@@ -143,9 +143,10 @@ def locate(name: str, *, directory: Path | str | None = None) -> Place:
         return place
     entry, roots = source(name), data_directories(directory)
     compact = " and ".join(file for file, _ in entry.files)
+    files = f"{entry.original}, or {compact}," if compact else f"{entry.original}"
     raise MissingDataError(
         f"{name} ({entry.description}) is not in {', '.join(map(str, roots))}; "
-        f"get it from {entry.home} and put {entry.original}, or {compact}, "
+        f"get it from {entry.home} and put {files} "
         f"into {roots[0] / name}, or name another data directory with --data or "
         f"${ENVIRONMENT}"
     )

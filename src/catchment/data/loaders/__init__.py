@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from catchment.data.loaders.federated import emnist, femnist, stackoverflow
 from catchment.data.loaders.har import uci_har
 from catchment.data.loaders.hhar import hhar
 from catchment.data.loaders.images import cifar10, fashion_mnist, mnist_writers
@@ -26,7 +27,9 @@ __all__ = [
     "Texts",
     "Window",
     "cifar10",
+    "emnist",
     "fashion_mnist",
+    "femnist",
     "fsdd",
     "hhar",
     "japanese_vowels",
@@ -39,6 +42,7 @@ __all__ = [
     "shakespeare",
     "sotu",
     "sst2",
+    "stackoverflow",
     "sunspots",
     "uci_har",
     "wesad",
@@ -58,8 +62,19 @@ _UNCUT = {
     "santafe_laser": santafe_laser,
     "sunspots": sunspots,
 }
-_IMAGES = {"mnist_writers": mnist_writers, "cifar10": cifar10, "fashion_mnist": fashion_mnist}
-_TEXTS = {"sst2": sst2, "shakespeare": shakespeare, "sotu": sotu}
+_IMAGES = {
+    "mnist_writers": mnist_writers,
+    "cifar10": cifar10,
+    "fashion_mnist": fashion_mnist,
+    "emnist": emnist,
+    "femnist": femnist,
+}
+_TEXTS = {
+    "sst2": sst2,
+    "shakespeare": shakespeare,
+    "sotu": sotu,
+    "stackoverflow": stackoverflow,
+}
 
 
 def load(
@@ -96,7 +111,7 @@ def load(
 
 
 def load_images(name: str, *, directory: Path | str | None = None) -> Images:
-    """Return a data set of images by its name: mnist_writers, cifar10 or fashion_mnist.
+    """Return a data set of images: mnist_writers, cifar10, fashion_mnist, emnist or femnist.
 
     >>> load_images("uci_har")
     Traceback (most recent call last):
@@ -107,7 +122,7 @@ def load_images(name: str, *, directory: Path | str | None = None) -> Images:
 
 
 def load_texts(name: str, *, directory: Path | str | None = None) -> Texts:
-    """Return a data set of texts by its name: sst2, shakespeare or sotu.
+    """Return a data set of texts by its name: sst2, shakespeare, sotu or stackoverflow.
 
     >>> load_texts("cifar10")
     Traceback (most recent call last):

@@ -105,7 +105,7 @@ def fashion_mnist(*, directory: Path | str | None = None) -> Images:
     else:
         folder = place.original
         parts = [
-            _idx(folder, f"{part}-{what}?idx{n_dims}-ubyte*", n_dims)
+            read_idx(folder, f"{part}-{what}?idx{n_dims}-ubyte*", n_dims)
             for part in ("train", "t10k")
             for what, n_dims in (("images", 3), ("labels", 1))
         ]
@@ -173,12 +173,12 @@ def _writer_names(writers: NDArray[Any]) -> tuple[str, ...]:
 
 def _writers(folder: Folder, images: str, part: str) -> tuple[Bytes, Bytes, NDArray[np.int64]]:
     """Return images, labels and writers; the labels of QMNIST's test part go on past MNIST's."""
-    pictures = _idx(folder, f"{images}?idx3-ubyte*", 3)
+    pictures = read_idx(folder, f"{images}?idx3-ubyte*", 3)
     (name, *_) = require(folder, f"qmnist-{part}-labels*")
     if ".tsv" in name:
         rows = _tab_separated(folder, name)
     else:
-        rows = _idx(folder, f"qmnist-{part}-labels?idx2-int*", 2).astype(np.int64)
+        rows = read_idx(folder, f"qmnist-{part}-labels?idx2-int*", 2).astype(np.int64)
     if len(rows) < len(pictures) or rows.shape[1] < 3:
         raise IntegrityError(
             f"{folder}/{name} has shape {rows.shape} for {len(pictures)} images; get a fresh copy"
@@ -195,7 +195,7 @@ def _tab_separated(folder: Folder, name: str) -> NDArray[np.int64]:
     return rows.astype(np.int64)
 
 
-def _idx(folder: Folder, pattern: str, n_dims: int) -> NDArray[Any]:
+def read_idx(folder: Folder, pattern: str, n_dims: int) -> NDArray[Any]:
     """Return the array in an idx file, as bytes or 32-bit numbers in this machine's order."""
     (name, *_) = require(folder, pattern)
     raw = folder.read(name)
