@@ -192,8 +192,9 @@ def draw(result: FedptResult, *, dark: bool = False) -> Figure:
         accuracy.plot(x, [100 * mean(same) for same in groups.values()], **style)
         times = [float(np.median([r.seconds_per_round for r in of])) for of in groups.values()]
         seconds.plot(x, times, **style)
-        peaks = [[r.peak_mebibytes or np.nan for r in of] for of in groups.values()]
-        memory.plot(x, [float(np.median(p)) for p in peaks], **style)
+        known = {p: [r.peak_mebibytes for r in of if r.peak_mebibytes] for p, of in groups.items()}
+        peaks = {p: float(np.median(values)) for p, values in known.items() if values}
+        memory.plot(list(peaks), list(peaks.values()), **style)
     for ax in (accuracy, seconds, memory):
         ax.set_xlabel("trained (%)", color=colours.text)
     seconds.set_yscale("log")
