@@ -98,6 +98,13 @@ def answers(deployment: Deployment) -> int:
     return log.read_text().count("/v1/fleet/push-messages") if log.is_file() else 0
 
 
+def asked_after(deployment: Deployment, n_answers: int) -> bool:
+    """Return whether a node has fetched a letter since so many answers came."""
+    log = deployment.processes.folder / "nginx-access.log"
+    later = log.read_text().split("/v1/fleet/push-messages") if log.is_file() else []
+    return len(later) > n_answers and "/v1/fleet/pull-object" in later[-1]
+
+
 def wait_for(what: str, happened: Callable[[], bool], *, seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not happened():
@@ -141,8 +148,8 @@ def test_a_node_with_bad_data_and_one_with_another_plan_are_named(tmp_path: Path
 def test_a_killed_node_and_a_straggler_are_left_out_and_named(tmp_path: Path) -> None:
     with fleet(tmp_path) as deployment, ThreadPoolExecutor(1) as pool:
         future = pool.submit(run_on, deployment, timeout=60.0)
-        wait_for("everybody's name", lambda: answers(deployment) >= 5 or future.done())
-        time.sleep(1.5)  # the last name is on its way; no node asks again before three seconds
+        # Letters of the round go out once everybody has said its name.
+        wait_for("the first letter", lambda: asked_after(deployment, 5) or future.done())
         deployment.stop_node("c3", grace=0)
         # The others have made their keys and have handed out shares of them.
         wait_for("the second stage", lambda: answers(deployment) >= 13 or future.done())
