@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from benchmarks import record
@@ -36,6 +38,10 @@ from catchment.readout.model import train
 from catchment.reservoir.features import Features
 from catchment.reservoir.recipe import Recipe
 from catchment.reservoir.reservoir import Reservoir
+
+if TYPE_CHECKING:
+    from catchment.prompt.causal import CausalLM
+    from catchment.prompt.tasks import WordTask
 
 Numbers = dict[str, object]
 BOTTLENECK = 16
@@ -106,32 +112,76 @@ def noise(repeats: int) -> Numbers:
     return dict(out)
 
 
-def accuracy(rounds: int, seeds: int) -> Numbers:
-    """Accuracy of naming activities by the noise on every bottleneck, in training and in use.
+@dataclass(frozen=True, eq=False)
+class Naming:
+    """Windows of UCI HAR, to be named by a small language model; made once."""
 
-    Bottlenecks are clipped at the median length of those of a start in closed form, whose
-    accuracy is given too.
-    """
-    from catchment.prompt.causal import CausalLM
-    from catchment.prompt.tasks import recorded, sensors_task
+    lm: CausalLM
+    task: WordTask
+    features: Features
 
-    lm = CausalLM.load("stories260k", device="cpu", batch_size=256)
-    task = sensors_task(lm, "uci_har")
-    few = task.within(PER_CLIENT)
-    F = features(task.n_inputs, 0.3, pool="mean_std")
-    found: dict[str, list[float]] = {}
-    for seed in range(seeds):
-        projection = Projection(
-            bottleneck=BOTTLENECK, length=4, width=lm.width, seed=seed, scale=lm.spread
+    @classmethod
+    def made(cls) -> Naming:
+        from catchment.prompt.causal import CausalLM
+        from catchment.prompt.tasks import sensors_task
+
+        lm = CausalLM.load("stories260k", device="cpu", batch_size=256)
+        task = sensors_task(lm, "uci_har")
+        F = features(task.n_inputs, 0.3, pool="mean_std")
+        few = task.within(PER_CLIENT)
+        reader = EdgeController(projection=projection(lm, BOTTLENECK, 0), features=F)
+        ready = {name: reader.prepared(part) for name, part in few.clients.items()}
+        return cls(lm, replace(task, clients=ready, test=reader.prepared(task.test)), F)
+
+    def training(self, bottleneck: int, seed: int) -> PromptTraining:
+        """Return a training that begins in closed form."""
+        P = projection(self.lm, bottleneck, seed)
+        controller = EdgeController(projection=P, features=self.features)
+        server = LanguageServer(self.lm, P, self.task.words)
+        targets = label_targets(server, P, self.task.contexts, seed=seed)
+        return PromptTraining(
+            controller=controller,
+            server=server,
+            batch_size=20,
+            local=Adam(learning_rate=0.003, tau=1e-8),
+            initial=closed_form_start(controller, self.task.clients, targets),
+            tell_labels=True,
         )
-        controller = EdgeController(projection=projection, features=F)
-        held = {name: controller.prepared(part) for name, part in few.clients.items()}
-        test = controller.prepared(task.test)
-        server = LanguageServer(lm, projection, task.words)
-        targets = label_targets(server, projection, task.contexts)
-        start = closed_form_start(controller, few.clients, targets)
+
+
+def projection(lm: CausalLM, bottleneck: int, seed: int) -> Projection:
+    return Projection(bottleneck=bottleneck, length=4, width=lm.width, seed=seed, scale=lm.spread)
+
+
+def closed_form(naming: Naming, seeds: int) -> Numbers:
+    """Accuracy on unseen people before any client takes a step, beside the ridge readout's."""
+    task, F = naming.task, naming.features
+    from catchment.prompt.tasks import recorded
+
+    pooled = [example for part in task.clients.values() for example in part]
+    readout = train(F, recorded(pooled, len(task.classes)), 0.1).readout
+    z = np.stack([example.z for example in task.test if example.z is not None])
+    right = readout(z).argmax(axis=1) == [example.label for example in task.test]
+    out: Numbers = {"ridge readout": round(float(right.mean()), 3)}
+    for bottleneck in (16, 32, 64):
+        made = [naming.training(bottleneck, seed) for seed in range(seeds)]
+        out[f"bottleneck {bottleneck}"] = [
+            round(each.accuracy(each.start(), task.test), 3) for each in made
+        ]
+    return out
+
+
+def accuracy(naming: Naming, rounds: int, seeds: int) -> Numbers:
+    """Accuracy by the noise on every bottleneck, in training and in use.
+
+    Bottlenecks are clipped at the median length of those of the start.
+    """
+    task, found = naming.task, dict[str, list[float]]()
+    for seed in range(seeds):
+        free = naming.training(BOTTLENECK, seed)
+        start = free.start().values
         codes = np.concatenate(
-            [controller.codes(start, controller.rows(part)) for part in held.values()]
+            [free.controller.codes(start, free.controller.rows(p)) for p in task.clients.values()]
         )
         bound = float(np.median(np.linalg.norm(codes, axis=1)))
         for epsilon in (None, float("inf"), *EPSILONS):
@@ -139,33 +189,13 @@ def accuracy(rounds: int, seeds: int) -> Numbers:
             if epsilon is not None:
                 multiplier = 0.0 if np.isinf(epsilon) else gaussian_multiplier(epsilon, DELTA)
                 guard = PromptNoise(bound=bound, multiplier=multiplier)
-            training = PromptTraining(
-                controller=controller,
-                server=server,
-                batch_size=20,
-                local=Adam(learning_rate=0.003, tau=1e-8),
-                guard=guard,
-                initial=start,
-                tell_labels=True,
-            )
-            result = fit(Plan(algorithm=training, rounds=rounds, seed=seed), held)
-            before, after = (
-                round(training.accuracy(state, test), 3)
-                for state in (training.start(), result.state)
-            )
+            training = replace(free, guard=guard)
+            result = fit(Plan(algorithm=training, rounds=rounds, seed=seed), task.clients)
             name = "free" if epsilon is None else "clipped only" if np.isinf(epsilon) else epsilon
-            found.setdefault(f"{name}, closed form", []).append(before)
-            found.setdefault(f"{name}, {rounds} rounds", []).append(after)
-            print(seed, name, before, after, flush=True)
-    pooled = [example for part in few.clients.values() for example in part]
-    readout = train(F, recorded(pooled, len(task.classes)), 0.1).readout
-    right = readout(controller.rows(test)).argmax(axis=1) == [example.label for example in test]
-    return {
-        "examples per client": PER_CLIENT,
-        "clients": len(few.clients),
-        "ridge readout": round(float(right.mean()), 3),
-        **found,
-    }
+            for when, state in (("start", training.start()), (f"{rounds} rounds", result.state)):
+                reached = round(training.accuracy(state, task.test), 3)
+                found.setdefault(f"{name}, {when}", []).append(reached)
+    return {"examples per client": PER_CLIENT, "clients": len(task.clients), **found}
 
 
 def main() -> None:
@@ -177,7 +207,9 @@ def main() -> None:
         "noise": lambda: noise(5 if quick else 20),
     }
     if find_model("stories260k") and find("uci_har"):
-        jobs["accuracy"] = lambda: accuracy(1 if quick else 5, 1 if quick else 3)
+        naming, seeds = Naming.made(), 1 if quick else 3
+        jobs["closed form"] = lambda: closed_form(naming, seeds)
+        jobs["accuracy"] = lambda: accuracy(naming, 1 if quick else 5, seeds)
     results: Numbers = {"units": 100, "bottleneck": BOTTLENECK, "delta": DELTA, "quick": quick}
     for name, job in jobs.items():
         results[name] = job()
