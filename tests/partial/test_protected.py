@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
     told = TRAINING.broadcast(start, Turn(0, ()))
     total = [np.zeros(v.shape) for v in start.values]
     for name, data in CLIENTS.items():
-        change = TRAINING.client_update(told, lambda data=data: data, Turn(0, (), client=name))
+        change = TRAINING.client_update(told, partial(list, data), Turn(0, (), client=name))
         moved = [c.astype(np.float64) / change.weight for c in change.changes]
         length = np.sqrt(sum((m**2).sum() for m in moved))
         for t, m in zip(total, moved, strict=True):

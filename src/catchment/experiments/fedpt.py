@@ -6,6 +6,7 @@ Sidahmed et al., "Efficient and Private Federated Learning with Partially Traina
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -318,4 +319,5 @@ def device_name() -> str:
 
 
 def _plain(settings: dict[str, Any]) -> dict[str, Value]:
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
+    plain: dict[str, Value] = json.loads(json.dumps(settings))
+    return plain
