@@ -110,7 +110,12 @@ class Terms:
 
 
 def needed(plan: Plan[Any, Any]) -> int:
-    """Return the fewest clients with which a round of a plan can end."""
+    """Return the fewest clients with which a round of a plan can end.
+
+    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> needed(Plan(algorithm=FederatedScaling(channels=1), min_clients=4))
+    4
+    """
     return max(plan.min_clients, int(getattr(plan.masking, "min_clients", 1)))
 
 
@@ -134,6 +139,10 @@ def server_app(
         How to deal with nodes; if not given, what the run config says.
     done
         Called with the result.
+
+    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> type(server_app(Plan(algorithm=FederatedScaling(channels=1)), "runs/1")).__name__
+    'ServerApp'
     """
 
     def work(grid: Grid, config: Config) -> None:
@@ -238,6 +247,13 @@ def client_app(
         Whether to answer without a secure sum.
     name
         Makes a client's name from its node config; if not given, `name` or `partition-id` in it.
+
+    >>> from catchment.data.sequence import Sequence
+    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> def load_data(config):
+    ...     return [Sequence([1.0, 2.0, 3.0])]
+    >>> type(client_app(Plan(algorithm=FederatedScaling(channels=1)), load_data)).__name__
+    'ClientApp'
     """
     named = name or name_of
 
