@@ -38,7 +38,8 @@ test: lint browser nginx
 
 security: $(VENV)/.dev nginx
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
-		-m "long or not long" tests/security tests/engine/test_deploy_faults.py
+		-m "long or not long" tests/security tests/engine/test_deploy_faults.py \
+		tests/engine/test_flower_simulation.py
 
 flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower
