@@ -21,6 +21,8 @@ HEAVY = (
     "torch",
     "flwr",
     "ray",
+    "transformers",
+    "peft",
     "matplotlib",
     "plotly",
     "pandas",
