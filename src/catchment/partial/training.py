@@ -109,6 +109,9 @@ class FederatedTraining:
     at_once
         Clients of one machine that are trained at once; if not given, 100 on a GPU and 1 on a CPU,
         where a convolution per client has no advantage.
+    record
+        Whether steps are recorded on a GPU and replayed; turn it off for a network whose forward
+        pass depends on values, such as one that branches on them.
     device
         "cpu", "cuda", or "auto" for a GPU if there is one.
     """
@@ -120,6 +123,7 @@ class FederatedTraining:
     weak: Mapping[str, Freeze] = field(default_factory=dict)
     clip: float | None = None
     at_once: int | None = None
+    record: bool = True
     device: str = "auto"
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
@@ -167,7 +171,7 @@ class FederatedTraining:
             self.steps,
             learning_rate=self.steps.learning_rate * self.schedule.factor(clients[0][1].round),
             trained=trained,
-            recordings=recordings_of(self.network, self.steps, device),
+            recordings=recordings_of(self.network, self.steps, device) if self.record else None,
         )
         moved = {name: after[name] - start[name] for name in names}
         weights, factors = self._weights(moved, [len(e.x) for e in examples])
