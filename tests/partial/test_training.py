@@ -12,6 +12,7 @@ from catchment.errors import UploadError
 from catchment.federation.plan import Turn
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import IGNORED, Examples, LocalSteps, cross_entropy, train_group
+from catchment.partial.models import EMNIST_FREEZE, EmnistCnn, Transformer
 from catchment.partial.training import FederatedTraining
 
 
@@ -104,6 +105,35 @@ def test_groups_and_single_clients_give_the_same_round() -> None:
     for other in states[1:]:
         for a, b in zip(states[0].values, other.values, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_groups_are_large_on_a_gpu_unless_messages_are_long() -> None:
+    def size(network: PartialNetwork, device: str, at_once: int | None = None) -> int:
+        algorithm = FederatedTraining(network=network, device=device, at_once=at_once)
+        return algorithm.group_size(40, 8)
+
+    whole = PartialNetwork(make=EmnistCnn)
+    part = PartialNetwork(make=EmnistCnn, freeze=EMNIST_FREEZE)
+    assert (size(whole, "cpu"), size(part, "cpu")) == (1, 1)
+    assert (size(whole, "cuda"), size(part, "cuda")) == (5, 100)
+    assert size(whole, "cuda", at_once=17) == 17
+
+
+def test_a_transformer_learns_the_order_of_words() -> None:
+    def said(n: int, seed: int) -> Examples:
+        ids = (seed + 5 * np.arange(n + 1)) % 12
+        return Examples(ids[:-1].reshape(-1, 6), ids[1:].reshape(-1, 6))
+
+    network = PartialNetwork(
+        make=lambda: Transformer(12, 8, 16, 1, 2), freeze=Freeze(names=("layers.0.feed.*",))
+    )
+    steps = LocalSteps(learning_rate=0.3, batch_size=8)
+    algorithm = FederatedTraining(network=network, steps=steps, device="cpu")
+    clients = {f"c{k}": [said(96, k)] for k in range(3)}
+    module = algorithm.trained_module(fit(Plan(algorithm=algorithm, rounds=12), clients).state)
+    test = said(60, 7)
+    right = module(torch.from_numpy(test.x)).argmax(-1).numpy() == test.y
+    assert right.mean() > 0.9
 
 
 def test_training_learns_and_leaves_the_frozen_part_alone() -> None:

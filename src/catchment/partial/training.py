@@ -31,6 +31,7 @@ from catchment.wire import Fact, Parts
 STEPS = LocalSteps()
 MEAN = Mean()
 CONSTANT = Schedule()
+LONG_MESSAGE = 1 << 21  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +108,9 @@ class FederatedTraining:
         Longest change a client may send, all tensors together; a longer one is shortened, and every
         client then weighs alike. This bounds what one client can do to the sum, as privacy needs.
     at_once
-        Clients of one machine that are trained at once; if not given, 100 on a GPU and 1 on a CPU,
-        where a convolution per client has no advantage.
+        Clients of one machine that are trained at once; if not given, 100 on a GPU (fewer if their
+        messages are long, so that some are packed while others are trained) and 1 on a CPU, where
+        a convolution per client has no advantage.
     record
         Whether steps are recorded on a GPU and replayed; turn it off for a network whose forward
         pass depends on values, such as one that branches on them.
@@ -127,7 +129,12 @@ class FederatedTraining:
     device: str = "auto"
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
-        return self.at_once or (1 if self.torch_device().type == "cpu" else 100)
+        if self.at_once or self.torch_device().type == "cpu":
+            return self.at_once or 1
+        if self.network.share().bytes_each_way < LONG_MESSAGE:
+            return 100
+        # Packing and reading long messages takes longer than training: let it overlap.
+        return max(5, -(-n_clients // n_threads))
 
     def start(self) -> Trained:
         module = self.network.build()
