@@ -161,6 +161,30 @@ def test_cifar_is_cut_into_equal_clients_of_unequal_classes(tmp_path: Path) -> N
     assert len(part.test.x) == 10
 
 
+def test_the_papers_own_sets_come_first(tmp_path: Path) -> None:
+    put_emnist_by_writer(tmp_path)
+    assert task_of("writers", TINY, tmp_path).name == "femnist"
+    assert task_of("cifar", TINY, tmp_path).name == "invented"
+    put_speeches(tmp_path)
+    task = task_of("speeches", TINY, tmp_path)
+    assert task.name == "shakespeare"
+    assert set(task.clients) == {"HAMLET", "OPHELIA"}
+
+
+def put_emnist_by_writer(folder: Path) -> None:
+    for part in ("train", "test"):
+        data = {"users": ["a"], "user_data": {"a": {"x": [[0.5] * 784] * 3, "y": [1, 2, 61]}}}
+        (folder / "femnist" / part).mkdir(parents=True)
+        (folder / "femnist" / part / "all_data_0.json").write_text(json.dumps(data))
+
+
+def put_speeches(folder: Path) -> None:
+    speech = "to be or not to be that is the question " * 3
+    (folder / "shakespeare").mkdir()
+    text = f"HAMLET:\n{speech}\n\nOPHELIA:\n{speech}\n"
+    (folder / "shakespeare" / "input.txt").write_text(text)
+
+
 def test_images_are_cut_anew_every_time() -> None:
     pixels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
     draw = augmented(pixels, np.array([0, 1]), seed=[1], side=6)

@@ -35,11 +35,24 @@ from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.ftrl import FollowTheLeader, schedule_epsilon
 from catchment.partial.local import IGNORED, Examples
-from catchment.partial.models import EMNIST_FREEZE, RESNET_FREEZES, TRANSFORMER_FREEZES
+from catchment.partial.models import (
+    EMNIST_FREEZE,
+    RESNET_FREEZES,
+    TRANSFORMER_FREEZES,
+    EmnistCnn,
+)
 from catchment.partial.training import FederatedTraining, forget_recordings
 
-PARTS = ("writers", "cifar", "text", "private")
-_SETS = {"writers": "mnist_writers", "cifar": "cifar10", "text": "sotu", "private": "mnist_writers"}
+PARTS = ("writers", "cifar", "text", "speeches", "private")
+# The paper's own sets where a user has them, else the stand-ins.
+_WRITERS = ("femnist", "mnist_writers")
+_SETS = {
+    "writers": _WRITERS,
+    "private": _WRITERS,
+    "cifar": ("cifar10",),
+    "text": ("stackoverflow", "sotu"),
+    "speeches": ("shakespeare",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +167,8 @@ def fedpt(
     Parameters
     ----------
     parts
-        Which of writers (Table 1), cifar (Tables 2 and 4), text (Table 3) and private (Table 5).
+        Which of writers (Table 1), cifar (Tables 2 and 4), text and speeches (Table 3, of authors
+        and of roles in plays) and private (Table 5).
     began
         Called with a line of text as the runs begin.
     """
@@ -185,9 +199,10 @@ def task_of(
     part: str, settings: FedptSettings, directory: Path | None = None, *, whole: bool = True
 ) -> Task:
     """Return the data and settings of one part, as for training the whole network or less of it."""
-    name, s = _SETS[part], settings
+    s, known = settings, _SETS[part]
+    name = next((n for n in known if find(n, directory=directory) is not None), known[-1])
     invented = find(name, directory=directory) is None
-    if part == "text":
+    if part in ("text", "speeches"):
         texts = text_set(name, directory, invented=invented)
         steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
         shown = "invented" if invented else name
@@ -218,11 +233,13 @@ def runs_of(
 ) -> Iterator[tuple[float, Freeze, int, float | None]]:
     """Yield the percentage trained, the freeze, the seed and the noise of every run of a part."""
     writers = {100.0: Freeze(), 4.96: EMNIST_FREEZE}
+    words = {p: {100.0: Freeze(), **TRANSFORMER_FREEZES}[p] for p in settings.text_shares}
     freezes = {
         "writers": writers,
         "private": writers,
         "cifar": {p: {100.0: Freeze(), **RESNET_FREEZES}[p] for p in settings.cifar_shares},
-        "text": {p: {100.0: Freeze(), **TRANSFORMER_FREEZES}[p] for p in settings.text_shares},
+        "text": words,
+        "speeches": words,
     }[part]
     for noise in settings.noises if part == "private" else (None,):
         for seed in settings.seeds:
@@ -252,7 +269,7 @@ def run(
     on_gpu = torch.cuda.is_available()
     at_once = None
     if on_gpu:
-        at_once = task.clients_per_round if part in ("cifar", "text") else settings.at_once
+        at_once = settings.at_once if task.make is EmnistCnn else task.clients_per_round
     algorithm = FederatedTraining(
         network=PartialNetwork(make=task.make, freeze=freeze, seed=seed),
         steps=task.steps,

@@ -30,6 +30,7 @@ TITLES = {
     "writers": "Table 1: the EMNIST network on digits by writer",
     "cifar": "Tables 2 and 4: ResNet-18 with group normalisation on CIFAR-10",
     "text": "Table 3: the Transformer on text by author, next word",
+    "speeches": "Table 3 again, on speeches by role",
     "private": "Table 5: DP-FTRL by tree aggregation, the EMNIST network",
 }
 UP, DOWN = 0.25e6, 0.75e6  # bytes a second, the paper's model of a mobile network
@@ -63,7 +64,7 @@ def share_table(part: str, rows: Sequence[Row]) -> str:
     head = ("trained", "times less sent", "accuracy", "MB up", "min traffic", "s a round", "MiB")
     lines = []
     for percent, same in by_percent(rows).items():
-        paper = PAPER[part].get(percent)
+        paper = PAPER.get(part, {}).get(percent)
         shown = spread([100 * row.accuracy for row in same])
         up = same[0].bytes_up_per_client
         memory = [row.peak_mebibytes for row in same if row.peak_mebibytes is not None]
@@ -185,7 +186,9 @@ def draw(result: FedptResult, *, dark: bool = False) -> Figure:
         (private, "accuracy with noise (%)"),
     ):
         _dress(ax, title, colours)
-    for k, part in enumerate(("writers", "cifar", "text")):
+    for k, part in enumerate(("writers", "cifar", "text", "speeches")):
+        if not any(row.part == part for row in result.rows):
+            continue
         groups = by_percent([row for row in result.rows if row.part == part])
         style = {"marker": "o", "color": colours.series[k], "label": part}
         x = list(groups)
