@@ -15,7 +15,10 @@ DataOption = Annotated[
 
 def reproduce(
     study: Annotated[
-        str, typer.Argument(help="incfed, fedip, variance, unseen or fedpt.", metavar="EXPERIMENT")
+        str,
+        typer.Argument(
+            help="incfed, fedip, variance, unseen, fedpt or fedresprompt.", metavar="EXPERIMENT"
+        ),
     ],
     quick: Annotated[bool, typer.Option(help="A small version, in minutes at most.")] = False,
     sets: Annotated[
@@ -32,9 +35,20 @@ def reproduce(
     merge: Annotated[
         bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
     ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="fedresprompt: processes.", min=1)] = 1,
     data: DataOption = None,
 ) -> None:
     """Run a published experiment again, and print its table beside the paper's figures."""
+    if study == "fedresprompt":
+        if trials is not None or steps is not None:
+            raise ValueError("fedresprompt has no trials and no steps; leave these options out")
+        _fedresprompt(
+            quick=quick, sets=sets, out=out, merge=merge, model=model, workers=workers, data=data
+        )
+        return
     if study == "fedpt":
         if trials is not None or steps is not None:
             raise ValueError("fedpt has no trials and no steps; leave these options out")
@@ -84,6 +98,41 @@ def _fedpt(*, quick: bool, parts: str | None, out: Path, merge: bool, data: Path
         typer.echo("Some of these data are invented: the public set was not found.")
     for path in write(result, out, merge=merge):
         typer.echo(f"wrote {path}", err=True)
+
+
+def _fedresprompt(
+    *,
+    quick: bool,
+    sets: str | None,
+    out: Path,
+    merge: bool,
+    model: str | None,
+    workers: int,
+    data: Path | None,
+) -> None:
+    from dataclasses import replace
+
+    from catchment.experiments.fedresprompt import available, fedresprompt
+    from catchment.experiments.fedresprompt_tables import markdown, write
+    from catchment.experiments.fedresprompt_values import QUICK, PromptSettings, load_prompts
+
+    settings = QUICK if quick else PromptSettings()
+    settings = replace(
+        settings, model=model or settings.model, directory=str(data) if data else None
+    )
+    path = out / ("fedresprompt-quick.json" if quick else "fedresprompt.json")
+    result = fedresprompt(
+        settings,
+        [name.strip() for name in sets.split(",")] if sets else available(data),
+        workers=workers,
+        quick=quick,
+        earlier=load_prompts(path) if merge and path.is_file() else None,
+        began=lambda text: typer.echo(text, err=True),
+        kept=lambda so_far: so_far.save(path),
+    )
+    typer.echo(markdown(result))
+    for written in write(result, out):
+        typer.echo(f"wrote {written}", err=True)
 
 
 def search(

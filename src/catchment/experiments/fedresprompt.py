@@ -5,6 +5,7 @@ Four tasks (`catchment.prompt.tasks`), the same clients for every method:
     zero-shot   the language model as it is
     subspace    one prompt p0 + P b for everybody, P from a seed, b trained
     reservoir   b = W z from a reservoir's features z, P from a seed, W trained
+    closed-form the same with W from one round of ridge regression, nothing trained on clients
     prompt      plain federated prompt tuning: every number of the prompt is trained
     lora        low-rank adapters inside the language model
     ridge       the exact federated readout on the same reservoir features, no language model
@@ -18,241 +19,33 @@ several local steps per round.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from catchment.experiments.study import Began, Value, environment
-from catchment.prompt.weights import SMOLLM2
-
-TASKS = ("routing", "sst2", "uci_har", "motionsense")
-METHODS = ("zero-shot", "ridge", "subspace", "reservoir", "prompt", "lora")
-STORIES = "stories260k"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """One way to solve a task.
-
-    Parameters
-    ----------
-    rate
-        Learning rate; of a plain prompt in units of the embeddings' spread.
-    units, bottleneck
-        Of the controller; no units make it constant.
-    rank
-        Of the adapters.
-    noise
-        Multiplier of the noise on each bottleneck that leaves a client.
-    """
-
-    method: str
-    rate: float = 0.0
-    units: int = 0
-    bottleneck: int = 0
-    rank: int = 0
-    noise: float = 0.0
-
-
-def variants(method: str, *numbers: tuple[float, int, int, int]) -> tuple[Variant, ...]:
-    """Return variants of a method from (rate, units, bottleneck, rank)."""
-    return tuple(
-        Variant(method=method, rate=a, units=b, bottleneck=c, rank=d) for a, b, c, d in numbers
-    )
-
-
-SENTENCES = (
-    *variants("subspace", (0.01, 0, 256, 0), (0.03, 0, 256, 0)),
-    *variants("reservoir", (0.003, 16, 256, 0), (0.01, 16, 256, 0)),
-    *variants("reservoir", (0.001, 200, 64, 0), (0.003, 200, 64, 0)),
-    *variants("prompt", (0.03, 0, 0, 0), (0.1, 0, 0, 0)),
-    *variants("lora", *((rate, 0, 0, rank) for rank in (4, 8, 16) for rate in (1e-3, 3e-3))),
+from catchment.data.sources import find
+from catchment.experiments.fedresprompt_values import (
+    METHODS,
+    TASKS,
+    Cell,
+    Job,
+    PromptResult,
+    PromptSettings,
+    Variant,
 )
-SENSORS = (
-    *variants("subspace", (0.01, 0, 16, 0)),
-    *variants("reservoir", (3e-4, 200, 16, 0), (1e-3, 200, 16, 0), (3e-3, 200, 16, 0)),
-)
-ROUTES = (*variants("subspace", (0.01, 0, 8, 0)), *variants("reservoir", (0.01, 40, 8, 0)))
+from catchment.experiments.study import Began, environment
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromptSettings:
-    """How far to go.
+def available(directory: Path | None = None) -> tuple[str, ...]:
+    """Return the tasks whose data are on this machine; routing needs none.
 
-    Parameters
-    ----------
-    model
-        A folder with a language model, or the name of one.
-    seeds
-        Of the clients' cut, the random matrices and the reservoir.
-    length
-        Vectors in a prompt.
-    rounds, search_rounds
-        Of sentences, at the end and in the search; one step per client each.
-    sensor_rounds, sensor_steps, sensor_batch
-        Of sensors: rounds, local steps in each, and examples of a step.
-    sentences, sensors, routes
-        Variants that are searched.
-    noises
-        Multipliers of noise on sensors' prompts in training and use.
-    most
-        Examples per client and set, at most.
-    points
-        How often accuracy is looked at on the way.
+    >>> available(Path("no/such/place"))
+    ('routing',)
     """
-
-    model: str = SMOLLM2
-    seeds: tuple[int, ...] = (0, 1, 2)
-    length: int = 10
-    batch_size: int = 32
-    rounds: int = 400
-    search_rounds: int = 100
-    sensor_rounds: int = 16
-    sensor_steps: int = 12
-    sensor_batch: int = 16
-    sentences: tuple[Variant, ...] = SENTENCES
-    sensors: tuple[Variant, ...] = SENSORS
-    routes: tuple[Variant, ...] = ROUTES
-    noises: tuple[float, ...] = (0.02, 0.05, 0.1)
-    most: int | None = None
-    points: int = 10
-    device: str = "auto"
-    directory: str | None = None
-
-
-QUICK = PromptSettings(
-    model=STORIES,
-    seeds=(0,),
-    length=4,
-    rounds=16,
-    search_rounds=4,
-    sensor_rounds=3,
-    sensor_steps=6,
-    sentences=(
-        *variants("subspace", (0.03, 0, 64, 0)),
-        *variants("reservoir", (0.01, 16, 64, 0)),
-        *variants("prompt", (0.1, 0, 0, 0)),
-        *variants("lora", (1e-3, 0, 0, 4), (3e-3, 0, 0, 8)),
-    ),
-    sensors=variants("reservoir", (1e-3, 60, 16, 0)),
-    noises=(0.05,),
-    most=60,
-    points=4,
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A variant on a task with a seed; `search` ones only choose the settings of the others."""
-
-    task: str
-    variant: Variant
-    seed: int
-    search: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell:
-    """What came of a job, and every byte it took.
-
-    Parameters
-    ----------
-    trained
-        Numbers that travel in every round.
-    bytes_up, bytes_down
-        Between all clients and the federation's server.
-    asked_up, asked_down
-        Between all clients and the language model's server while training, where it is not on the
-        clients.
-    curve
-        Rounds, bytes between clients and the federation's server so far, development accuracy.
-    extra
-        Further figures, such as the ridge that was chosen.
-    """
-
-    job: Job
-    development: float
-    test: float
-    trained: int = 0
-    rounds: int = 0
-    bytes_up: int = 0
-    bytes_down: int = 0
-    asked_up: int = 0
-    asked_down: int = 0
-    seconds: float = 0.0
-    curve: tuple[tuple[int, int, float], ...] = ()
-    extra: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def bytes_federated(self) -> int:
-        return self.bytes_up + self.bytes_down
-
-    @property
-    def bytes_asked(self) -> int:
-        return self.asked_up + self.asked_down
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromptResult:
-    """All cells, with all that is needed to run them again."""
-
-    settings: PromptSettings
-    cells: tuple[Cell, ...]
-    quick: bool = False
-    seconds: float = 0.0
-    environment: dict[str, Value] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    def of(self, task: str, method: str, *, noise: float = 0.0) -> tuple[Cell, ...]:
-        """Return the final cells of one method on one task, by seed."""
-        found = [
-            cell
-            for cell in self.cells
-            if not cell.job.search
-            and (cell.job.task, cell.job.variant.method) == (task, method)
-            and cell.job.variant.noise == noise
-        ]
-        return tuple(sorted(found, key=lambda cell: cell.job.seed))
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        return tuple(task for task in TASKS if any(c.job.task == task for c in self.cells))
-
-    def save(self, path: Path) -> None:
-        """Write the result as JSON."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n")
-
-
-def load_prompts(path: Path) -> PromptResult:
-    """Return a result that was saved."""
-    content = json.loads(path.read_text())
-    settings: dict[str, Any] = {
-        name: tuple(Variant(**v) if isinstance(v, dict) else v for v in value)
-        if isinstance(value, list)
-        else value
-        for name, value in content["settings"].items()
-    }
-    return PromptResult(
-        settings=PromptSettings(**settings),
-        cells=tuple(_cell(one) for one in content["cells"]),
-        quick=content["quick"],
-        seconds=content["seconds"],
-        environment=content["environment"],
-        notes=tuple(content["notes"]),
-    )
-
-
-def _cell(content: dict[str, Any]) -> Cell:
-    job = content["job"]
-    curve = tuple((int(a), int(b), float(c)) for a, b, c in content["curve"])
-    variant = Variant(**job["variant"])
-    return Cell(**{**content, "job": Job(**{**job, "variant": variant}), "curve": curve})
+    return tuple(t for t in TASKS if t == "routing" or find(t, directory=directory) is not None)
 
 
 def fedresprompt(
@@ -261,6 +54,7 @@ def fedresprompt(
     *,
     workers: int = 1,
     quick: bool = False,
+    earlier: PromptResult | None = None,
     began: Began | None = None,
     kept: Callable[[PromptResult], None] | None = None,
 ) -> PromptResult:
@@ -269,7 +63,9 @@ def fedresprompt(
     Parameters
     ----------
     workers
-        Processes that jobs are dealt to; a small language model leaves most of a GPU idle.
+        Processes that jobs are dealt to; a small language model leaves much of a GPU idle.
+    earlier
+        A result of the same settings to go on from: its jobs are not run again.
     began
         Called with a line of text as jobs end.
     kept
@@ -278,27 +74,44 @@ def fedresprompt(
     unknown = set(tasks) - set(TASKS)
     if unknown:
         raise ValueError(f"no task is called {min(unknown)!r}; use {', '.join(TASKS)}")
+    if earlier is not None and earlier.settings != settings:
+        raise ValueError("the earlier result has other settings; write to another folder")
     say = began or (lambda text: None)
     start = time.perf_counter()
-    result = PromptResult(settings=settings, cells=(), quick=quick, environment=environment())
+    result = earlier or PromptResult(settings=settings, cells=(), quick=quick)
+    before = result.seconds
+    result = replace(result, environment={**environment(), "device": _device(settings)})
 
-    def note(cell: Cell) -> None:
+    def note(outcome: Cell | str) -> None:
         nonlocal result
-        seconds = time.perf_counter() - start
-        result = replace(result, cells=(*result.cells, cell), seconds=seconds)
-        say(described(cell))
+        seconds = before + time.perf_counter() - start
+        if isinstance(outcome, str):
+            result = replace(result, notes=(*result.notes, outcome), seconds=seconds)
+        else:
+            result = replace(result, cells=(*result.cells, outcome), seconds=seconds)
+        say(outcome if isinstance(outcome, str) else described(outcome))
         if kept:
             kept(result)
 
     with _Pool(settings, workers) as pool:
-        for cell in pool.run(searches(settings, tasks)):
-            note(cell)
-        for cell in pool.run(finals(settings, tasks, result.cells)):
-            note(cell)
+        for stage in (searches, finals):
+            done = {cell.job for cell in result.cells}
+            for outcome in pool.run(
+                [j for j in stage(settings, tasks, result.cells) if j not in done]
+            ):
+                note(outcome)
     return result
 
 
-def searches(settings: PromptSettings, tasks: Sequence[str]) -> list[Job]:
+def _device(settings: PromptSettings) -> str:
+    import torch
+
+    if settings.device == "cpu" or not torch.cuda.is_available():
+        return "cpu"
+    return torch.cuda.get_device_name()
+
+
+def searches(settings: PromptSettings, tasks: Sequence[str], found: Sequence[Cell]) -> list[Job]:
     """Return the jobs that choose between variants; where there is one, there is no choice."""
     jobs = []
     for task in tasks:
@@ -340,7 +153,7 @@ def best(task: str, options: Sequence[Variant], found: Sequence[Cell]) -> Varian
 
 
 def _longest_first(jobs: Iterable[Job]) -> list[Job]:
-    order = ("lora", "prompt", "reservoir", "subspace", "ridge", "zero-shot")
+    order = ("lora", "subspace", "reservoir", "closed-form", "ridge", "zero-shot", "prompt")
     return sorted(jobs, key=lambda job: (order.index(job.variant.method), TASKS.index(job.task)))
 
 
@@ -360,14 +173,16 @@ class _Pool:
         if self.executor:
             self.executor.shutdown(cancel_futures=True)
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Cell]:
+    def run(self, jobs: Sequence[Job]) -> Iterator[Cell | str]:
+        """Yield what came of each job, or why nothing did; a failure must not cost the rest."""
         if self.executor is None:
             for job in jobs:
                 yield _run(self.settings, job)
             return
-        waiting = [self.executor.submit(_run, self.settings, job) for job in jobs]
+        waiting = {self.executor.submit(_run, self.settings, job): job for job in jobs}
         for future in as_completed(waiting):
-            yield future.result()
+            error = future.exception()
+            yield future.result() if error is None else f"{waiting[future]} failed: {error!r:.300}"
 
 
 def _run(settings: PromptSettings, job: Job) -> Cell:

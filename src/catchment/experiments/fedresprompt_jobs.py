@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from catchment.engine.local import fit
-from catchment.experiments.fedresprompt import Cell, Job, PromptSettings, Variant
+from catchment.experiments.fedresprompt_values import Cell, Job, PromptSettings, Variant
 from catchment.federation.compression import Float32
 from catchment.federation.ledger import Entry
 from catchment.federation.optimisers import Adam, Arrays, Mean
@@ -39,7 +39,6 @@ BEGIN = {
     "routing": "The signal says which of the three ways to take from here.",
 }
 SENSING = "This is what the motion sensor of a phone says that somebody is doing now."
-STRETCHES = (0.5, 1.0, 2.0, 4.0)
 COOLED = 0.2  # the last quarter of the rounds goes at this share of the learning rate
 DELTA = 1e-5
 
@@ -47,7 +46,7 @@ DELTA = 1e-5
 def run(settings: PromptSettings, job: Job) -> Cell:
     """Return what came of a job."""
     began = time.perf_counter()
-    task, model = task_of(settings, job.task, job.seed), language(settings.model, settings.device)
+    task, model = task_of(settings, job.task, job.seed), language_of(settings)
     sentences = job.task == "sst2"
     match job.variant.method:
         case "zero-shot":
@@ -61,16 +60,21 @@ def run(settings: PromptSettings, job: Job) -> Cell:
     return replace(cell, seconds=time.perf_counter() - began)
 
 
-@lru_cache(maxsize=1)
-def language(model: str, device: str) -> CausalLM:
+def language_of(settings: PromptSettings) -> CausalLM:
     """Return the language model, loaded once in a process."""
-    return CausalLM.load(locate_model(model), device=device)
+    return _loaded(settings.model, settings.device, settings.precision)
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: str, device: str, precision: str | None) -> CausalLM:
+    # 128 sentences at once take some 12 GB of a GPU on the way back.
+    return CausalLM.load(locate_model(model), device=device, precision=precision, batch_size=128)
 
 
 @lru_cache(maxsize=3)
 def task_of(settings: PromptSettings, name: str, seed: int) -> WordTask:
     """Return a task with a seed's clients."""
-    model, directory = language(settings.model, settings.device), settings.directory
+    model, directory = language_of(settings), settings.directory
     if name == "routing":
         task = routing_task(model, seed=seed)
     elif name == "sst2":
@@ -153,8 +157,8 @@ def trained(
 def cooled(rounds: int, rate: float) -> tuple[tuple[int, float], tuple[int, float]]:
     """Return the rounds and learning rates of the two stages of a run.
 
-    >>> cooled(40, 0.1)
-    ((30, 0.1), (10, 0.02))
+    >>> cooled(40, 1.0)
+    ((30, 1.0), (10, 0.2))
     """
     last = max(1, rounds // 4)
     return (max(1, rounds - last), rate), (last, COOLED * rate)
@@ -219,7 +223,9 @@ def _ridge(job: Job, task: WordTask) -> tuple[Cell, Features, Readout]:
 def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM) -> Cell:
     """Return LoRA, or plain prompt tuning: clients hold the language model."""
     v = job.variant
+    rounds = settings.search_rounds if job.search else settings.rounds
     if v.method == "lora":
+        rounds = settings.lora_search_rounds if job.search else settings.lora_rounds
         adapter: Lora | SoftPrompt = Lora(rank=v.rank, alpha=2 * v.rank)
         scale = 1.0
     else:
@@ -228,7 +234,6 @@ def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
     whole = AdapterTraining(
         language=model, words=task.words, adapter=adapter, steps=steps, seed=job.seed
     )
-    rounds = settings.search_rounds if job.search else settings.rounds
     stages = [
         (
             n,
@@ -238,7 +243,7 @@ def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
         )
         for n, rate in cooled(rounds, v.rate)
     ]
-    watch = Watch(lambda state: whole.accuracy(state, task.development), rounds // settings.points)
+    watch = Watch(lambda state: whole.accuracy(state, task.development), _every(rounds, settings))
     algorithm, state = trained(stages, task.clients, watch, job.seed)
     return _measured(job, task, algorithm, state, watch, whole.n_trained)
 
@@ -260,7 +265,7 @@ def _sentences(settings: PromptSettings, job: Job, task: WordTask, model: Causal
         (n, lambda values, rate=rate: replace(whole, optimiser=_server(rate), initial=values))
         for n, rate in cooled(rounds, v.rate)
     ]
-    watch = Watch(lambda s: whole.accuracy(s, prepared.development), rounds // settings.points)
+    watch = Watch(lambda s: whole.accuracy(s, prepared.development), _every(rounds, settings))
     algorithm, state = trained(stages, prepared.clients, watch, job.seed)
     return _measured(job, prepared, algorithm, state, watch, controller.n_trained)
 
@@ -278,15 +283,12 @@ def _signals(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
         max_steps=settings.sensor_steps,
         at_once=64,
     )
-    extra: dict[str, float] = {}
     first = Cell(job=job, development=0.0, test=0.0)
+    extra: dict[str, float] = {}
     if controller.features is not None:
-        first, initial, extra = _start(job, prepared, whole)
-        whole = replace(whole, initial=initial)
-        if v.noise:
-            guard = PromptNoise(bound=2 * extra["length"], multiplier=v.noise)
-            whole = replace(whole, guard=guard)
-            extra["epsilon of one question"] = guard.epsilon(1, DELTA)
+        first, whole, extra = _start(settings, job, prepared, whole)
+    if v.method == "closed-form":
+        return replace(first, extra=extra)
     rounds = max(2, settings.sensor_rounds // (2 if job.search else 1))
     stages = [
         (
@@ -297,9 +299,7 @@ def _signals(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
         )
         for n, rate in cooled(rounds, v.rate)
     ]
-    watch = Watch(
-        lambda s: whole.accuracy(s, prepared.development), max(1, rounds // settings.points)
-    )
+    watch = Watch(lambda s: whole.accuracy(s, prepared.development), _every(rounds, settings))
     algorithm, state = trained(stages, prepared.clients, watch, job.seed)
     cell = _measured(job, prepared, algorithm, state, watch, controller.n_trained)
     return replace(
@@ -311,33 +311,34 @@ def _signals(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
 
 
 def _start(
-    job: Job, task: WordTask, whole: PromptTraining
-) -> tuple[Cell, Arrays, dict[str, float]]:
-    """Return the closed-form start, the cost of its round, and how well it does already.
+    settings: PromptSettings, job: Job, task: WordTask, whole: PromptTraining
+) -> tuple[Cell, PromptTraining, dict[str, float]]:
+    """Return the closed-form start as a cell of its own, and a training that begins there.
 
     Ridge regression is linear in its targets, so the readout of labels, times the labels'
-    bottlenecks, is the readout of bottlenecks. How far to stretch them is tried on development.
+    bottlenecks, is the readout of bottlenecks. The bottlenecks are found without any client.
     """
-    controller = whole.controller
-    cell, _, readout = _ridge(
-        replace(job, variant=Variant(method="ridge", units=job.variant.units)), task
+    units = job.variant.units
+    readout_job = replace(job, variant=Variant(method="ridge", units=units))
+    ridge, _, readout = _ridge(readout_job, task)
+    targets = label_targets(
+        whole.server, whole.controller.projection, task.contexts, steps=settings.target_steps
     )
-    targets = label_targets(whole.server, controller.projection, task.contexts)
-    unit = values_of(controller, Readout(readout.weights @ targets, readout.intercept @ targets))
-    tried = {}
-    for stretch in STRETCHES:
-        algorithm = replace(whole, initial=tuple(stretch * value for value in unit))
-        tried[stretch] = algorithm.accuracy(algorithm.start(), task.development)
-    best = max(STRETCHES, key=lambda stretch: tried[stretch])
-    values = tuple(best * value for value in unit)
-    algorithm = replace(whole, initial=values)
-    figures = {
-        "stretch": best,
-        "length": best * float(np.linalg.norm(targets, axis=1).mean()),
-        "start development": tried[best],
-        "start test": algorithm.accuracy(algorithm.start(), task.test),
-    }
-    return cell, values, figures
+    towards = Readout(readout.weights @ targets, readout.intercept @ targets)
+    length = float(np.linalg.norm(targets, axis=1).mean())
+    extra = {"target length": length, "ridge test": ridge.test}
+    guard = None
+    if job.variant.noise:
+        guard = PromptNoise(bound=2 * length, multiplier=job.variant.noise)
+        extra["epsilon of one question"] = guard.epsilon(1, DELTA)
+    begun = replace(whole, initial=values_of(whole.controller, towards), guard=guard)
+    cell = replace(ridge, job=job, trained=begun.controller.n_trained)
+    if job.variant.method == "closed-form":
+        test, development = (
+            begun.accuracy(begun.start(), examples) for examples in (task.test, task.development)
+        )
+        cell = replace(cell, development=development, test=test)
+    return cell, begun, extra
 
 
 def _controller(
@@ -367,3 +368,7 @@ def _prepared(controller: EdgeController, task: WordTask) -> WordTask:
 
 def _server(rate: float) -> Adam:
     return Adam(learning_rate=rate, tau=1e-8)
+
+
+def _every(rounds: int, settings: PromptSettings) -> int:
+    return max(1, rounds // settings.points)

@@ -175,26 +175,29 @@ class CausalLM:
         R = len(words) - 1 if labels is None else 1
         values = np.empty((len(prompts), R))
         gradients = np.empty((len(prompts), R, *prompts.shape[1:]))
-        for rows in self._batches(contexts):
-            p = self._on_device(prompts[rows]).requires_grad_()
-            logits = self.logits(p, [contexts[row] for row in rows], words)
+        for rows in self._batches(contexts, copies=R):
+            # A copy of each example for each gradient: one pass backwards gives them all, and a
+            # GPU takes about as long for a large batch as for a small one.
+            p = self._on_device(np.repeat(prompts[rows], R, axis=0)).requires_grad_()
+            logits = self.logits(p, [contexts[row] for row in rows for _ in range(R)], words)
             if labels is None:
-                wanted = logits[:, 1:] - logits[:, :1]
+                apart = (logits[:, 1:] - logits[:, :1]).reshape(len(rows), R, R)
+                wanted = torch.diagonal(apart, dim1=1, dim2=2)
             else:
                 y = torch.from_numpy(labels[rows]).to(p.device)
                 wanted = torch.nn.functional.cross_entropy(logits, y, reduction="none")[:, None]
+            # Rows of a batch do not see each other, so the gradient of the sum is each row's.
+            (slope,) = torch.autograd.grad(wanted.sum(), p)
             values[rows] = wanted.detach().cpu().numpy()
-            for r in range(R):
-                # Rows of a batch do not see each other, so the gradient of the sum is each row's.
-                (slope,) = torch.autograd.grad(wanted[:, r].sum(), p, retain_graph=r < R - 1)
-                gradients[rows, r] = slope.cpu().numpy()
+            gradients[rows] = slope.cpu().numpy().reshape(len(rows), R, *prompts.shape[1:])
         return Slopes(values, gradients)
 
-    def _batches(self, contexts: Sequence[Integers]) -> Iterator[Integers]:
+    def _batches(self, contexts: Sequence[Integers], copies: int = 1) -> Iterator[Integers]:
         """Yield the examples of each batch, those of like length together."""
         order = np.argsort([len(context) for context in contexts], kind="stable")
-        for first in range(0, len(order), self.batch_size):
-            yield order[first : first + self.batch_size]
+        size = max(1, self.batch_size // copies)
+        for first in range(0, len(order), size):
+            yield order[first : first + size]
 
     def logits(
         self, prompts: torch.Tensor, contexts: Sequence[Integers], words: Sequence[int]
