@@ -137,33 +137,46 @@ def deployed(n_clients: int, rounds: int) -> dict[str, object]:
             deployment.wait_for_nodes(seconds=600)
             idle = at_rest(deployment, relay)
             before, busy = (relay.up, relay.down), superlink_seconds(deployment)
+            polls = in_vain(deployment)
             begin = time.perf_counter()
             ended = deployment.run(folder / "app", {"expect": n_clients})
             whole = time.perf_counter() - begin
             carried = (relay.up - before[0], relay.down - before[1])
             busy = superlink_seconds(deployment) - busy
+            polls = in_vain(deployment) - polls
             memory = resident(str(deployment.processes.folder))
         if not ended.ok:
             raise RuntimeError(f"{ended.status} {ended.details}: {ended.log[-2000:]}")
         records = read_run(folder / "run").rounds["training"]
         model = folder / "run" / "model.safetensors"
         found = row(records, None) | {"sha256 of the model": sha256(model)}
-    payload = sum(r.bytes_up + r.bytes_down for r in records)
+    up, down = sum(r.bytes_up for r in records), sum(r.bytes_down for r in records)
+    waiting = polls * idle["at rest, TCP bytes per call"]
+    messages = n_clients * len(records)
     return found | {
         "seconds in all": round(whole, 1),
         "TCP bytes up": carried[0],
         "TCP bytes down": carried[1],
-        "overhead over payload": round(sum(carried) / payload - 1, 4),
-        "TCP bytes beyond payload, per message": round(
-            (sum(carried) - payload) / (n_clients * len(records))
-        ),
-        "SuperLink CPU seconds per message": round(busy / (n_clients * len(records)), 4),
+        "of these for asking in vain": round(waiting),
+        "overhead over payload": round(sum(carried) / (up + down) - 1, 4),
+        "overhead without asking in vain": round((sum(carried) - waiting) / (up + down) - 1, 4),
+        "TCP bytes beyond payload up, per message": round((carried[0] - up) / messages),
+        "TCP bytes beyond payload down, per message": round((carried[1] - down) / messages),
+        "SuperLink CPU seconds per message": round(busy / messages, 4),
         "MiB of all processes": round(memory),
         **idle,
     }
 
 
-def at_rest(deployment: Deployment, relay: Relay, seconds: float = 30.0) -> dict[str, object]:
+def in_vain(deployment: Deployment) -> int:
+    """Return how often nodes have asked for work, or said that they live, for a short answer."""
+    lines = (deployment.processes.folder / "nginx-access.log").read_text().splitlines()
+    calls = [line.split() for line in lines]
+    short = [call for call in calls if call[3].endswith(("pull-messages", "heartbeat"))]
+    return sum(1 for call in short if int(call[5]) < 250)
+
+
+def at_rest(deployment: Deployment, relay: Relay, seconds: float = 30.0) -> dict[str, float]:
     """Return what nodes cost that only ask whether there is something to do."""
     log = deployment.processes.folder / "nginx-access.log"
     calls, carried = log.read_text().count("\n"), relay.up + relay.down
