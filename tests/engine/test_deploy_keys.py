@@ -84,7 +84,7 @@ def test_a_nodes_public_key_is_that_of_its_private_one(tmp_path: Path) -> None:
         output("ssh-keygen", "-y", "-f", here / "node.key").split()[:2]
         == ((here / "node.pub").read_text().split()[:2])
     )
-    assert output("ssh-keygen", "-l", "-f", here / "node.pub").startswith("384 ")
+    assert output("ssh-keygen", "-l", "-f", here / "node.pub").startswith("256 ")
 
 
 def test_private_files_are_for_their_owner_only(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def make_node(folder: str | Path, name: str) -> Path:
     >>> with tempfile.TemporaryDirectory() as place:
     ...     told = json.loads(make_node(place, "ann").read_text())
     >>> sorted(told), told["supernode"][:19]
-    (['identity', 'name', 'supernode'], 'ecdsa-sha2-nistp384')
+    (['identity', 'name', 'supernode'], 'ecdsa-sha2-nistp256')
     """
     if not is_name(name):
         raise ValueError(
@@ -156,7 +156,7 @@ def make_node(folder: str | Path, name: str) -> Path:
     here = _private_folder(Path(folder) / "nodes" / name)
     key_file, public_file = here / "node.key", here / "node.pub"
     if not _complete(key_file, public_file):
-        key = ec.generate_private_key(ec.SECP384R1())
+        key = ec.generate_private_key(ec.SECP256R1())
         private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
         public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         _write_new(key_file, private, private=True)
