@@ -74,7 +74,7 @@ pid {folder}/nginx.pid;
 error_log {folder}/nginx-error.log warn;
 events {{ worker_connections 4096; }}
 http {{
-log_format counts '$msec $status $request_method $uri $request_length $bytes_sent';
+log_format counts '$msec $status $request_method $uri $request_length $bytes_sent $connection';
 access_log {folder}/nginx-access.log counts;
 client_body_temp_path {folder}/nginx-body;
 proxy_temp_path {folder}/nginx-proxy;

@@ -1,7 +1,7 @@
 """Flower's Grid as the network of the engine, and what an order is as a Flower message.
 
-Bytes travel as one array without a type, so that Flower cuts long ones into pieces and stores a
-letter that goes to many nodes once.
+Long letters travel as one array without a type, so that Flower cuts them into pieces. One that
+goes to many nodes is stored once either way.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from catchment.engine.flower.roll import Answer, Order
 from catchment.errors import IntegrityError
 
 GRACE = 10.0  # seconds
+WHOLE = 1 << 22  # bytes that travel in one piece: each piece is a call, with a kilobyte of headers
 _BYTES = "catchment.bytes"
 _WORDS = {
     1: "its app cannot be loaded",
@@ -146,6 +147,8 @@ def packed(name: str, content: bytes) -> RecordDict:
     >>> unpacked(packed("reply", b"hello"), "reply")
     b'hello'
     """
+    if len(content) <= WHOLE:
+        return RecordDict({name: ConfigRecord({"bytes": content})})
     array = Array("uint8", (len(content),), _BYTES, content)
     return RecordDict({name: ArrayRecord({"bytes": array})})
 
@@ -153,6 +156,9 @@ def packed(name: str, content: bytes) -> RecordDict:
 def unpacked(content: RecordDict, name: str) -> bytes:
     """Return the bytes that a message has under a name; IntegrityError if it has none."""
     record = content.get(name)
+    whole = record.get("bytes") if isinstance(record, ConfigRecord) else None
+    if isinstance(whole, bytes):
+        return whole
     array = record.get("bytes") if isinstance(record, ArrayRecord) else None
     if array is None or array.stype != _BYTES:
         raise IntegrityError(f"a message came without its {name}")
