@@ -86,6 +86,11 @@ def _fedpt(*, quick: bool, parts: str | None, out: Path, merge: bool, data: Path
     from catchment.experiments.fedpt import PARTS, QUICK, FedptSettings, fedpt
     from catchment.experiments.fedpt_tables import markdown, write
 
+    if quick:
+        import torch
+
+        # Steps this small are quicker on one thread than on several that wait for one another.
+        torch.set_num_threads(1)
     result = fedpt(
         QUICK if quick else FedptSettings(),
         parts=[part.strip() for part in parts.split(",")] if parts else PARTS,
@@ -114,13 +119,18 @@ def _fedresprompt(
 
     from catchment.experiments.fedresprompt import available, fedresprompt
     from catchment.experiments.fedresprompt_tables import markdown, write
-    from catchment.experiments.fedresprompt_values import QUICK, PromptSettings, load_prompts
+    from catchment.experiments.fedresprompt_values import (
+        QUICK,
+        PromptSettings,
+        load_prompts,
+        stem,
+    )
 
     settings = QUICK if quick else PromptSettings()
     settings = replace(
         settings, model=model or settings.model, directory=str(data) if data else None
     )
-    path = out / ("fedresprompt-quick.json" if quick else "fedresprompt.json")
+    path = out / f"{stem(settings, quick)}.json"
     result = fedresprompt(
         settings,
         [name.strip() for name in sets.split(",")] if sets else available(data),
