@@ -257,27 +257,7 @@ def run(
     noise: float | None = None,
 ) -> Row:
     """Return the outcome of one federated training; with a noise, private by DP-FTRL."""
-    optimiser: ServerOptimiser = task.optimiser
-    if noise is not None:
-        optimiser = FollowTheLeader(
-            noise_multiplier=noise,
-            clip=settings.clip,
-            clients=task.clients_per_round,
-            rounds=task.rounds,
-            learning_rate=settings.rates[settings.noises.index(noise)][bool(freeze.names)],
-        )
-    on_gpu = torch.cuda.is_available()
-    at_once = None
-    if on_gpu:
-        at_once = settings.at_once if task.make is EmnistCnn else task.clients_per_round
-    algorithm = FederatedTraining(
-        network=PartialNetwork(make=task.make, freeze=freeze, seed=seed),
-        steps=task.steps,
-        schedule=task.schedule,
-        optimiser=optimiser,
-        clip=None if noise is None else settings.clip,
-        at_once=at_once,
-    )
+    algorithm = training(task, freeze, seed, settings=settings, noise=noise)
     plan = Plan(
         algorithm=algorithm,
         rounds=task.rounds,
@@ -286,10 +266,10 @@ def run(
     )
     share = algorithm.network.share()
     epsilon = None
-    if noise and isinstance(optimiser, FollowTheLeader):
+    if noise and isinstance(algorithm.optimiser, FollowTheLeader):
         cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
-        epsilon = schedule_epsilon(optimiser, cohorts, settings.delta)
-    before = 0
+        epsilon = schedule_epsilon(algorithm.optimiser, cohorts, settings.delta)
+    before, on_gpu = 0, torch.cuda.is_available()
     if on_gpu:
         forget_recordings()
         torch.cuda.reset_peak_memory_stats()
@@ -310,6 +290,32 @@ def run(
         seed=seed,
         noise=noise,
         epsilon=epsilon,
+    )
+
+
+def training(
+    task: Task, freeze: Freeze, seed: int, *, settings: FedptSettings, noise: float | None
+) -> FederatedTraining:
+    """Return the algorithm of one run."""
+    optimiser: ServerOptimiser = task.optimiser
+    if noise is not None:
+        optimiser = FollowTheLeader(
+            noise_multiplier=noise,
+            clip=settings.clip,
+            clients=task.clients_per_round,
+            rounds=task.rounds,
+            learning_rate=settings.rates[settings.noises.index(noise)][bool(freeze.names)],
+        )
+    at_once = None
+    if torch.cuda.is_available():
+        at_once = settings.at_once if task.make is EmnistCnn else task.clients_per_round
+    return FederatedTraining(
+        network=PartialNetwork(make=task.make, freeze=freeze, seed=seed),
+        steps=task.steps,
+        schedule=task.schedule,
+        optimiser=optimiser,
+        clip=None if noise is None else settings.clip,
+        at_once=at_once,
     )
 
 

@@ -181,13 +181,19 @@ class FederatedTraining:
             recordings=recordings_of(self.network, self.steps, device) if self.record else None,
         )
         moved = {name: after[name] - start[name] for name in names}
-        weights, factors = self._weights(moved, [len(e.x) for e in examples])
+        return self._packed(moved, [len(e.x) for e in examples], trained)
+
+    def _packed(
+        self, moved: Tensors, n_examples: Sequence[int], trained: Sequence[set[str]]
+    ) -> list[Change]:
+        """Return every client's message from the changes (clients, ...) of all."""
+        weights, factors = self._weights(moved, n_examples)
         sent = {n: (m * _along(factors, m)).cpu().numpy() for n, m in moved.items()}
         changes = []
         for k, weight in enumerate(weights):
-            kept = tuple(name for name in names if name in trained[k])
+            kept = tuple(name for name in moved if name in trained[k])
             arrays = tuple(sent[name][k] for name in kept)
-            changes.append(Change(arrays, weight, None if len(kept) == len(names) else kept))
+            changes.append(Change(arrays, weight, None if len(kept) == len(moved) else kept))
         return changes
 
     def _weights(
