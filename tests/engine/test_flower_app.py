@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from flwr.app import ConfigRecord, Context, Error, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, RecordDict
 from flwr.cli.supernode.register import try_load_public_key
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
@@ -23,6 +23,7 @@ from catchment.engine.deploy.keys import make_keys
 from catchment.engine.flower import simulation
 from catchment.engine.flower.app import Terms, name_of, one_at_a_time, remembered
 from catchment.engine.flower.line import (
+    WHOLE,
     GridLine,
     packed,
     packed_order,
@@ -201,6 +202,14 @@ def test_flower_builds_the_app_and_its_modules_are_apps(tmp_path: Path) -> None:
         found: dict[str, Any] = {"__file__": str(path)}
         exec(compile(path.read_text(), str(path), "exec"), found)
         assert isinstance(found["app"], kind)
+
+
+@pytest.mark.parametrize(("size", "kind"), [(WHOLE, ConfigRecord), (WHOLE + 1, ArrayRecord)])
+def test_only_long_letters_are_cut(size: int, kind: type) -> None:
+    content = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    made = packed("letter", content)
+    assert isinstance(made["letter"], kind)
+    assert unpacked(made, "letter") == content
 
 
 def test_bytes_under_another_name_are_missed() -> None:
