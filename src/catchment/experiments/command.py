@@ -120,13 +120,16 @@ def _fedresprompt(
     from catchment.experiments.fedresprompt import available, fedresprompt
     from catchment.experiments.fedresprompt_tables import markdown, write
     from catchment.experiments.fedresprompt_values import (
+        ON_STORIES,
         QUICK,
+        STORIES,
         PromptSettings,
         load_prompts,
         stem,
     )
 
-    settings = QUICK if quick else PromptSettings()
+    usual = ON_STORIES if model == STORIES else PromptSettings()
+    settings = QUICK if quick else usual
     settings = replace(
         settings, model=model or settings.model, directory=str(data) if data else None
     )

@@ -121,7 +121,7 @@ def searches(settings: PromptSettings, tasks: Sequence[str], found: Sequence[Cel
                 jobs += [
                     Job(task=task, variant=v, seed=settings.seeds[0], search=True) for v in options
                 ]
-    return _longest_first(jobs)
+    return _in_order(jobs)
 
 
 def finals(settings: PromptSettings, tasks: Sequence[str], found: Sequence[Cell]) -> list[Job]:
@@ -138,7 +138,7 @@ def finals(settings: PromptSettings, tasks: Sequence[str], found: Sequence[Cell]
         if task == "uci_har":
             chosen += [replace(reservoir, noise=noise) for noise in settings.noises]
         jobs += [Job(task=task, variant=v, seed=seed) for v in chosen for seed in settings.seeds]
-    return _longest_first(jobs)
+    return _in_order(jobs)
 
 
 def options_of(settings: PromptSettings, task: str) -> tuple[Variant, ...]:
@@ -152,8 +152,9 @@ def best(task: str, options: Sequence[Variant], found: Sequence[Cell]) -> Varian
     return max(options, key=lambda variant: tried.get(variant, -1.0))
 
 
-def _longest_first(jobs: Iterable[Job]) -> list[Job]:
-    order = ("lora", "subspace", "reservoir", "closed-form", "ridge", "zero-shot", "prompt")
+def _in_order(jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs that take seconds first, then those that take longest."""
+    order = ("zero-shot", "ridge", "closed-form", "lora", "reservoir", "prompt", "subspace")
     return sorted(jobs, key=lambda job: (order.index(job.variant.method), TASKS.index(job.task)))
 
 

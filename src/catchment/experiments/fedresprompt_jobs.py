@@ -237,9 +237,7 @@ def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
     stages = [
         (
             n,
-            lambda values, rate=rate: replace(
-                whole, optimiser=_server(rate * scale), initial=values
-            ),
+            lambda values, rate=rate: replace(whole, optimiser=_adam(rate * scale), initial=values),
         )
         for n, rate in cooled(rounds, v.rate)
     ]
@@ -262,7 +260,7 @@ def _sentences(settings: PromptSettings, job: Job, task: WordTask, model: Causal
     )
     rounds = settings.search_rounds if job.search else settings.rounds
     stages = [
-        (n, lambda values, rate=rate: replace(whole, optimiser=_server(rate), initial=values))
+        (n, lambda values, rate=rate: replace(whole, optimiser=_adam(rate), initial=values))
         for n, rate in cooled(rounds, v.rate)
     ]
     watch = Watch(lambda s: whole.accuracy(s, prepared.development), _every(rounds, settings))
@@ -322,7 +320,11 @@ def _start(
     readout_job = replace(job, variant=Variant(method="ridge", units=units))
     ridge, _, readout = _ridge(readout_job, task)
     targets = label_targets(
-        whole.server, whole.controller.projection, task.contexts, steps=settings.target_steps
+        whole.server,
+        whole.controller.projection,
+        task.contexts,
+        steps=settings.target_steps,
+        rule=_adam(settings.target_rate),
     )
     towards = Readout(readout.weights @ targets, readout.intercept @ targets)
     length = float(np.linalg.norm(targets, axis=1).mean())
@@ -345,13 +347,14 @@ def _controller(
     settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
 ) -> EdgeController:
     v = job.variant
+    length = settings.length if job.task == "sst2" else settings.sensor_length
     projection = Projection(
         bottleneck=v.bottleneck,
-        length=settings.length,
+        length=length,
         width=model.width,
         seed=job.seed,
         scale=model.spread,
-        words=begin(task, model, settings.length),
+        words=begin(task, model, length),
     )
     features = features_of(task, v.units, job.seed) if v.units else None
     return EdgeController(projection=projection, features=features)
@@ -366,7 +369,7 @@ def _prepared(controller: EdgeController, task: WordTask) -> WordTask:
     )
 
 
-def _server(rate: float) -> Adam:
+def _adam(rate: float) -> Adam:
     return Adam(learning_rate=rate, tau=1e-8)
 
 

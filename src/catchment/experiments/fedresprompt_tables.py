@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.experiments.fedresprompt_values import METHODS, Cell, PromptResult
+from catchment.experiments.fedresprompt_values import METHODS, Cell, PromptResult, stem
 from catchment.report.theme import Theme, theme
 
 try:
@@ -162,8 +162,8 @@ def draw(result: PromptResult, *, dark: bool = False) -> Figure:
 
 def write(result: PromptResult, folder: Path) -> list[Path]:
     """Write a result's figures, tables and picture into a folder, and return their paths."""
-    stem = folder / ("fedresprompt-quick" if result.quick else "fedresprompt")
-    paths = [stem.with_suffix(suffix) for suffix in (".json", ".md", ".png")]
+    name = stem(result.settings, result.quick)
+    paths = [folder / f"{name}{suffix}" for suffix in (".json", ".md", ".png")]
     result.save(paths[0])
     paths[1].write_text(markdown(result))
     draw(result).savefig(paths[2], dpi=110)

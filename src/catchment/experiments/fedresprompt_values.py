@@ -53,9 +53,9 @@ SENTENCES = (
     *variants("lora", (1e-3, 0, 0, 4), (1e-3, 0, 0, 8), (3e-3, 0, 0, 8), (1e-3, 0, 0, 16)),
 )
 SENSORS = (
-    *variants("subspace", (0.01, 0, 16, 0)),
-    *variants("closed-form", (0.0, 200, 16, 0)),
-    *variants("reservoir", (3e-4, 200, 16, 0), (1e-3, 200, 16, 0)),
+    *variants("subspace", (0.01, 0, 32, 0)),
+    *variants("closed-form", (0.0, 200, 32, 0)),
+    *variants("reservoir", (3e-4, 200, 32, 0)),
 )
 ROUTES = (
     *variants("subspace", (0.01, 0, 8, 0)),
@@ -74,16 +74,16 @@ class PromptSettings:
         A folder with a language model, or the name of one.
     seeds
         Of the clients' cut, the random matrices and the reservoir.
-    length
-        Vectors in a prompt.
+    length, sensor_length
+        Vectors in a prompt, for sentences and for signals.
     rounds, search_rounds
         Of sentences, at the end and in the search; one step per client each.
     lora_rounds, lora_search_rounds
         Of low-rank adapters, which need fewer.
     sensor_rounds, sensor_steps, sensor_batch
         Of sensors: rounds, local steps in each, and examples of a step.
-    target_steps
-        Of the bottlenecks that say a label word, before any client is asked.
+    target_steps, target_rate
+        How the bottlenecks that say a label word are trained, before any client is asked.
     sentences, sensors, routes
         Variants that are searched.
     noises
@@ -105,7 +105,9 @@ class PromptSettings:
     sensor_rounds: int = 12
     sensor_steps: int = 8
     sensor_batch: int = 16
-    target_steps: int = 80
+    sensor_length: int = 4
+    target_steps: int = 400
+    target_rate: float = 0.01
     sentences: tuple[Variant, ...] = SENTENCES
     sensors: tuple[Variant, ...] = SENSORS
     routes: tuple[Variant, ...] = ROUTES
@@ -117,16 +119,20 @@ class PromptSettings:
     directory: str | None = None
 
 
+# A narrow model bears larger steps.
+ON_STORIES = PromptSettings(model=STORIES, target_steps=200, target_rate=0.05)
 QUICK = PromptSettings(
     model=STORIES,
+    target_rate=0.05,
     seeds=(0,),
     length=4,
-    rounds=16,
+    target_steps=80,
+    rounds=10,
     search_rounds=4,
-    lora_rounds=8,
+    lora_rounds=4,
     lora_search_rounds=2,
     sensor_rounds=3,
-    sensor_steps=6,
+    sensor_steps=4,
     sentences=(
         *variants("subspace", (0.03, 0, 64, 0)),
         *variants("reservoir", (0.01, 16, 64, 0)),
@@ -134,11 +140,11 @@ QUICK = PromptSettings(
         *variants("lora", (1e-3, 0, 0, 4), (3e-3, 0, 0, 8)),
     ),
     sensors=(
-        *variants("closed-form", (0.0, 60, 16, 0)),
-        *variants("reservoir", (1e-3, 60, 16, 0)),
+        *variants("closed-form", (0.0, 60, 32, 0)),
+        *variants("reservoir", (1e-3, 60, 32, 0)),
     ),
     noises=(0.05,),
-    most=60,
+    most=30,
     points=4,
 )
 
@@ -224,6 +230,18 @@ class PromptResult:
         """Write the result as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n")
+
+
+def stem(settings: PromptSettings, quick: bool) -> str:
+    """Return what the files of a result are called.
+
+    >>> stem(PromptSettings(), False), stem(PromptSettings(model="a/b"), False), stem(QUICK, True)
+    ('fedresprompt', 'fedresprompt-b', 'fedresprompt-quick')
+    """
+    if quick:
+        return "fedresprompt-quick"
+    usual = settings.model == PromptSettings.model
+    return "fedresprompt" if usual else f"fedresprompt-{Path(settings.model).name}"
 
 
 def load_prompts(path: Path) -> PromptResult:
