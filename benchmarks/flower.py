@@ -294,7 +294,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             called[each["runner"]],
             f"{each['clients']}",
             f"{each['first round, seconds']:.1f}",
-            f"{1 / each['rounds per second']:.1f}",
+            f"{statistics.median(later):.1f}" if (later := each["later rounds, seconds"]) else "-",
             "none" if overhead is None else f"{100 * overhead:.1f} %",
         )
         lines.append(f"| {' | '.join(cells)} |")
