@@ -136,7 +136,8 @@ def finals(settings: PromptSettings, tasks: Sequence[str], found: Sequence[Cell]
         reservoir = next(v for v in chosen if v.method == "reservoir")
         chosen.append(Variant(method="ridge", units=reservoir.units))
         if task == "uci_har":
-            chosen += [replace(reservoir, noise=noise) for noise in settings.noises]
+            start = next(v for v in chosen if v.method == "closed-form")
+            chosen += [replace(start, noise=noise) for noise in settings.noises]
         jobs += [Job(task=task, variant=v, seed=seed) for v in chosen for seed in settings.seeds]
     return _in_order(jobs)
 

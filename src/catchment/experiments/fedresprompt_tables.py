@@ -161,12 +161,14 @@ def draw(result: PromptResult, *, dark: bool = False) -> Figure:
 
 
 def write(result: PromptResult, folder: Path) -> list[Path]:
-    """Write a result's figures, tables and picture into a folder, and return their paths."""
+    """Write figures, tables and, of sentences, a picture into a folder; return their paths."""
     name = stem(result.settings, result.quick)
-    paths = [folder / f"{name}{suffix}" for suffix in (".json", ".md", ".png")]
+    paths = [folder / f"{name}.json", folder / f"{name}.md"]
     result.save(paths[0])
     paths[1].write_text(markdown(result))
-    draw(result).savefig(paths[2], dpi=110)
+    if any(cell.job.task == "sst2" and cell.curve for cell in result.cells):
+        paths.append(folder / f"{name}.png")
+        draw(result).savefig(paths[2], dpi=110)
     return paths
 
 

@@ -87,7 +87,7 @@ class PromptSettings:
     sentences, sensors, routes
         Variants that are searched.
     noises
-        Multipliers of noise on sensors' prompts in training and use.
+        Multipliers of noise on the prompts of UCI HAR's closed-form start.
     most
         Examples per client and set, at most.
     points
@@ -111,7 +111,7 @@ class PromptSettings:
     sentences: tuple[Variant, ...] = SENTENCES
     sensors: tuple[Variant, ...] = SENSORS
     routes: tuple[Variant, ...] = ROUTES
-    noises: tuple[float, ...] = (0.02, 0.1)
+    noises: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     most: int | None = None
     points: int = 10
     device: str = "auto"
@@ -131,7 +131,7 @@ QUICK = PromptSettings(
     search_rounds=4,
     lora_rounds=4,
     lora_search_rounds=2,
-    sensor_rounds=3,
+    sensor_rounds=2,
     sensor_steps=4,
     sentences=(
         *variants("subspace", (0.03, 0, 64, 0)),
