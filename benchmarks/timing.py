@@ -54,6 +54,8 @@ class Times:
 def once(work: Work, cores: int) -> tuple[float, float]:
     """Return CPU and wall seconds of one call, on one thread or on all cores."""
     with threadpool_limits(limits=cores, user_api="blas"):
+        if cores > 1:
+            time.sleep(QUIET)  # a BLAS that is told its number of threads wakes them all
         wall, cpu = time.perf_counter(), time.process_time()
         work(cores)
         return time.process_time() - cpu, time.perf_counter() - wall
@@ -78,8 +80,6 @@ def interleaved(
         for turn in range(repeats):
             for name, work in works.items():
                 if turn < 2 or spent[name] < budget:
-                    if cores > 1:
-                        time.sleep(QUIET)
                     cpu, wall = once(work, cores)
                     times[name].add(cores, cpu, wall)
                     spent[name] += wall

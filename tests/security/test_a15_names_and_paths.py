@@ -143,3 +143,10 @@ def test_a_reply_from_a_name_that_was_not_asked_is_not_opened() -> None:
     assert make_identities(["../x"])[0].keys() == {"../x"}
     with pytest.raises(ValueError, match="letters"):
         Fleet.of({"../x": np.ones(1)})
+
+
+def test_a_clients_memory_is_for_nobody_else(tmp_path: Path) -> None:
+    memory = FileMemory(tmp_path / "ann")
+    memory["identity"] = b"secret"
+    (entry,) = memory.folder.iterdir()
+    assert (memory.folder.stat().st_mode & 0o077, entry.stat().st_mode & 0o077) == (0, 0)

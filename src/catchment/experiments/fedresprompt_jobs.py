@@ -27,7 +27,6 @@ from catchment.prompt.lora import AdapterTraining, Lora, SoftPrompt
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.start import label_targets, values_of
 from catchment.prompt.tasks import WordTask, recorded, routing_task, sensors_task, sst2_task
-from catchment.prompt.weights import locate_model
 from catchment.readout.linear import Readout
 from catchment.reservoir.features import Features
 from catchment.reservoir.recipe import Recipe
@@ -68,7 +67,7 @@ def language_of(settings: PromptSettings) -> CausalLM:
 @lru_cache(maxsize=1)
 def _loaded(model: str, device: str, precision: str | None) -> CausalLM:
     # 128 sentences at once take some 12 GB of a GPU on the way back.
-    return CausalLM.load(locate_model(model), device=device, precision=precision, batch_size=128)
+    return CausalLM.load(model, device=device, precision=precision, batch_size=128)
 
 
 @lru_cache(maxsize=3)

@@ -40,7 +40,7 @@ class FileMemory(MutableMapping[str, bytes]):
 
     def __setitem__(self, name: str, value: bytes) -> None:
         known = name.encode()
-        replace_file(self._path(name), struct.pack("<I", len(known)) + known + value)
+        replace_file(self._path(name), struct.pack("<I", len(known)) + known + value, mode=0o600)
 
     def __delitem__(self, name: str) -> None:
         try:

@@ -24,7 +24,8 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import MissingExtraError
-from catchment.prompt.language import Slopes, check_question, locate_model
+from catchment.prompt.language import Slopes, check_question
+from catchment.prompt.weights import locate_model
 
 try:
     import torch
@@ -79,7 +80,7 @@ class CausalLM:
         precision
             "float32" or "bfloat16"; if not given, the latter on a GPU.
         """
-        folder = Path(name) if (Path(name) / "config.json").is_file() else locate_model(str(name))
+        folder = locate_model(str(name))
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if precision is None:

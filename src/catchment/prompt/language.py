@@ -23,7 +23,6 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.sources import cache_directory
-from catchment.errors import MissingDataError
 
 ENVIRONMENT = "CATCHMENT_MODELS"
 
@@ -164,20 +163,3 @@ def find_model(name: str, *, directory: Path | str | None = None) -> Path | None
         if (root / name / "config.json").is_file():
             return root / name
     return None
-
-
-def locate_model(name: str, *, directory: Path | str | None = None) -> Path:
-    """Return the folder of a model; if there is none, MissingDataError says where to put it.
-
-    >>> locate_model("stories260k", directory="no/such/place")
-    Traceback (most recent call last):
-    catchment.errors.MissingDataError: the language model stories260k is not in no/such/place; ...
-    """
-    found = find_model(name, directory=directory)
-    if found is None:
-        roots = model_directories(directory)
-        raise MissingDataError(
-            f"the language model {name} is not in {', '.join(map(str, roots))}; put its folder, "
-            f"in the layout of transformers, into {roots[0]}, or name another with ${ENVIRONMENT}"
-        )
-    return found

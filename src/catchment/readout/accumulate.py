@@ -90,18 +90,9 @@ def _window_statistics(
     targets = _targets(window, per_step=features.per_step)
     batches = features.batches(inputs)
     if not features.per_step:
-        z = np.empty((len(window), features.n_features))
-        for batch, rows in zip(
-            batches, ordered_map(features.pooled, batches, threads=threads), strict=True
-        ):
-            z[[lane.source for lane in batch.lanes]] = rows
-        weight = np.array([s.weight for s in window])
-        return RidgeStatistics.from_states(
-            z,
-            np.stack(targets),
-            weight=None if (weight == 1).all() else weight,
-            fingerprint=features.fingerprint,
-        )
+        # One thread of BLAS for the small product too: to wake the others takes longer.
+        with single_blas_thread():
+            return _pooled_statistics(features, window, targets, batches, threads)
     alone = len(batches) == 1
     n_steps = sum(len(u) for u in inputs)
     n_parts = PARTS if alone and n_steps >= PARTS_FROM * features.n_features else 1
@@ -120,6 +111,27 @@ def _window_statistics(
     else:
         total = reduce(add, ordered_map(moments, batches, threads=threads))
     return total.statistics(features.n_features, features.fingerprint)
+
+
+def _pooled_statistics(
+    features: Features,
+    window: Sequence[Recorded],
+    targets: Sequence[Array],
+    batches: Sequence[Batch],
+    threads: int | None,
+) -> RidgeStatistics:
+    z = np.empty((len(window), features.n_features))
+    for batch, rows in zip(
+        batches, ordered_map(features.pooled, batches, threads=threads), strict=True
+    ):
+        z[[lane.source for lane in batch.lanes]] = rows
+    weight = np.array([s.weight for s in window])
+    return RidgeStatistics.from_states(
+        z,
+        np.stack(targets),
+        weight=None if (weight == 1).all() else weight,
+        fingerprint=features.fingerprint,
+    )
 
 
 def _targets(window: Sequence[Recorded], *, per_step: bool) -> list[Array]:

@@ -313,8 +313,13 @@ def _sha256(tensor: NDArray[Any]) -> str:
     return hashlib.sha256(np.asarray(little, order="C").data).hexdigest()
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file whole or not at all: beside its place, to the disk, and then renamed.
+
+    Parameters
+    ----------
+    mode
+        Who may read and write it, less what the process's mask takes away; 0o600 for secrets.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -324,7 +329,7 @@ def replace_file(path: Path, content: bytes) -> None:
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with draft.open("xb") as file:
+        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
