@@ -121,6 +121,17 @@ def test_wrong_plasticity_is_refused(section: str, message: str) -> None:
         parse_plan(f"{SMALL}[plasticity]\n{section}\n")
 
 
+def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
+    noise = (
+        '[algorithm]\nridge = 0.0\n[[protections]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
+        "delta = 1e-6\nclip = { bound = 8.0 }\n"
+    )
+    parse_plan(SMALL + noise)
+    scaled = SMALL.replace("[data]\n", '[data]\nscaling = "federated"\n')
+    with pytest.raises(ValueError, match='covers the training, not scaling = "federated"'):
+        parse_plan(scaled + noise)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

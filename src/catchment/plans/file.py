@@ -252,14 +252,14 @@ class PlanFile:
         maps = [self.features.of(delay_line(1, k + 1), classes=pooled) for k in range(n)]
         self._plan(maps, None, {})
         if self.plasticity:
-            self._check_plasticity()
-
-    def _check_plasticity(self) -> None:
-        self.plastic(Reservoir.from_recipe(Recipe(units=2, inputs=1)))
-        if self.candidates:
-            raise ValueError("[plasticity] adapts one reservoir; leave out [[candidates]] or it")
-        if any(table.get("name") == "gaussian_noise" for table in self.protections):
-            raise ValueError("gaussian_noise covers the training, not [plasticity]; leave one out")
+            self.plastic(Reservoir.from_recipe(Recipe(units=2, inputs=1)))
+            if self.candidates:
+                raise ValueError("[plasticity] adapts one reservoir; leave out [[candidates]]")
+        before = {"[plasticity]": bool(self.plasticity)}
+        before['scaling = "federated"'] = self.sharing.scaling == "federated"
+        noisy = any(table.get("name") == "gaussian_noise" for table in self.protections)
+        for stage in (name for name, present in before.items() if present and noisy):
+            raise ValueError(f"gaussian_noise covers the training, not {stage}; leave one out")
 
     def _plan(
         self,
