@@ -224,16 +224,21 @@ def advance(
             continue
         rows[0] = 1
         rows[1 : 1 + I] = u
-        first = 1
-        for k, layer in enumerate(layers):
-            middle = first + layer.program.n_inputs
-            last = middle + layer.program.n_units
-            if step is None:
-                layer.step(rows[first:], rows[middle:])
-            else:
-                step(k, start, layer.X, rows[first:middle], rows[middle:last])
-            first = middle
+        _through_layers(layers, rows, start, step)
         yield Block(start, stop, rows)
+
+
+def _through_layers(layers: Sequence[_Layer], rows: Rows, start: int, step: Step | None) -> None:
+    """Write the states of a block's steps below its inputs, each layer's below the one before."""
+    first = 1
+    for k, layer in enumerate(layers):
+        middle = first + layer.program.n_inputs
+        last = middle + layer.program.n_units
+        if step is None:
+            layer.step(rows[first:], rows[middle:])
+        else:
+            step(k, start, layer.X, rows[first:middle], rows[middle:last])
+        first = middle
 
 
 def _block_memory(n_rows: int, steps: int, B: int, dtype: DTypeLike) -> Rows:
