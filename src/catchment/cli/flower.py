@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from catchment.cli import flower_deploy as deploy
+from catchment.cli.runs import PlanArgument, RunOption
 from catchment.cli.show import DataOption
 
 flower_app = typer.Typer(help="Run a plan on many machines, with Flower.", no_args_is_help=True)
@@ -36,11 +37,8 @@ def init(
 
 @flower_app.command("simulate")
 def simulate(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of the run; runs/ and the plan's name."),
-    ] = None,
+    plan_file: PlanArgument,
+    out: RunOption = None,
     data: DataOption = None,
     cpus_per_client: Annotated[
         float, typer.Option(help="Cores that a client occupies while it answers.")

@@ -14,15 +14,17 @@ from catchment.cli.show import DataOption, JsonOption, print_json, print_table, 
 if TYPE_CHECKING:
     from catchment.federation.comparison import Comparison
 
+PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
+RunOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Folder of the run; runs/ and the plan's name."),
+]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 
 
 def run(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder of the run; runs/ and the plan's name."),
-    ] = None,
+    plan_file: PlanArgument,
+    out: RunOption = None,
     data: DataOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")

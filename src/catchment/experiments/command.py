@@ -42,18 +42,38 @@ def reproduce(
     data: DataOption = None,
 ) -> None:
     """Run a published experiment again, and print its table beside the paper's figures."""
+    if study in ("fedpt", "fedresprompt") and (trials is not None or steps is not None):
+        raise ValueError(f"{study} has no trials and no steps; leave these options out")
     if study == "fedresprompt":
-        if trials is not None or steps is not None:
-            raise ValueError("fedresprompt has no trials and no steps; leave these options out")
         _fedresprompt(
             quick=quick, sets=sets, out=out, merge=merge, model=model, workers=workers, data=data
         )
-        return
-    if study == "fedpt":
-        if trials is not None or steps is not None:
-            raise ValueError("fedpt has no trials and no steps; leave these options out")
+    elif study == "fedpt":
         _fedpt(quick=quick, parts=sets, out=out, merge=merge, data=data)
-        return
+    else:
+        _people(
+            study,
+            quick=quick,
+            sets=sets,
+            trials=trials,
+            steps=steps,
+            out=out,
+            merge=merge,
+            data=data,
+        )
+
+
+def _people(
+    study: str,
+    *,
+    quick: bool,
+    sets: str | None,
+    trials: int | None,
+    steps: int | None,
+    out: Path,
+    merge: bool,
+    data: Path | None,
+) -> None:
     from catchment.experiments.people import SYNTHETIC
     from catchment.experiments.reproduce import reproduce as run
     from catchment.experiments.reproduce import write

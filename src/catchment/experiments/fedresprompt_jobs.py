@@ -233,21 +233,11 @@ def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
     whole = AdapterTraining(
         language=model, words=task.words, adapter=adapter, steps=steps, seed=job.seed
     )
-    stages = [
-        (
-            n,
-            lambda values, rate=rate: replace(whole, optimiser=_adam(rate * scale), initial=values),
-        )
-        for n, rate in cooled(rounds, v.rate)
-    ]
-    watch = Watch(lambda state: whole.accuracy(state, task.development), _every(rounds, settings))
-    algorithm, state = trained(stages, task.clients, watch, job.seed)
-    return _measured(job, task, algorithm, state, watch, whole.n_trained)
+    return _step_by_step(settings, job, task, whole, rounds, v.rate * scale, whole.n_trained)
 
 
 def _sentences(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM) -> Cell:
     """Return a constant prompt in a subspace, or a reservoir's, trained step by step."""
-    v = job.variant
     controller = _controller(settings, job, task, model)
     prepared = _prepared(controller, task)
     whole = PromptTraining(
@@ -258,13 +248,27 @@ def _sentences(settings: PromptSettings, job: Job, task: WordTask, model: Causal
         local=Mean(),
     )
     rounds = settings.search_rounds if job.search else settings.rounds
+    rate, n_trained = job.variant.rate, controller.n_trained
+    return _step_by_step(settings, job, prepared, whole, rounds, rate, n_trained)
+
+
+def _step_by_step(
+    settings: PromptSettings,
+    job: Job,
+    task: WordTask,
+    whole: Any,
+    rounds: int,
+    rate: float,
+    n_trained: int,
+) -> Cell:
+    """Return a training whose clients take one step a round, which the server's Adam applies."""
     stages = [
         (n, lambda values, rate=rate: replace(whole, optimiser=_adam(rate), initial=values))
-        for n, rate in cooled(rounds, v.rate)
+        for n, rate in cooled(rounds, rate)
     ]
-    watch = Watch(lambda s: whole.accuracy(s, prepared.development), _every(rounds, settings))
-    algorithm, state = trained(stages, prepared.clients, watch, job.seed)
-    return _measured(job, prepared, algorithm, state, watch, controller.n_trained)
+    watch = Watch(lambda state: whole.accuracy(state, task.development), _every(rounds, settings))
+    algorithm, state = trained(stages, task.clients, watch, job.seed)
+    return _measured(job, task, algorithm, state, watch, n_trained)
 
 
 def _signals(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM) -> Cell:
