@@ -5,7 +5,7 @@ MNIST digits by writer, the convolutional network of federated EMNIST, one epoch
 (rate 0.05, batches of 16), a mean weighted by examples; whole network, and with its large layer
 frozen. Everyone trains the same number of clients in a round, drawn from the same writers.
 
-    catchment   `fit`: a cohort is trained at once, messages go through the real codec
+    catchment   `fit`: groups are trained at once, messages go through the real codec
     loop        the same in plain torch, one client after the other, no messages: what a
                 simulation without any framework does
     pfl         `SimulatedBackend`, one process
@@ -88,13 +88,9 @@ def device() -> torch.device:
 
 def catchment(race: Race) -> Outcome:
     task = race.task
-    algorithm = FederatedTraining(
-        network=race.network, steps=task.steps, at_once=task.clients_per_round
-    )
+    algorithm = FederatedTraining(network=race.network, steps=task.steps)
     share = task.clients_per_round / len(task.clients)
-    result = fit(
-        Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients, threads=1
-    )
+    result = fit(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
     seconds = tuple(record.seconds for record in result.records[1:])
     return Outcome(seconds, accuracy(algorithm.trained_module(result.state), task.test))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,16 @@ from typer.testing import CliRunner
 from catchment.cli import app
 from catchment.errors import IntegrityError
 from catchment.experiments import fedpt as module
-from catchment.experiments.fedpt import QUICK, FedptResult, Row, accuracy, fedpt, runs_of, task_of
+from catchment.experiments.fedpt import (
+    QUICK,
+    FedptResult,
+    Row,
+    accuracy,
+    fedpt,
+    paces,
+    runs_of,
+    task_of,
+)
 from catchment.experiments.fedpt_tables import (
     PAPER,
     by_percent,
@@ -28,10 +38,12 @@ from catchment.experiments.fedpt_tasks import (
     END,
     FIRST_WORD,
     UNKNOWN,
+    Task,
     augmented,
     text_task,
     windows,
 )
+from catchment.partial.freeze import Freeze
 from catchment.partial.local import IGNORED, Examples
 
 TINY = replace(
@@ -70,6 +82,22 @@ def test_every_table_has_its_rows(result: FedptResult) -> None:
     assert [row.epsilon is None for row in result.rows] == [True] * 5 + [False] * 2
     full, part = result.rows[:2]
     assert full.bytes_up_per_client / part.bytes_up_per_client == pytest.approx(20.1, rel=0.01)
+
+
+def test_round_times_are_measured_once_for_each_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [*runs_of("writers", replace(TINY, seeds=(0, 1))), *runs_of("private", TINY)]
+    asked = []
+
+    def run(part: str, task: Task, freeze: Freeze, seed: int, **_: Any) -> Row:
+        asked.append((part, bool(freeze.names), task.rounds))
+        return replace(row(100.0, 0.0, 0.5), seconds_per_round=float(len(asked)))
+
+    monkeypatch.setattr(module, "run", run)
+    found = paces(TINY, tmp_path, runs)
+    assert asked == [("writers", False, module.PACED), ("writers", True, module.PACED)]
+    assert [found.get(one) for one in runs] == [1.0, 2.0, 1.0, 2.0, None, None, None, None]
 
 
 def test_a_result_survives_the_disk_and_merges_by_part(result: FedptResult, tmp_path: Path) -> None:
@@ -120,8 +148,8 @@ def test_the_crossover_is_where_partial_training_comes_out_ahead() -> None:
 
 
 def test_the_papers_shares_are_those_that_are_run() -> None:
-    assert set(PAPER["cifar"]) == {p for p, *_ in runs_of("cifar", module.FedptSettings())}
-    assert set(PAPER["text"]) == {p for p, *_ in runs_of("text", module.FedptSettings())}
+    assert set(PAPER["cifar"]) == {one.percent for one in runs_of("cifar", module.FedptSettings())}
+    assert set(PAPER["text"]) == {one.percent for one in runs_of("text", module.FedptSettings())}
 
 
 def test_committed_figures_show_what_is_claimed() -> None:

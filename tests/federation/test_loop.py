@@ -17,6 +17,7 @@ from catchment.data.generators import narma
 from catchment.data.sequence import Sequence as Recorded
 from catchment.engine.local import LocalEngine, fit
 from catchment.errors import TooFewClientsError
+from catchment.federation import post
 from catchment.federation.ledger import Entry
 from catchment.federation.loop import BLOCK, Record, Result, run
 from catchment.federation.plan import Plan
@@ -38,6 +39,14 @@ CULPRIT = "client-002"
 HONEST = {name: data for name, data in CLIENTS.items() if name != CULPRIT}
 
 Tamper = Callable[[Reply], Sequence[Reply]]
+
+
+@pytest.fixture(params=["opened one by one", "opened ahead"], autouse=True)
+def letters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run every test with short letters, and as if they were so long that threads open replies."""
+    if request.param == "opened ahead":
+        monkeypatch.setattr(post, "LONG_LETTER", 0)
+        monkeypatch.setattr(post, "available_cores", lambda: 3)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,9 @@ def reproduce(
     model: Annotated[
         str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="fedresprompt: processes.", min=1)] = 1,
+    workers: Annotated[
+        int, typer.Option(help="fedpt and fedresprompt: trainings at once.", min=1)
+    ] = 1,
     data: DataOption = None,
 ) -> None:
     """Run a published experiment again, and print its table beside the paper's figures."""
@@ -49,7 +51,7 @@ def reproduce(
             quick=quick, sets=sets, out=out, merge=merge, model=model, workers=workers, data=data
         )
     elif study == "fedpt":
-        _fedpt(quick=quick, parts=sets, out=out, merge=merge, data=data)
+        _fedpt(quick=quick, parts=sets, out=out, merge=merge, workers=workers, data=data)
     else:
         _people(
             study,
@@ -102,7 +104,9 @@ def _people(
         typer.echo(f"wrote {path}", err=True)
 
 
-def _fedpt(*, quick: bool, parts: str | None, out: Path, merge: bool, data: Path | None) -> None:
+def _fedpt(
+    *, quick: bool, parts: str | None, out: Path, merge: bool, workers: int, data: Path | None
+) -> None:
     from catchment.experiments.fedpt import PARTS, QUICK, FedptSettings, fedpt
     from catchment.experiments.fedpt_tables import markdown, write
 
@@ -115,7 +119,9 @@ def _fedpt(*, quick: bool, parts: str | None, out: Path, merge: bool, data: Path
         QUICK if quick else FedptSettings(),
         parts=[part.strip() for part in parts.split(",")] if parts else PARTS,
         directory=data,
+        workers=workers,
         began=lambda text: typer.echo(text, err=True),
+        kept=None if quick else lambda so_far: write(so_far, out, merge=merge),
         quick=quick,
     )
     typer.echo(markdown(result))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,7 @@ from catchment.experiments.fedpt_tasks import (
     text_task,
     writers_task,
 )
+from catchment.experiments.pool import Pool
 from catchment.experiments.study import Began, Value, environment
 from catchment.federation.optimisers import ServerOptimiser
 from catchment.federation.plan import Plan
@@ -43,6 +45,7 @@ from catchment.partial.models import (
 )
 from catchment.partial.training import FederatedTraining, forget_recordings
 
+PACED = 6  # rounds that are timed alone, the first not counted
 PARTS = ("writers", "cifar", "text", "speeches", "private")
 # The paper's own sets where a user has them, else the stand-ins.
 _WRITERS = ("femnist", "mnist_writers")
@@ -126,7 +129,8 @@ QUICK = FedptSettings(
 class Row:
     """One run: what was trained, how well it does, and what it cost.
 
-    `epsilon` is for leaving out the client that took part most, at the settings' delta.
+    `seconds_per_round` is the median of all rounds but the first; `epsilon` is for leaving out the
+    client that took part most, at the settings' delta.
     """
 
     part: str
@@ -154,12 +158,24 @@ class FedptResult:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One training that a table needs."""
+
+    part: str
+    percent: float
+    seed: int
+    noise: float | None = None
+
+
 def fedpt(
     settings: FedptSettings,
     *,
     parts: Sequence[str] = PARTS,
     directory: Path | None = None,
+    workers: int = 1,
     began: Began | None = None,
+    kept: Callable[[FedptResult], object] | None = None,
     quick: bool = False,
 ) -> FedptResult:
     """Return the rows of FedPT's tables on the data at hand; invented data where there are none.
@@ -169,30 +185,96 @@ def fedpt(
     parts
         Which of writers (Table 1), cifar (Tables 2 and 4), text and speeches (Table 3, of authors
         and of roles in plays) and private (Table 5).
+    workers
+        Processes that trainings are dealt to, each in one of its own. Round times are then measured
+        at the end, a few rounds of every share alone.
     began
-        Called with a line of text as the runs begin.
+        Called with a line of text as runs end.
+    kept
+        Called with what there is so far, whenever a run ends.
     """
     for part in parts:
         if part not in PARTS:
             raise ValueError(f"fedpt has no part {part!r}; use {', '.join(PARTS)}")
-    start, rows, notes = time.perf_counter(), [], []
-    for part in parts:
-        tasks = [task_of(part, settings, directory, whole=whole) for whole in (False, True)]
-        notes.append(f"{part}: {tasks[0].name}, {tasks[0].notes}")
-        for percent, freeze, seed, noise in runs_of(part, settings):
-            if began:
-                private = "" if noise is None else f", noise {noise:g}"
-                began(f"{part}: {percent:g} % trained, seed {seed}{private}")
-            task = tasks[percent == 100.0]
-            rows.append(run(part, task, freeze, seed, settings=settings, noise=noise))
-    return FedptResult(
-        settings=_plain(asdict(settings)),
-        rows=tuple(rows),
-        environment={**environment(), "torch": torch.__version__, "device": device_name()},
-        notes=tuple(notes),
-        quick=quick,
-        seconds=time.perf_counter() - start,
+    say, start = began or (lambda text: None), time.perf_counter()
+    work = partial(outcome_of, settings, directory)
+    runs = [one for part in parts for one in runs_of(part, settings)]
+    rows: dict[Run, Row] = {}
+    notes = [_note(part, settings, directory, workers) for part in parts]
+
+    def result() -> FedptResult:
+        return FedptResult(
+            settings=_plain(asdict(settings)),
+            rows=tuple(rows[one] for one in runs if one in rows),
+            environment={**environment(), "torch": torch.__version__, "device": device_name()},
+            notes=tuple(notes),
+            quick=quick,
+            seconds=time.perf_counter() - start,
+        )
+
+    with Pool(work, workers, fresh=True) as pool:
+        for one, outcome in pool.run(runs):
+            if isinstance(outcome, Exception):
+                notes.append(f"{one.part}: {one} failed: {outcome!r:.300}")
+                say(notes[-1])
+                continue
+            rows[one] = outcome
+            say(described(outcome))
+            if kept:
+                kept(result())
+    if workers > 1:
+        for one, seconds in paces(settings, directory, list(rows)).items():
+            rows[one] = replace(rows[one], seconds_per_round=seconds)
+    return result()
+
+
+def outcome_of(settings: FedptSettings, directory: Path | None, one: Run) -> Row:
+    """Return what came of one training."""
+    # Its images are cut anew whenever a client is asked: every run begins at the first cut.
+    read = task_of if one.part == "cifar" else _kept_task
+    task = read(one.part, settings, directory, whole=one.percent == 100.0)
+    freeze = freezes_of(one.part)[one.percent]
+    return run(one.part, task, freeze, one.seed, settings=settings, noise=one.noise)
+
+
+@lru_cache(maxsize=1)
+def _kept_task(part: str, settings: FedptSettings, directory: Path | None, *, whole: bool) -> Task:
+    """Return the same as `task_of`, read once for the runs that follow each other."""
+    return task_of(part, settings, directory, whole=whole)
+
+
+def paces(settings: FedptSettings, directory: Path | None, runs: Sequence[Run]) -> dict[Run, float]:
+    """Return the seconds of a round of every run, measured with nothing else going on.
+
+    Runs of one part and share share a measurement.
+    """
+    measured: dict[tuple[str, float], float] = {}
+    for one in runs:
+        if one.noise is None and (one.part, one.percent) not in measured:
+            task = task_of(one.part, settings, directory, whole=one.percent == 100.0)
+            short, freeze = replace(task, rounds=PACED), freezes_of(one.part)[one.percent]
+            row = run(one.part, short, freeze, one.seed, settings=settings)
+            measured[one.part, one.percent] = row.seconds_per_round
+    return {
+        one: measured[one.part, one.percent]
+        for one in runs
+        if one.noise is None and (one.part, one.percent) in measured
+    }
+
+
+def described(row: Row) -> str:
+    """Return one line about a row."""
+    noise = "" if row.noise is None else f", noise {row.noise:g}"
+    return (
+        f"{row.part}: {row.percent:.4g} % trained, seed {row.seed}{noise}: "
+        f"{100 * row.accuracy:.2f} % right, {row.seconds_per_round:.2f} s a round"
     )
+
+
+def _note(part: str, settings: FedptSettings, directory: Path | None, workers: int) -> str:
+    task = task_of(part, settings, directory)
+    many = "" if workers == 1 else f"; {workers} trainings at once, round times measured alone"
+    return f"{part}: {task.name}, {task.notes}{many}"
 
 
 def task_of(
@@ -228,23 +310,27 @@ def task_of(
     return task.tested_on(s.n_test)
 
 
-def runs_of(
-    part: str, settings: FedptSettings
-) -> Iterator[tuple[float, Freeze, int, float | None]]:
-    """Yield the percentage trained, the freeze, the seed and the noise of every run of a part."""
-    writers = {100.0: Freeze(), 4.96: EMNIST_FREEZE}
-    words = {p: {100.0: Freeze(), **TRANSFORMER_FREEZES}[p] for p in settings.text_shares}
-    freezes = {
-        "writers": writers,
-        "private": writers,
-        "cifar": {p: {100.0: Freeze(), **RESNET_FREEZES}[p] for p in settings.cifar_shares},
-        "text": words,
-        "speeches": words,
-    }[part]
+def runs_of(part: str, settings: FedptSettings) -> Iterator[Run]:
+    """Yield every training that a part needs."""
+    shares: tuple[float, ...] = tuple(freezes_of(part))
+    if part == "cifar":
+        shares = settings.cifar_shares
+    if part in ("text", "speeches"):
+        shares = settings.text_shares
     for noise in settings.noises if part == "private" else (None,):
         for seed in settings.seeds:
-            for percent, freeze in freezes.items():
-                yield percent, freeze, seed, noise
+            for percent in shares:
+                yield Run(part=part, percent=percent, seed=seed, noise=noise)
+
+
+def freezes_of(part: str) -> dict[float, Freeze]:
+    """Return what is frozen, by the percentage that is trained."""
+    in_part = {
+        "cifar": RESNET_FREEZES,
+        "text": TRANSFORMER_FREEZES,
+        "speeches": TRANSFORMER_FREEZES,
+    }.get(part, {4.96: EMNIST_FREEZE})
+    return {100.0: Freeze(), **in_part}
 
 
 def run(
@@ -274,9 +360,9 @@ def run(
         forget_recordings()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()  # libraries keep workspaces from run to run
-    began = time.perf_counter()
     result = fit(plan, task.clients, threads=4 if on_gpu else 1)
-    seconds = time.perf_counter() - began
+    # The first round sets up libraries and records steps.
+    seconds = [record.seconds for record in result.records[1:] or result.records]
     peak = (torch.cuda.max_memory_allocated() - before) / 2**20 if on_gpu else None
     return Row(
         part=part,
@@ -284,7 +370,7 @@ def run(
         percent=share.percent,
         reduction=share.reduction,
         accuracy=accuracy(algorithm.trained_module(result.state), task.test),
-        seconds_per_round=seconds / task.rounds,
+        seconds_per_round=float(np.median(seconds)),
         bytes_up_per_client=result.records[-1].bytes_up // result.records[-1].n_used,
         peak_mebibytes=peak,
         seed=seed,

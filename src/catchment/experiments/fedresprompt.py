@@ -20,10 +20,9 @@ several local steps per round.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 from catchment.data.sources import find
@@ -36,6 +35,7 @@ from catchment.experiments.fedresprompt_values import (
     PromptSettings,
     Variant,
 )
+from catchment.experiments.pool import Pool
 from catchment.experiments.study import Began, environment
 
 
@@ -82,24 +82,24 @@ def fedresprompt(
     before = result.seconds
     result = replace(result, environment={**environment(), "device": _device(settings)})
 
-    def note(outcome: Cell | str) -> None:
+    def note(job: Job, outcome: Cell | Exception) -> None:
         nonlocal result
         seconds = before + time.perf_counter() - start
-        if isinstance(outcome, str):
-            result = replace(result, notes=(*result.notes, outcome), seconds=seconds)
+        if isinstance(outcome, Exception):
+            failure = f"{job} failed: {outcome!r:.300}"
+            result = replace(result, notes=(*result.notes, failure), seconds=seconds)
         else:
             result = replace(result, cells=(*result.cells, outcome), seconds=seconds)
-        say(outcome if isinstance(outcome, str) else described(outcome))
+        say(failure if isinstance(outcome, Exception) else described(outcome))
         if kept:
             kept(result)
 
-    with _Pool(settings, workers) as pool:
+    with Pool(partial(_run, settings), workers) as pool:
         for stage in (searches, finals):
             done = {cell.job for cell in result.cells}
-            for outcome in pool.run(
-                [j for j in stage(settings, tasks, result.cells) if j not in done]
-            ):
-                note(outcome)
+            jobs = [j for j in stage(settings, tasks, result.cells) if j not in done]
+            for job, outcome in pool.run(jobs):
+                note(job, outcome)
     return result
 
 
@@ -157,34 +157,6 @@ def _in_order(jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs that take seconds first, then those that take longest."""
     order = ("zero-shot", "ridge", "closed-form", "lora", "reservoir", "prompt", "subspace")
     return sorted(jobs, key=lambda job: (order.index(job.variant.method), TASKS.index(job.task)))
-
-
-class _Pool:
-    """Runs jobs here, or on several processes that each hold a copy of the language model."""
-
-    def __init__(self, settings: PromptSettings, workers: int) -> None:
-        self.settings = settings
-        self.executor = (
-            ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else None
-        )
-
-    def __enter__(self) -> _Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.executor:
-            self.executor.shutdown(cancel_futures=True)
-
-    def run(self, jobs: Sequence[Job]) -> Iterator[Cell | str]:
-        """Yield what came of each job, or why nothing did; a failure must not cost the rest."""
-        if self.executor is None:
-            for job in jobs:
-                yield _run(self.settings, job)
-            return
-        waiting = {self.executor.submit(_run, self.settings, job): job for job in jobs}
-        for future in as_completed(waiting):
-            error = future.exception()
-            yield future.result() if error is None else f"{waiting[future]} failed: {error!r:.300}"
 
 
 def _run(settings: PromptSettings, job: Job) -> Cell:

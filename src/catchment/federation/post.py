@@ -11,10 +11,12 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.ledger import Entry
 from catchment.federation.node import Request
 from catchment.federation.plan import Turn
+from catchment.parallel import available_cores, ordered_map
 from catchment.wire import Parts, digest
 
 V = TypeVar("V")
 REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows when it is read
+LONG_LETTER = 1 << 20  # bytes: answers to such letters are mostly as long, and take long to open
 Watch = Callable[[int, int, int], None]
 
 
@@ -112,11 +114,14 @@ class Post:
     ) -> Iterator[tuple[str, V]]:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
         seen: dict[str, bytes] = {}
-        for done, reply in enumerate(self.engine.ask(letters), start=1):
+        long = any(len(letter) > LONG_LETTER for letter in letters.values())
+        threads = min(4, available_cores()) if long else 1
+        opened = ordered_map(_opened, self.engine.ask(letters), threads=threads)
+        for done, (reply, content) in enumerate(opened, start=1):
             try:
                 if reply.client not in letters:
                     raise UploadError("stranger", f"{reply.client} was not asked")
-                parts = self._open(reply, seen)
+                parts = self._entered(reply, content, seen)
                 value = None if parts is None else read(parts, self.turn.at(reply.client))
             except (IntegrityError, UploadError, ValueError) as error:
                 code = getattr(error, "code", "malformed")
@@ -127,11 +132,14 @@ class Post:
             if self.watch:
                 self.watch(self.turn.round, done, len(letters))
 
-    def _open(self, reply: Reply, seen: dict[str, bytes]) -> Parts | None:
+    def _entered(
+        self, reply: Reply, parts: Parts | IntegrityError | None, seen: dict[str, bytes]
+    ) -> Parts | None:
         """Return a reply's content, or None if the same came before; raise if it has none."""
-        if reply.message is None:
+        if reply.message is None or parts is None:
             raise UploadError("no-answer", reply.error or "the client did not answer")
-        parts = Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
+        if isinstance(parts, IntegrityError):
+            raise parts
         self.bytes_up += len(reply.message)
         if self.note:
             self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
@@ -144,3 +152,13 @@ class Post:
         if parts.kind == "refusal":
             raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
         return parts
+
+
+def _opened(reply: Reply) -> tuple[Reply, Parts | IntegrityError | None]:
+    """Return a reply with its content, or with what is wrong with it."""
+    if reply.message is None:
+        return reply, None
+    try:
+        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
+    except IntegrityError as error:
+        return reply, error
