@@ -45,7 +45,7 @@ from catchment.partial.models import (
 )
 from catchment.partial.training import FederatedTraining, forget_recordings
 
-PACED = 6  # rounds that are timed alone, the first not counted
+PACED = 5  # rounds that are timed alone, the first not counted
 PARTS = ("writers", "cifar", "text", "speeches", "private")
 # The paper's own sets where a user has them, else the stand-ins.
 _WRITERS = ("femnist", "mnist_writers")
@@ -85,7 +85,7 @@ class FedptSettings:
     writers_rounds: int = 60
     writers_cohort: int = 40
     n_writers: int | None = None
-    cifar_rounds: int = 22
+    cifar_rounds: int = 50
     cifar_cohort: int = 5
     cifar_clients: int = 10
     cifar_shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
@@ -187,7 +187,7 @@ def fedpt(
         and of roles in plays) and private (Table 5).
     workers
         Processes that trainings are dealt to, each in one of its own. Round times are then measured
-        at the end, a few rounds of every share alone.
+        before, a few rounds of every share alone.
     began
         Called with a line of text as runs end.
     kept
@@ -212,54 +212,52 @@ def fedpt(
             seconds=time.perf_counter() - start,
         )
 
+    alone = paces(settings, directory, runs) if workers > 1 else {}
     with Pool(work, workers, fresh=True) as pool:
         for one, outcome in pool.run(runs):
             if isinstance(outcome, Exception):
                 notes.append(f"{one.part}: {one} failed: {outcome!r:.300}")
                 say(notes[-1])
                 continue
-            rows[one] = outcome
-            say(described(outcome))
+            seconds = alone.get((one.part, one.percent), outcome.seconds_per_round)
+            rows[one] = replace(outcome, seconds_per_round=seconds)
+            say(described(rows[one]))
             if kept:
                 kept(result())
-    if workers > 1:
-        for one, seconds in paces(settings, directory, list(rows)).items():
-            rows[one] = replace(rows[one], seconds_per_round=seconds)
     return result()
 
 
 def outcome_of(settings: FedptSettings, directory: Path | None, one: Run) -> Row:
     """Return what came of one training."""
-    # Its images are cut anew whenever a client is asked: every run begins at the first cut.
-    read = task_of if one.part == "cifar" else _kept_task
-    task = read(one.part, settings, directory, whole=one.percent == 100.0)
-    freeze = freezes_of(one.part)[one.percent]
+    task, freeze = _task(settings, directory, one), freezes_of(one.part)[one.percent]
     return run(one.part, task, freeze, one.seed, settings=settings, noise=one.noise)
 
 
-@lru_cache(maxsize=1)
-def _kept_task(part: str, settings: FedptSettings, directory: Path | None, *, whole: bool) -> Task:
-    """Return the same as `task_of`, read once for the runs that follow each other."""
-    return task_of(part, settings, directory, whole=whole)
-
-
-def paces(settings: FedptSettings, directory: Path | None, runs: Sequence[Run]) -> dict[Run, float]:
-    """Return the seconds of a round of every run, measured with nothing else going on.
-
-    Runs of one part and share share a measurement.
-    """
-    measured: dict[tuple[str, float], float] = {}
+def paces(
+    settings: FedptSettings, directory: Path | None, runs: Sequence[Run]
+) -> dict[tuple[str, float], float]:
+    """Return the seconds of a round by part and share, measured with nothing else going on."""
+    found: dict[tuple[str, float], float] = {}
     for one in runs:
-        if one.noise is None and (one.part, one.percent) not in measured:
-            task = task_of(one.part, settings, directory, whole=one.percent == 100.0)
-            short, freeze = replace(task, rounds=PACED), freezes_of(one.part)[one.percent]
+        if one.noise is None and (one.part, one.percent) not in found:
+            short = replace(_task(settings, directory, one), rounds=PACED)
+            freeze = freezes_of(one.part)[one.percent]
             row = run(one.part, short, freeze, one.seed, settings=settings)
-            measured[one.part, one.percent] = row.seconds_per_round
-    return {
-        one: measured[one.part, one.percent]
-        for one in runs
-        if one.noise is None and (one.part, one.percent) in measured
-    }
+            found[one.part, one.percent] = row.seconds_per_round
+    return found
+
+
+def _task(settings: FedptSettings, directory: Path | None, one: Run) -> Task:
+    if one.part == "cifar":
+        # Images are cut anew whenever a client is asked: every run begins at the first cut.
+        return task_of(one.part, settings, directory, whole=one.percent == 100.0)
+    return _kept_task(one.part, settings, directory)
+
+
+@lru_cache(maxsize=1)
+def _kept_task(part: str, settings: FedptSettings, directory: Path | None) -> Task:
+    """Return the same as `task_of`, read once for the runs that follow each other."""
+    return task_of(part, settings, directory)
 
 
 def described(row: Row) -> str:

@@ -45,8 +45,9 @@ DELTA = 1e-5
 def run(settings: PromptSettings, job: Job) -> Cell:
     """Return what came of a job."""
     began = time.perf_counter()
-    task, model = task_of(settings, job.task, job.seed), language_of(settings)
-    sentences = job.task == "sst2"
+    task, sentences = task_of(settings, job.task, job.seed), job.task == "sst2"
+    # 128 sentences at once take some 12 GB of a GPU on the way back; signals have short contexts.
+    model = replace(language_of(settings), batch_size=128 if sentences else 1024)
     match job.variant.method:
         case "zero-shot":
             cell = _zero_shot(job, task, model)
@@ -66,8 +67,7 @@ def language_of(settings: PromptSettings) -> CausalLM:
 
 @lru_cache(maxsize=1)
 def _loaded(model: str, device: str, precision: str | None) -> CausalLM:
-    # 128 sentences at once take some 12 GB of a GPU on the way back.
-    return CausalLM.load(model, device=device, precision=precision, batch_size=128)
+    return CausalLM.load(model, device=device, precision=precision)
 
 
 @lru_cache(maxsize=3)

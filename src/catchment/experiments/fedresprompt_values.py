@@ -48,20 +48,28 @@ def variants(method: str, *numbers: tuple[float, int, int, int]) -> tuple[Varian
 
 SENTENCES = (
     *variants("subspace", (0.01, 0, 256, 0), (0.03, 0, 256, 0)),
+    *variants("subspace", (0.005, 0, 1024, 0), (0.01, 0, 1024, 0)),
     *variants("reservoir", (0.01, 16, 256, 0), (0.03, 16, 256, 0), (0.003, 200, 64, 0)),
+    *variants("reservoir", (0.01, 16, 128, 0), (0.01, 8, 256, 0)),
+    *variants("reservoir", (0.01, 4, 256, 0), (0.03, 4, 256, 0)),
     *variants("prompt", (0.1, 0, 0, 0)),
     *variants("lora", (1e-3, 0, 0, 4), (1e-3, 0, 0, 8), (3e-3, 0, 0, 8), (1e-3, 0, 0, 16)),
 )
-SENSORS = (
-    *variants("subspace", (0.01, 0, 32, 0)),
-    *variants("closed-form", (0.0, 200, 32, 0)),
-    *variants("reservoir", (3e-4, 200, 32, 0)),
-)
-ROUTES = (
-    *variants("subspace", (0.01, 0, 8, 0)),
-    *variants("closed-form", (0.0, 40, 8, 0)),
-    *variants("reservoir", (0.01, 40, 8, 0)),
-)
+
+
+def steered(bottleneck: int, *, units: int, constant: float, rate: float) -> tuple[Variant, ...]:
+    """Return the variants of a task in which only the reservoir has seen the signal.
+
+    Parameters
+    ----------
+    constant, rate
+        Learning rates of the constant prompt, and of the reservoir's after its closed-form start.
+    """
+    return (
+        *variants("subspace", (constant, 0, bottleneck, 0)),
+        *variants("closed-form", (0.0, units, bottleneck, 0)),
+        *variants("reservoir", (rate, units, bottleneck, 0)),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +90,9 @@ class PromptSettings:
         Of low-rank adapters, which need fewer.
     sensor_rounds, sensor_steps, sensor_batch
         Of sensors: rounds, local steps in each, and examples of a step.
+    budget
+        Numbers that the controller of sentences may have; larger ones are tried but not chosen, so
+        that bytes stay below a fiftieth of LoRA's.
     target_steps, target_rate
         How the bottlenecks that say a label word are trained, before any client is asked.
     sentences, sensors, routes
@@ -98,7 +109,7 @@ class PromptSettings:
     seeds: tuple[int, ...] = (0, 1, 2)
     length: int = 10
     batch_size: int = 64
-    rounds: int = 240
+    rounds: int = 360
     search_rounds: int = 60
     lora_rounds: int = 100
     lora_search_rounds: int = 40
@@ -106,11 +117,12 @@ class PromptSettings:
     sensor_steps: int = 8
     sensor_batch: int = 16
     sensor_length: int = 4
-    target_steps: int = 400
-    target_rate: float = 0.01
+    budget: int = 2400
+    target_steps: int = 300
+    target_rate: float = 0.003
     sentences: tuple[Variant, ...] = SENTENCES
-    sensors: tuple[Variant, ...] = SENSORS
-    routes: tuple[Variant, ...] = ROUTES
+    sensors: tuple[Variant, ...] = steered(128, units=200, constant=0.003, rate=3e-4)
+    routes: tuple[Variant, ...] = steered(128, units=40, constant=0.003, rate=3e-3)
     noises: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     most: int | None = None
     points: int = 10
@@ -119,8 +131,14 @@ class PromptSettings:
     directory: str | None = None
 
 
-# A narrow model bears larger steps.
-ON_STORIES = PromptSettings(model=STORIES, target_steps=200, target_rate=0.05)
+# A narrow model is steered by fewer numbers and bears larger steps.
+ON_STORIES = PromptSettings(
+    model=STORIES,
+    target_steps=200,
+    target_rate=0.05,
+    sensors=steered(32, units=200, constant=0.01, rate=3e-4),
+    routes=steered(8, units=40, constant=0.01, rate=0.01),
+)
 QUICK = PromptSettings(
     model=STORIES,
     target_rate=0.05,
@@ -143,6 +161,7 @@ QUICK = PromptSettings(
         *variants("closed-form", (0.0, 60, 32, 0)),
         *variants("reservoir", (1e-3, 60, 32, 0)),
     ),
+    routes=ON_STORIES.routes,
     noises=(0.05,),
     most=30,
     points=4,
