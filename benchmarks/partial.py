@@ -14,7 +14,7 @@ frozen. Everyone trains the same number of clients in a round, drawn from the sa
 The first round of each is not counted: libraries set themselves up, Ray's actors start. Peers are
 run as their documentation shows; how many actors Flower gets is the best of those tried.
 
-    python -m benchmarks.partial --runners catchment,loop,pfl,flower
+    python -m benchmarks.partial --runners "catchment,loop,pfl,flower 14 actors"
 """
 
 from __future__ import annotations

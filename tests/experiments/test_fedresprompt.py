@@ -125,6 +125,37 @@ def test_the_best_on_development_is_chosen() -> None:
     assert best("routing", options, found) == options[0]
 
 
+def test_a_controller_beyond_the_budget_is_tried_but_not_chosen() -> None:
+    small = Variant(method="reservoir", rate=0.1, units=3, bottleneck=10)
+    large = replace(small, units=4)
+    settings = replace(QUICK, sentences=(small, large), budget=40)
+    jobs = searches(settings, ("sst2",), ())
+    assert [job.variant for job in jobs] == [small, large]
+    found = [
+        Cell(job=job, development=0.5 + 0.1 * (job.variant == large), test=0.5) for job in jobs
+    ]
+    chosen = [j.variant for j in finals(settings, ("sst2",), found)]
+    assert small in chosen
+    assert large not in chosen
+
+
+def test_committed_figures_show_what_is_claimed() -> None:
+    kept = load_prompts(Path(__file__).parents[2] / "results" / "fedresprompt.json")
+
+    def mean(task: str, method: str, what: str) -> float:
+        cells = kept.of(task, method)
+        assert len(cells) == 3
+        return float(np.mean([getattr(cell, what) for cell in cells]))
+
+    assert mean("sst2", "reservoir", "development") >= 0.87
+    assert round(mean("sst2", "subspace", "development"), 3) >= 0.885
+    for method in ("reservoir", "subspace"):
+        fewer = mean("sst2", "lora", "bytes_federated") / mean("sst2", method, "bytes_federated")
+        assert fewer >= 50
+    for task in ("uci_har", "motionsense"):
+        assert mean(task, "closed-form", "test") > mean(task, "ridge", "test") - 0.03
+
+
 def test_a_job_that_fails_does_not_cost_the_rest(settings: PromptSettings) -> None:
     broken = replace(settings, routes=(*settings.routes[:2], replace(settings.routes[2], units=-1)))
     result = fedresprompt(broken, ("routing",), workers=2)

@@ -17,6 +17,7 @@ from catchment.report.theme import Theme, theme
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 except ImportError as error:
     raise MissingExtraError("plot", needed_for="pictures of results") from error
 
@@ -201,6 +202,9 @@ def draw(result: FedptResult, *, dark: bool = False) -> Figure:
     for ax in (accuracy, seconds, memory):
         ax.set_xlabel("trained (%)", color=colours.text)
     seconds.set_yscale("log")
+    seconds.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    seconds.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    seconds.yaxis.set_minor_formatter(NullFormatter())
     accuracy.legend(frameon=False, labelcolor=colours.text)
     _private(private, [row for row in result.rows if row.part == "private"], colours)
     return figure

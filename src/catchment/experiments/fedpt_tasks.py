@@ -33,7 +33,7 @@ from catchment.partial.schedule import Schedule
 N_WORDS = 10_004
 PAD, UNKNOWN, END, FIRST_WORD = 0, 1, 2, 4  # 3 is left out: the paper's four extra words
 CIFAR_STEPS = LocalSteps(learning_rate=0.05, batch_size=32, epochs=2)
-TEXT_STEPS = LocalSteps(optimiser="adam", learning_rate=1e-3, batch_size=16, max_steps=64)
+TEXT_STEPS = LocalSteps(optimiser="adam", learning_rate=5e-4, batch_size=16, max_steps=64)
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 
 

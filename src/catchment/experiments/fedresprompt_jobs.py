@@ -327,6 +327,7 @@ def _start(
         whole.controller.projection,
         task.contexts,
         steps=settings.target_steps,
+        copies=settings.target_copies,
         rule=_adam(settings.target_rate),
     )
     towards = Readout(readout.weights @ targets, readout.intercept @ targets)

@@ -129,35 +129,51 @@ def findings(result: PromptResult) -> list[str]:
 
 
 def draw(result: PromptResult, *, dark: bool = False) -> Figure:
-    """Return development accuracy on sentences against bytes so far, a line for each run."""
+    """Return development accuracy on sentences against bytes so far, a line for each run.
+
+    Left the language model is on the clients, as LoRA needs it; right it is on another machine
+    where a method allows that, and what is asked of it counts, evenly over the rounds.
+    """
     colours = theme(dark)
-    figure = Figure(figsize=(7.5, 4.8), layout="constrained", facecolor=colours.page)
-    ax = figure.subplots()
-    _dress(ax, colours)
+    figure = Figure(figsize=(11.5, 4.6), layout="constrained", facecolor=colours.page)
+    left, right = figure.subplots(1, 2, sharey=True)
     cells = [c for c in result.cells if c.job.task == "sst2" and c.curve]
     final = any(not c.job.search for c in cells)
-    for k, method in enumerate(m for m in METHODS if any(c.job.variant.method == m for c in cells)):
-        colour = colours.series[k % len(colours.series)]
-        for cell in cells:
-            if cell.job.variant.method == method and cell.job.search is not final:
-                x = [crossed / 1e6 for _, crossed, _ in cell.curve]
-                y = [100 * accuracy for _, _, accuracy in cell.curve]
-                label = f"{method} ({_shape(cell)})" if cell.job.variant.units else method
-                known = ax.get_legend_handles_labels()[1]
-                shown = label if label not in known else "_nolegend_"
-                ax.plot(x, y, color=colour, marker="o", ms=3, lw=1.2, alpha=0.8, label=shown)
-    zero = result.of("sst2", "zero-shot")
-    if zero:
-        level = 100 * _mean(zero, lambda cell: cell.development)
-        ax.axhline(level, color=colours.muted, ls=":", label="zero-shot")
-    ax.set_xscale("log")
-    ax.set_xlabel("MB between clients and the federation's server so far", color=colours.text)
-    ax.set_ylabel("development accuracy (%)", color=colours.text)
-    if ax.get_legend_handles_labels()[0]:
-        legend = ax.legend(frameon=False, fontsize=8)
-        for text in legend.get_texts():
-            text.set_color(colours.text)
+    shown = [c for c in cells if c.job.search is not final]
+    for ax, asked, title in (
+        (left, 0.0, "the language model on the clients"),
+        (right, 1.0, "the language model on another machine; LoRA and prompt as before"),
+    ):
+        _dress(ax, colours)
+        ax.set_title(title, loc="left", color=colours.text, fontsize=10)
+        _curves(ax, shown, asked, colours)
+        zero = result.of("sst2", "zero-shot")
+        if zero:
+            level = 100 * _mean(zero, lambda cell: cell.development)
+            ax.axhline(level, color=colours.muted, ls=":", label="zero-shot")
+        ax.set_xscale("log")
+        ax.set_xlabel("MB so far, all clients, up and down", color=colours.text)
+    left.set_ylabel("development accuracy (%)", color=colours.text)
+    if left.get_legend_handles_labels()[0]:
+        place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.08)}
+        left.legend(frameon=False, fontsize=8, labelcolor=colours.text, **place)
     return figure
+
+
+def _curves(ax: Axes, cells: Sequence[Cell], asked: float, colours: Theme) -> None:
+    """Draw runs, with so much of what they asked of a language model's server."""
+    methods = [m for m in METHODS if any(c.job.variant.method == m for c in cells)]
+    known: set[str] = set()
+    for cell in cells:
+        method = cell.job.variant.method
+        each = asked * cell.bytes_asked / max(cell.rounds, 1)
+        x = [(crossed + each * rounds) / 1e6 for rounds, crossed, _ in cell.curve]
+        y = [100 * accuracy for _, _, accuracy in cell.curve]
+        label = f"{method} ({_shape(cell)})" if cell.job.variant.units else method
+        colour = colours.series[methods.index(method) % len(colours.series)]
+        named = "_nolegend_" if label in known else label
+        ax.plot(x, y, color=colour, marker="o", ms=3, lw=1.2, alpha=0.8, label=named)
+        known.add(label)
 
 
 def write(result: PromptResult, folder: Path) -> list[Path]:

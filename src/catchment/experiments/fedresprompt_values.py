@@ -93,8 +93,9 @@ class PromptSettings:
     budget
         Numbers that the controller of sentences may have; larger ones are tried but not chosen, so
         that bytes stay below a fiftieth of LoRA's.
-    target_steps, target_rate
-        How the bottlenecks that say a label word are trained, before any client is asked.
+    target_steps, target_rate, target_copies
+        How the bottlenecks that say a label word are trained, before any client is asked: steps,
+        learning rate, and mixtures of each word in a step.
     sentences, sensors, routes
         Variants that are searched.
     noises
@@ -118,11 +119,12 @@ class PromptSettings:
     sensor_batch: int = 16
     sensor_length: int = 4
     budget: int = 2400
-    target_steps: int = 300
+    target_steps: int = 500
     target_rate: float = 0.003
+    target_copies: int = 16
     sentences: tuple[Variant, ...] = SENTENCES
-    sensors: tuple[Variant, ...] = steered(128, units=200, constant=0.003, rate=3e-4)
-    routes: tuple[Variant, ...] = steered(128, units=40, constant=0.003, rate=3e-3)
+    sensors: tuple[Variant, ...] = steered(256, units=200, constant=0.003, rate=3e-4)
+    routes: tuple[Variant, ...] = steered(256, units=40, constant=0.003, rate=3e-3)
     noises: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     most: int | None = None
     points: int = 10
@@ -136,12 +138,14 @@ ON_STORIES = PromptSettings(
     model=STORIES,
     target_steps=200,
     target_rate=0.05,
+    target_copies=4,
     sensors=steered(32, units=200, constant=0.01, rate=3e-4),
     routes=steered(8, units=40, constant=0.01, rate=0.01),
 )
 QUICK = PromptSettings(
     model=STORIES,
     target_rate=0.05,
+    target_copies=4,
     seeds=(0,),
     length=4,
     target_steps=80,
