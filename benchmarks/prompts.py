@@ -40,7 +40,7 @@ from catchment.reservoir.recipe import Recipe
 from catchment.reservoir.reservoir import Reservoir
 
 if TYPE_CHECKING:
-    from catchment.prompt.causal import CausalLM
+    from catchment.prompt.causal import TransformersLM
     from catchment.prompt.tasks import WordTask
 
 Numbers = dict[str, object]
@@ -116,16 +116,16 @@ def noise(repeats: int) -> Numbers:
 class Naming:
     """Windows of UCI HAR, to be named by a small language model; made once."""
 
-    lm: CausalLM
+    lm: TransformersLM
     task: WordTask
     features: Features
 
     @classmethod
     def made(cls) -> Naming:
-        from catchment.prompt.causal import CausalLM
+        from catchment.prompt.causal import TransformersLM
         from catchment.prompt.tasks import sensors_task
 
-        lm = CausalLM.load("stories260k", device="cpu", batch_size=256)
+        lm = TransformersLM.load("stories260k", device="cpu", batch_size=256)
         task = sensors_task(lm, "uci_har")
         F = features(task.n_inputs, 0.3, pool="mean_std")
         few = task.within(PER_CLIENT)
@@ -149,7 +149,7 @@ class Naming:
         )
 
 
-def projection(lm: CausalLM, bottleneck: int, seed: int) -> Projection:
+def projection(lm: TransformersLM, bottleneck: int, seed: int) -> Projection:
     return Projection(bottleneck=bottleneck, length=4, width=lm.width, seed=seed, scale=lm.spread)
 
 

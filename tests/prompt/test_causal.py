@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from catchment.arrays import Array, Integers  # noqa: E402
-from catchment.prompt.causal import CausalLM  # noqa: E402
+from catchment.prompt.causal import TransformersLM  # noqa: E402
 from catchment.prompt.language import find_model, losses  # noqa: E402
 
 WORDS = (7, 11, 30)
@@ -21,7 +21,7 @@ CONTEXTS = [RNG.integers(0, 40, size=n) for n in (5, 1, 9, 3, 9, 0)]
 
 
 @cache
-def llama() -> CausalLM:
+def llama() -> TransformersLM:
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=40,
@@ -33,31 +33,31 @@ def llama() -> CausalLM:
         max_position_embeddings=64,
         initializer_range=0.3,
     )
-    return CausalLM(transformers.LlamaForCausalLM(config), batch_size=4)
+    return TransformersLM(transformers.LlamaForCausalLM(config), batch_size=4)
 
 
 @cache
-def gpt2() -> CausalLM:
+def gpt2() -> TransformersLM:
     """A model with learned positions, which shows when they are counted wrongly."""
     torch.manual_seed(0)
     config = transformers.GPT2Config(
         vocab_size=40, n_embd=16, n_layer=2, n_head=2, n_positions=64, initializer_range=0.3
     )
-    return CausalLM(transformers.GPT2LMHeadModel(config), batch_size=4)
+    return TransformersLM(transformers.GPT2LMHeadModel(config), batch_size=4)
 
 
 @cache
-def stories() -> CausalLM:
+def stories() -> TransformersLM:
     folder = find_model("stories260k")
     if folder is None:
         pytest.skip("the model stories260k is not on this machine")
-    return CausalLM.load(folder, device="cpu")
+    return TransformersLM.load(folder, device="cpu")
 
 
 MODELS = pytest.mark.parametrize("model", [llama, gpt2, stories], ids=lambda make: make.__name__)
 
 
-def own_scores(lm: CausalLM, tokens: Integers) -> Array:
+def own_scores(lm: TransformersLM, tokens: Integers) -> Array:
     """Return what the model itself says of one unpadded text."""
     with torch.no_grad():
         logits = lm.model(torch.tensor(tokens)[None]).logits[0, -1, list(WORDS)].double().numpy()
@@ -106,7 +106,7 @@ def test_gradients_are_those_of_the_model_row_by_row(model: Any) -> None:
 def test_gradients_are_numeric_ones() -> None:
     # In double precision, which GPT-2 keeps to the end and Llama's normalisation does not.
     torch.manual_seed(1)
-    lm = CausalLM(transformers.GPT2LMHeadModel(gpt2().model.config).double(), batch_size=8)
+    lm = TransformersLM(transformers.GPT2LMHeadModel(gpt2().model.config).double(), batch_size=8)
     prompts, contexts = RNG.normal(size=(2, 2, 16)), [CONTEXTS[0], CONTEXTS[3]]
     found = lm.slopes(prompts, contexts, WORDS).gradients
     for place in [(0, 0, 3), (0, 1, 15), (1, 0, 0), (1, 1, 7)]:
@@ -134,8 +134,8 @@ def test_told_labels_give_the_gradient_that_clients_work_out(model: Any) -> None
 
 def test_the_size_of_batches_changes_nothing() -> None:
     lm, prompts = llama(), RNG.normal(size=(6, 2, 16))
-    one = CausalLM(lm.model, batch_size=1).slopes(prompts, CONTEXTS, WORDS)
-    all_ = CausalLM(lm.model, batch_size=100).slopes(prompts, CONTEXTS, WORDS)
+    one = TransformersLM(lm.model, batch_size=1).slopes(prompts, CONTEXTS, WORDS)
+    all_ = TransformersLM(lm.model, batch_size=100).slopes(prompts, CONTEXTS, WORDS)
     np.testing.assert_allclose(one.values, all_.values, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(one.gradients, all_.gradients, rtol=1e-3, atol=1e-5)
 
@@ -145,7 +145,7 @@ def test_weights_are_frozen_and_known_by_their_bits() -> None:
     before = lm.identity()
     lm.slopes(np.zeros((1, 2, 16)), [CONTEXTS[0]], WORDS)
     assert not any(p.requires_grad or p.grad is not None for p in lm.model.parameters())
-    assert CausalLM(lm.model).identity() == before != gpt2().identity()
+    assert TransformersLM(lm.model).identity() == before != gpt2().identity()
 
 
 def test_words_and_texts_become_tokens() -> None:

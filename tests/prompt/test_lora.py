@@ -21,7 +21,7 @@ from catchment.federation.optimisers import Adam  # noqa: E402
 from catchment.federation.plan import Plan, Turn  # noqa: E402
 from catchment.federation.values import WeightedSum  # noqa: E402
 from catchment.partial.local import LocalSteps  # noqa: E402
-from catchment.prompt.causal import CausalLM  # noqa: E402
+from catchment.prompt.causal import TransformersLM  # noqa: E402
 from catchment.prompt.controller import Example  # noqa: E402
 from catchment.prompt.lora import Adapted, AdapterTraining, Lora, SoftPrompt  # noqa: E402
 
@@ -30,8 +30,8 @@ RANK = 3
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
-    return CausalLM.load(tiny_model(tmp_path_factory.mktemp("models") / "tiny"), device="cpu")
+def model(tmp_path_factory: pytest.TempPathFactory) -> TransformersLM:
+    return TransformersLM.load(tiny_model(tmp_path_factory.mktemp("models") / "tiny"), device="cpu")
 
 
 def examples(n: int, seed: int) -> list[Example]:
@@ -46,13 +46,13 @@ def examples(n: int, seed: int) -> list[Example]:
     ]
 
 
-def lora(model: CausalLM, **settings: object) -> AdapterTraining:
+def lora(model: TransformersLM, **settings: object) -> AdapterTraining:
     steps = LocalSteps(optimiser="adam", learning_rate=0.02, batch_size=8)
     given = {"language": model, "words": WORDS, "adapter": Lora(rank=RANK, alpha=6), "steps": steps}
     return AdapterTraining(**{**given, **settings})  # type: ignore[arg-type]
 
 
-def test_adapters_are_the_merged_weights(model: CausalLM) -> None:
+def test_adapters_are_the_merged_weights(model: TransformersLM) -> None:
     training = lora(model)
     rng = np.random.default_rng(1)
     start = training.start()
@@ -69,20 +69,20 @@ def test_adapters_are_the_merged_weights(model: CausalLM) -> None:
     merged.load_state_dict(weights)
     held = examples(9, 2)
     contexts = [np.asarray(e.context) for e in held]
-    scores = CausalLM(merged).scores(np.zeros((9, 0, model.width)), contexts, WORDS)
+    scores = TransformersLM(merged).scores(np.zeros((9, 0, model.width)), contexts, WORDS)
     guesses = training.guesses(Adapted(values), held)
     np.testing.assert_array_equal(guesses, (scores[:, 0] > 0).astype(int))
     assert len(set(guesses)) == 2 or abs(scores).min() > 0
 
 
-def test_numbers_trained_are_counted_by_rank(model: CausalLM) -> None:
+def test_numbers_trained_are_counted_by_rank(model: TransformersLM) -> None:
     # Queries are 16 x 16, values 8 x 16; each adapter has rank (inputs + outputs) numbers.
     assert lora(model).n_trained == 2 * RANK * ((16 + 16) + (16 + 8))
     prompt = lora(model, adapter=SoftPrompt(words=(3, 4, 5)))
     assert prompt.n_trained == 3 * 16
 
 
-def test_at_the_start_nothing_is_changed(model: CausalLM) -> None:
+def test_at_the_start_nothing_is_changed(model: TransformersLM) -> None:
     training, held = lora(model), examples(12, 3)
     contexts = [np.asarray(e.context) for e in held]
     scores = model.scores(np.zeros((12, 0, model.width)), contexts, WORDS)
@@ -94,7 +94,7 @@ def test_at_the_start_nothing_is_changed(model: CausalLM) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_step_of_a_soft_prompt_is_the_mean_gradient(model: CausalLM) -> None:
+def test_a_step_of_a_soft_prompt_is_the_mean_gradient(model: TransformersLM) -> None:
     """The split exchange works out the same gradient in another way."""
     words = (3, 4, 5)
     steps = LocalSteps(learning_rate=1.0, batch_size=16, max_steps=1)
@@ -113,7 +113,7 @@ def test_a_step_of_a_soft_prompt_is_the_mean_gradient(model: CausalLM) -> None:
 
 @pytest.mark.parametrize("adapter", [Lora(rank=RANK, alpha=6), SoftPrompt(words=(3, 4, 5))])
 def test_clients_learn_together_and_leave_the_model_alone(
-    model: CausalLM, adapter: Lora | SoftPrompt
+    model: TransformersLM, adapter: Lora | SoftPrompt
 ) -> None:
     before = model.identity()
     training = lora(model, adapter=adapter)
@@ -137,7 +137,7 @@ def test_clients_learn_together_and_leave_the_model_alone(
     assert halved < result.records[0].bytes_up / 2 < halved + 4000
 
 
-def test_one_step_per_round_is_pooled_descent(model: CausalLM) -> None:
+def test_one_step_per_round_is_pooled_descent(model: TransformersLM) -> None:
     """Weighted by examples, the mean of clients' gradients is the gradient of their union."""
     steps = LocalSteps(learning_rate=1.0, batch_size=64, max_steps=1)
     training = lora(model, adapter=SoftPrompt(words=(3, 4)), steps=steps, optimiser=Adam())
@@ -147,7 +147,7 @@ def test_one_step_per_round_is_pooled_descent(model: CausalLM) -> None:
     np.testing.assert_allclose(apart, pooled, rtol=1e-4, atol=1e-6)
 
 
-def test_what_cannot_be_is_refused(model: CausalLM) -> None:
+def test_what_cannot_be_is_refused(model: TransformersLM) -> None:
     with pytest.raises(ValueError, match="rank 0"):
         Lora(rank=0)
     with pytest.raises(ValueError, match="trains nothing"):
@@ -164,5 +164,5 @@ def test_what_cannot_be_is_refused(model: CausalLM) -> None:
 
 def test_models_fit_the_folder_they_came_from(tmp_path: Path) -> None:
     folder = tiny_model(tmp_path / "tiny")
-    loaded = CausalLM.load(folder, device="cpu")
+    loaded = TransformersLM.load(folder, device="cpu")
     assert loaded.label_words([" good", " bad"], after=":") == WORDS

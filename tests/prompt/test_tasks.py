@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 from tests.prompt.tiny import VOCABULARY, tiny_model
 
 from catchment.data.sources import find
-from catchment.prompt.causal import CausalLM
+from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import Example
 from catchment.prompt.tasks import (
     LEVELS,
@@ -25,8 +25,8 @@ from catchment.prompt.tasks import (
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
-    return CausalLM.load(tiny_model(tmp_path_factory.mktemp("models") / "tiny"), device="cpu")
+def model(tmp_path_factory: pytest.TempPathFactory) -> TransformersLM:
+    return TransformersLM.load(tiny_model(tmp_path_factory.mktemp("models") / "tiny"), device="cpu")
 
 
 def reviews(folder: Path) -> Path:
@@ -43,7 +43,7 @@ def reviews(folder: Path) -> Path:
     return folder
 
 
-def test_routing_levels_are_the_labels(model: CausalLM) -> None:
+def test_routing_levels_are_the_labels(model: TransformersLM) -> None:
     task = routing_task(model, n_clients=2, per_client=6, n_test=9, noise=0.01)
     assert [VOCABULARY[word] for word in task.words] == ["left", "right", "home"]
     assert (task.n_train, len(task.development), len(task.test), task.n_inputs) == (12, 9, 9, 1)
@@ -55,7 +55,7 @@ def test_routing_levels_are_the_labels(model: CausalLM) -> None:
     np.testing.assert_array_equal(again.test[3].u, task.test[3].u)
 
 
-def test_sentences_are_cut_whole_and_read_by_both(model: CausalLM, tmp_path: Path) -> None:
+def test_sentences_are_cut_whole_and_read_by_both(model: TransformersLM, tmp_path: Path) -> None:
     task = sst2_task(model, n_clients=3, channels=5, directory=reviews(tmp_path), seed=1)
     assert [VOCABULARY[word] for word in task.words] == ["negative", "positive"]
     assert task.n_train == 60
@@ -76,7 +76,7 @@ def test_sentences_are_cut_whole_and_read_by_both(model: CausalLM, tmp_path: Pat
 
 
 @pytest.mark.skipif(find("uci_har") is None, reason="UCI HAR is not on this machine")
-def test_sensors_keep_test_subjects_apart(model: CausalLM) -> None:
+def test_sensors_keep_test_subjects_apart(model: TransformersLM) -> None:
     task = sensors_task(model, "uci_har", seed=2)
     assert [VOCABULARY[word] for word in task.words] == list(task.classes)
     assert len(task.clients) == 17

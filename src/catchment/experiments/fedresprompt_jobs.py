@@ -20,7 +20,7 @@ from catchment.federation.post import Record
 from catchment.federation.ridge import FederatedRidge
 from catchment.partial.local import LocalSteps
 from catchment.privacy.prompt_noise import PromptNoise
-from catchment.prompt.causal import CausalLM
+from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageServer, Traffic, as_tokens
 from catchment.prompt.lora import AdapterTraining, Lora, SoftPrompt
@@ -60,14 +60,14 @@ def run(settings: PromptSettings, job: Job) -> Cell:
     return replace(cell, seconds=time.perf_counter() - began)
 
 
-def language_of(settings: PromptSettings) -> CausalLM:
+def language_of(settings: PromptSettings) -> TransformersLM:
     """Return the language model, loaded once in a process."""
     return _loaded(settings.model, settings.device, settings.precision)
 
 
 @lru_cache(maxsize=1)
-def _loaded(model: str, device: str, precision: str | None) -> CausalLM:
-    return CausalLM.load(model, device=device, precision=precision)
+def _loaded(model: str, device: str, precision: str | None) -> TransformersLM:
+    return TransformersLM.load(model, device=device, precision=precision)
 
 
 @lru_cache(maxsize=3)
@@ -95,7 +95,7 @@ def features_of(task: WordTask, units: int, seed: int) -> Features:
     return Features(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
 
 
-def begin(task: WordTask, model: CausalLM, length: int) -> tuple[int, ...]:
+def begin(task: WordTask, model: TransformersLM, length: int) -> tuple[int, ...]:
     """Return the tokens that a prompt begins as."""
     tokens = model.tokens(BEGIN.get(task.name, SENSING))
     return tuple(int(t) for t in np.resize(tokens[-length:], length))
@@ -182,7 +182,7 @@ def _measured(
     )
 
 
-def _zero_shot(job: Job, task: WordTask, model: CausalLM) -> Cell:
+def _zero_shot(job: Job, task: WordTask, model: TransformersLM) -> Cell:
     def accuracy(examples: Sequence[Example]) -> float:
         contexts = [as_tokens(example.context) for example in examples]
         scores = model.scores(np.zeros((len(contexts), 0, model.width)), contexts, task.words)
@@ -219,7 +219,7 @@ def _ridge(job: Job, task: WordTask) -> tuple[Cell, Features, Readout]:
     return cell, features, readout
 
 
-def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM) -> Cell:
+def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: TransformersLM) -> Cell:
     """Return LoRA, or plain prompt tuning: clients hold the language model."""
     v = job.variant
     rounds = settings.search_rounds if job.search else settings.rounds
@@ -236,7 +236,7 @@ def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
     return _step_by_step(settings, job, task, whole, rounds, v.rate * scale, whole.n_trained)
 
 
-def _sentences(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM) -> Cell:
+def _sentences(settings: PromptSettings, job: Job, task: WordTask, model: TransformersLM) -> Cell:
     """Return a constant prompt in a subspace, or a reservoir's, trained step by step."""
     controller = _controller(settings, job, task, model)
     prepared = _prepared(controller, task)
@@ -271,7 +271,7 @@ def _step_by_step(
     return _measured(job, task, algorithm, state, watch, n_trained)
 
 
-def _signals(settings: PromptSettings, job: Job, task: WordTask, model: CausalLM) -> Cell:
+def _signals(settings: PromptSettings, job: Job, task: WordTask, model: TransformersLM) -> Cell:
     """Return prompts that tell the language model what only the reservoir has seen."""
     v = job.variant
     controller = _controller(settings, job, task, model)
@@ -348,7 +348,7 @@ def _start(
 
 
 def _controller(
-    settings: PromptSettings, job: Job, task: WordTask, model: CausalLM
+    settings: PromptSettings, job: Job, task: WordTask, model: TransformersLM
 ) -> EdgeController:
     v = job.variant
     length = settings.length if job.task == "sst2" else settings.sensor_length

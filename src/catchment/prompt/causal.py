@@ -36,7 +36,7 @@ except ImportError as error:
 
 
 @dataclass(frozen=True, eq=False)
-class CausalLM:
+class TransformersLM:
     """A frozen causal language model.
 
     Parameters
@@ -67,7 +67,7 @@ class CausalLM:
         device: str = "auto",
         precision: str | None = None,
         batch_size: int = 64,
-    ) -> CausalLM:
+    ) -> TransformersLM:
         """Return the model of a folder, or of a name in the folder of models.
 
         Parameters

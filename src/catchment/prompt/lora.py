@@ -24,7 +24,7 @@ from catchment.federation.plan import Data, Turn
 from catchment.federation.values import WeightedSum
 from catchment.partial.local import LocalSteps
 from catchment.partial.words import gaussian
-from catchment.prompt.causal import CausalLM
+from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import Example
 from catchment.prompt.exchange import as_tokens
 from catchment.readout.model import Model
@@ -98,7 +98,7 @@ class AdapterTraining:
         Values to begin with instead.
     """
 
-    language: CausalLM
+    language: TransformersLM
     words: tuple[int, ...]
     adapter: Lora | SoftPrompt
     steps: LocalSteps = STEPS
@@ -210,18 +210,18 @@ class AdapterTraining:
 class _Fitted:
     """A copy of the language model with the adapter in place."""
 
-    language: CausalLM
+    language: TransformersLM
     trained: list[torch.nn.Parameter]
     prompt: torch.nn.Parameter | None
     start: Floats
 
     @classmethod
-    def of(cls, language: CausalLM, adapter: Lora | SoftPrompt, seed: int) -> _Fitted:
+    def of(cls, language: TransformersLM, adapter: Lora | SoftPrompt, seed: int) -> _Fitted:
         if isinstance(adapter, SoftPrompt):
             begin = torch.from_numpy(language.embed(adapter.words).astype(np.float32))
             prompt = torch.nn.Parameter(begin.to(language.device))
             return cls(language, [prompt], prompt, (begin.numpy().copy(),))
-        copy = CausalLM(deepcopy(language.model), language.tokeniser, language.batch_size)
+        copy = TransformersLM(deepcopy(language.model), language.tokeniser, language.batch_size)
         config = LoraConfig(
             r=adapter.rank, lora_alpha=adapter.alpha, target_modules=list(adapter.targets)
         )
