@@ -14,16 +14,8 @@ from typer.testing import CliRunner
 from catchment.cli import app
 from catchment.errors import IntegrityError
 from catchment.experiments import fedpt as module
-from catchment.experiments.fedpt import (
-    QUICK,
-    FedptResult,
-    Row,
-    accuracy,
-    fedpt,
-    paces,
-    runs_of,
-    task_of,
-)
+from catchment.experiments import fedpt_values
+from catchment.experiments.fedpt import accuracy, fedpt, paces, runs_of, task_of
 from catchment.experiments.fedpt_tables import (
     PAPER,
     by_percent,
@@ -43,6 +35,7 @@ from catchment.experiments.fedpt_tasks import (
     text_task,
     windows,
 )
+from catchment.experiments.fedpt_values import QUICK, FedptResult, FedptSettings, Row
 from catchment.partial.freeze import Freeze
 from catchment.partial.local import IGNORED, Examples
 
@@ -148,8 +141,8 @@ def test_the_crossover_is_where_partial_training_comes_out_ahead() -> None:
 
 
 def test_the_papers_shares_are_those_that_are_run() -> None:
-    assert set(PAPER["cifar"]) == {one.percent for one in runs_of("cifar", module.FedptSettings())}
-    assert set(PAPER["text"]) == {one.percent for one in runs_of("text", module.FedptSettings())}
+    assert set(PAPER["cifar"]) == {one.percent for one in runs_of("cifar", FedptSettings())}
+    assert set(PAPER["text"]) == {one.percent for one in runs_of("text", FedptSettings())}
 
 
 def test_committed_figures_show_what_is_claimed() -> None:
@@ -239,7 +232,7 @@ def test_accuracy_leaves_out_what_does_not_count() -> None:
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "QUICK", TINY)
+    monkeypatch.setattr(fedpt_values, "QUICK", TINY)
     out = tmp_path / "results"
     words = ["reproduce", "fedpt", "--quick", "--data", str(tmp_path), "--out", str(out)]
     outcome = CliRunner().invoke(app, [*words, "--sets", "writers"])

@@ -107,8 +107,9 @@ def _people(
 def _fedpt(
     *, quick: bool, parts: str | None, out: Path, merge: bool, workers: int, data: Path | None
 ) -> None:
-    from catchment.experiments.fedpt import PARTS, QUICK, FedptSettings, fedpt
+    from catchment.experiments.fedpt import PARTS, fedpt
     from catchment.experiments.fedpt_tables import markdown, write
+    from catchment.experiments.fedpt_values import QUICK, FedptSettings
 
     if quick:
         import torch

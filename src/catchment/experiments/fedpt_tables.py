@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from catchment.errors import IntegrityError, MissingExtraError
-from catchment.experiments.fedpt import FedptResult, Row
+from catchment.experiments.fedpt_values import FedptResult, Row
 from catchment.report.theme import Theme, theme
 
 try:

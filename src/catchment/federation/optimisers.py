@@ -118,14 +118,17 @@ class Adam:
 
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         means, squares = _halves(memory, values)
-        b1, b2 = self.mean_decay, self.square_decay
+        b1 = self.mean_decay
         means = tuple(b1 * m + (1 - b1) * D for m, D in zip(means, change, strict=True))
-        squares = tuple(b2 * v + (1 - b2) * D**2 for v, D in zip(squares, change, strict=True))
+        squares = tuple(self._squares(v, D**2) for v, D in zip(squares, change, strict=True))
         return _scaled_step(values, means, squares, self.learning_rate, self.tau), means + squares
+
+    def _squares(self, kept: Array, new: Array) -> Array:
+        return self.square_decay * kept + (1 - self.square_decay) * new
 
 
 @dataclass(frozen=True, kw_only=True)
-class Yogi:
+class Yogi(Adam):
     """Adam whose squares move by additive steps, so that a burst is forgotten more slowly.
 
     Parameters are those of `Adam`.
@@ -136,28 +139,9 @@ class Yogi:
     array([0.099005])
     """
 
-    learning_rate: float = 0.01
-    mean_decay: float = 0.9
-    square_decay: float = 0.99
-    tau: float = 1e-3
-
-    def __post_init__(self) -> None:
-        _refuse_nonpositive(self.learning_rate, "learning_rate")
-        _refuse_nonpositive(self.tau, "tau")
-        _refuse_decay(self.mean_decay, "mean_decay")
-        _refuse_decay(self.square_decay, "square_decay")
-
-    def start(self, values: Arrays) -> Arrays:
-        return _adaptive_start(values, self.tau)
-
-    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
-        means, squares = _halves(memory, values)
-        b1, b2 = self.mean_decay, self.square_decay
-        means = tuple(b1 * m + (1 - b1) * D for m, D in zip(means, change, strict=True))
-        squares = tuple(
-            v - (1 - b2) * D**2 * np.sign(v - D**2) for v, D in zip(squares, change, strict=True)
-        )
-        return _scaled_step(values, means, squares, self.learning_rate, self.tau), means + squares
+    def _squares(self, kept: Array, new: Array) -> Array:
+        moved: Array = kept - (1 - self.square_decay) * new * np.sign(kept - new)
+        return moved
 
 
 @dataclass(frozen=True, kw_only=True)

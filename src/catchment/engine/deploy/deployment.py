@@ -15,7 +15,6 @@ import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 from catchment.engine.deploy.commands import (
     CONNECTION,
@@ -215,12 +214,7 @@ class Deployment:
     def __enter__(self) -> Deployment:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
