@@ -133,13 +133,13 @@ class Post:
                 self.watch(self.turn.round, done, len(letters))
 
     def _entered(
-        self, reply: Reply, parts: Parts | IntegrityError | None, seen: dict[str, bytes]
+        self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]
     ) -> Parts | None:
         """Return a reply's content, or None if the same came before; raise if it has none."""
         if reply.message is None or parts is None:
             raise UploadError("no-answer", reply.error or "the client did not answer")
-        if isinstance(parts, IntegrityError):
-            raise parts
+        if isinstance(parts, str):
+            raise IntegrityError(parts)
         self.bytes_up += len(reply.message)
         if self.note:
             self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
@@ -154,11 +154,11 @@ class Post:
         return parts
 
 
-def _opened(reply: Reply) -> tuple[Reply, Parts | IntegrityError | None]:
+def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
     """Return a reply with its content, or with what is wrong with it."""
     if reply.message is None:
         return reply, None
     try:
         return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
     except IntegrityError as error:
-        return reply, error
+        return reply, str(error)  # the error itself would keep the message in memory
