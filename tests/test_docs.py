@@ -8,6 +8,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks.peer_table import RESULTS, peer_table
 
@@ -56,3 +57,35 @@ def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
 def test_the_table_of_peers_is_the_one_that_was_measured() -> None:
     jobs = json.loads(RESULTS.read_text())["jobs"]
     assert peer_table(jobs) in (ROOT / "README.md").read_text()
+
+
+def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
+    text = (ROOT / "README.md").read_text()
+    rows = json.loads((ROOT / "results" / "fedpt.json").read_text())["rows"]
+    for part, noise in (("writers", None), ("private", 4.0)):
+        for percent in (4.96, 100.0):
+            found = [
+                100 * row["accuracy"]
+                for row in rows
+                if (row["part"], row["noise"]) == (part, noise)
+                and round(row["percent"], 2) == percent
+            ]
+            assert f"{np.mean(found):.1f} ± {np.std(found):.1f}" in text
+    cells = json.loads((ROOT / "results" / "fedresprompt.json").read_text())["cells"]
+    for task, method in (
+        ("sst2", "subspace"),
+        ("sst2", "lora"),
+        ("uci_har", "closed-form"),
+        ("uci_har", "ridge"),
+    ):
+        found = [
+            100 * cell["test"]
+            for cell in cells
+            if (cell["job"]["task"], cell["job"]["variant"]["method"]) == (task, method)
+            and not cell["job"]["search"]
+            and not cell["job"]["variant"]["noise"]
+        ]
+        assert f"{np.mean(found):.1f} ± {np.std(found):.1f}" in text
+    race = json.loads((ROOT / "benchmarks" / "results" / "partial.json").read_text())["rows"]
+    for row in race:
+        assert row["runner"] == "loop" or f"{row['clients_per_second']:.0f}" in text
