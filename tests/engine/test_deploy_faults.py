@@ -202,7 +202,7 @@ def test_a_node_that_comes_back_takes_part_again(tmp_path: Path) -> None:
         deployment.stop_node("c2", grace=0)
         data = nodes_of(read_plan(tmp_path / "own" / "plan.toml"))["c2"]
         deployment.start_node("c2", {**node_settings(deployment.node("c2")), **data})
-        deployment.wait_for_nodes()
+        deployment.wait_for_nodes(seconds=600)  # it is turned away for the first minute
         model = run_on(deployment)
     (record,) = read_run(model.parent).rounds["training"]
     assert (record.n_asked, record.n_used, record.refused) == (5, 5, ())
