@@ -33,6 +33,7 @@ from catchment.experiments.fedpt_tasks import (
 from catchment.experiments.fedpt_values import FedptResult, FedptSettings, Row, Run
 from catchment.experiments.pool import Pool
 from catchment.experiments.study import Began, Value, environment
+from catchment.federation.loop import Result
 from catchment.federation.optimisers import ServerOptimiser
 from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
@@ -88,36 +89,33 @@ def fedpt(
         if part not in PARTS:
             raise ValueError(f"fedpt has no part {part!r}; use {', '.join(PARTS)}")
     say, start = began or (lambda text: None), time.perf_counter()
-    work = partial(outcome_of, settings, directory)
     runs = [one for part in parts for one in runs_of(part, settings)]
-    rows: dict[Run, Row] = {}
-    notes = [_note(part, settings, directory, workers) for part in parts]
-
-    def result() -> FedptResult:
-        return FedptResult(
-            settings=_plain(asdict(settings)),
-            rows=tuple(rows[one] for one in runs if one in rows),
-            environment={**environment(), "torch": torch.__version__, "device": device_name()},
-            notes=tuple(notes),
-            quick=quick,
-            seconds=time.perf_counter() - start,
-        )
-
+    result = FedptResult(
+        settings=_plain(asdict(settings)),
+        rows=(),
+        environment={**environment(), "torch": torch.__version__, "device": device_name()},
+        notes=tuple(_note(part, settings, directory, workers) for part in parts),
+        quick=quick,
+    )
+    alone, rows = {}, dict[Run, Row]()
     if workers > 1:
         say("round times first, one share after another")
-    alone = paces(settings, directory, runs) if workers > 1 else {}
-    with Pool(work, workers, fresh=True) as pool:
+        alone = paces(settings, directory, runs)
+    with Pool(partial(outcome_of, settings, directory), workers, fresh=True) as pool:
         for one, outcome in pool.run(runs):
             if isinstance(outcome, Exception):
-                notes.append(f"{one.part}: {one} failed: {outcome!r:.300}")
-                say(notes[-1])
+                failure = f"{one.part}: {one} failed: {outcome!r:.300}"
+                result = replace(result, notes=(*result.notes, failure))
+                say(failure)
                 continue
             seconds = alone.get((one.part, one.percent), outcome.seconds_per_round)
             rows[one] = replace(outcome, seconds_per_round=seconds)
             say(described(rows[one]))
+            so_far = tuple(rows[done] for done in runs if done in rows)
+            result = replace(result, rows=so_far, seconds=time.perf_counter() - start)
             if kept:
-                kept(result())
-    return result()
+                kept(result)
+    return result
 
 
 def outcome_of(settings: FedptSettings, directory: Path | None, one: Run) -> Row:
@@ -246,15 +244,9 @@ def run(
     if noise and isinstance(algorithm.optimiser, FollowTheLeader):
         cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
         epsilon = schedule_epsilon(algorithm.optimiser, cohorts, settings.delta)
-    before, on_gpu = 0, torch.cuda.is_available()
-    if on_gpu:
-        forget_recordings()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()  # libraries keep workspaces from run to run
-    result = fit(plan, task.clients, threads=4 if on_gpu else 1)
+    result, peak = _fitted(plan, task)
     # The first round sets up libraries and records steps.
     seconds = [record.seconds for record in result.records[1:] or result.records]
-    peak = (torch.cuda.max_memory_allocated() - before) / 2**20 if on_gpu else None
     return Row(
         part=part,
         data=task.name,
@@ -268,6 +260,17 @@ def run(
         noise=noise,
         epsilon=epsilon,
     )
+
+
+def _fitted(plan: Plan[Any, Any], task: Task) -> tuple[Result[Any], float | None]:
+    """Return the outcome of a plan, and the mebibytes of a GPU that it took at most."""
+    if not torch.cuda.is_available():
+        return fit(plan, task.clients, threads=1), None
+    forget_recordings()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()  # libraries keep workspaces from run to run
+    result = fit(plan, task.clients, threads=4)
+    return result, (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
 def training(
