@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Booleans
+from catchment.arrays import Array, Booleans, Integers
 from catchment.data.sequence import Sequence
 
 ONE_CLIENT = "all"
@@ -122,34 +122,40 @@ def from_frame(
     >>> clients["ann"][0].u.ravel().tolist(), clients["bob"][0].u.ravel().tolist()
     ([0.1, 0.2], [0.3])
     """
-    input_names = _names(inputs)
-    if not input_names:
-        raise ValueError("inputs names no column; pass at least one")
-    u = _numbers(frame, input_names)
-    if len(u) == 0:
-        raise ValueError("the frame has no rows; leave empty frames out")
+    u = _inputs(frame, _names(inputs))
     per_step = classes is None if per_step is None else per_step
     y = None if target is None else _targets(frame, _names(target), classes)
     times = None if time is None else _times(_column(frame, time), time)
-    groups = _groups(
+    clients: dict[str, list[Sequence]] = {}
+    for (name, key), rows in _groups(
         [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
         [""] * len(u) if sequence is None else _keys(frame, sequence),
-    )
-    clients: dict[str, list[Sequence]] = {}
-    for (name, key), members in groups.items():
+    ).items():
         where = f"client {name!r}" + (f", sequence {key!r}" if sequence is not None else "")
-        rows = np.array(members)
-        if times is not None:
-            rows = rows[_order(times[rows], where)]
-        own = None if y is None else y[rows]
-        if own is not None and not per_step:
-            own = _the_same(own, where)
-        try:
-            made = Sequence(u[rows], own, per_step=per_step)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
+        made = _sequence(u, y, times, np.array(rows), per_step=per_step, where=where)
         clients.setdefault(name, []).append(made)
     return clients
+
+
+def _sequence(
+    u: Array,
+    y: Array | None,
+    times: _Values | None,
+    rows: Integers,
+    *,
+    per_step: bool,
+    where: str,
+) -> Sequence:
+    """Return some rows as a sequence, in the order of their times; an error says where it is."""
+    if times is not None:
+        rows = rows[_order(times[rows], where)]
+    own = None if y is None else y[rows]
+    if own is not None and not per_step:
+        own = _the_same(own, where)
+    try:
+        return Sequence(u[rows], own, per_step=per_step)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ...]:
@@ -243,6 +249,15 @@ def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
     if len({len(values) for values in columns}) > 1:
         raise ValueError(f"the columns {', '.join(names)} differ in length")
     return np.stack(columns, axis=1)
+
+
+def _inputs(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
+    if not names:
+        raise ValueError("inputs names no column; pass at least one")
+    u = _numbers(frame, names)
+    if len(u) == 0:
+        raise ValueError("the frame has no rows; leave empty frames out")
+    return u
 
 
 def _targets(

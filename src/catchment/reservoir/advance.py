@@ -209,9 +209,8 @@ def advance(
         _set_states(layers, x0)
     block_steps = max(1, min(T, min(block_columns, LONE_STEPS) if B == 1 else block_columns // B))
     kept_steps, kept_type = (1, np.dtype(np.float64)) if sums else (block_steps, dtype)
-    memory = [
-        _block_memory(1 + I + N + spare_rows, kept_steps, B, kept_type) for _ in range(n_buffers)
-    ]
+    height = 1 + I + N + spare_rows
+    memory = [_block_memory(height, kept_steps, B, kept_type) for _ in range(n_buffers)]
     inputs = SideBySide(lanes, B, block_steps, dtype)
     edges = sorted({*range(0, T, block_steps), *(cut for cut in cuts if 0 < cut < T), T})
     for number, (start, stop) in enumerate(pairwise(edges)):
@@ -220,11 +219,9 @@ def advance(
         if sums:
             rows[0], rows[1 : 1 + I, 0], rows[1 + I :] = stop - start, u.sum(1, np.float64), 0
             layers[0].step(u, rows[1 + I :], sums=True)
-            yield Block(start, stop, rows)
-            continue
-        rows[0] = 1
-        rows[1 : 1 + I] = u
-        _through_layers(layers, rows, start, step)
+        else:
+            rows[0], rows[1 : 1 + I] = 1, u
+            _through_layers(layers, rows, start, step)
         yield Block(start, stop, rows)
 
 

@@ -85,6 +85,14 @@ def _tanh32(x):
     return e / (e + one + one)
 
 
+def _in_every_lane(builder, value, vector):
+    """Return a vector whose lanes all are a value."""
+    undefined, lane = ir.Constant(vector, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
+    chosen = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, undefined, chosen)
+
+
 @intrinsic
 def row_product(typingctx, values, columns, begin, end, X, row, P, width):
     """P[row, :] = sum of values[q] * X[columns[q], :] over q in begin..end, 4 len(width) lanes."""
@@ -101,8 +109,6 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):
         )
         element, index = context.get_data_type(X.dtype), ir.IntType(64)
         vector = ir.VectorType(element, lanes)
-        undefined = ir.Constant(vector, ir.Undefined)
-        spread = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
         stride = ir.Constant(index, lanes * n_vectors)
 
         def constant(number):
@@ -113,8 +119,7 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):
             return builder.bitcast(pointer, ir.PointerType(vector))
 
         # Narrow batches keep several partial sums, or each product would wait for the one before.
-        unroll = max(1, 4 // n_vectors)
-        zero = ir.Constant(vector, [0.0] * lanes)
+        unroll, zero = max(1, 4 // n_vectors), ir.Constant(vector, [0.0] * lanes)
         sums = [
             [cgutils.alloca_once_value(builder, zero) for _ in range(n_vectors)]
             for _ in range(unroll)
@@ -123,8 +128,7 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):
         def add_product(q, part):
             value = builder.load(builder.gep(v, [q]), typ=element)
             column = builder.load(builder.gep(c, [q]), typ=ir.IntType(32))
-            first = builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
-            factor = builder.shuffle_vector(first, undefined, spread)
+            factor = _in_every_lane(builder, value, vector)
             base = builder.gep(x, [builder.mul(builder.zext(column, index), stride)])
             for k, place in enumerate(sums[part]):
                 state = builder.load(vector_at(base, k), align=element_bytes, typ=vector)
