@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-def check(*words: str, seconds: float) -> None:
+def assert_done(*words: str, seconds: float) -> None:
     command = [sys.executable, "-m", "tests.engine.simulated", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -16,14 +16,14 @@ def check(*words: str, seconds: float) -> None:
 
 
 def test_plans_faults_and_one_call() -> None:
-    check("quick", "one_call", seconds=300)
+    assert_done("quick", "one_call", seconds=300)
 
 
 @pytest.mark.long
 def test_the_apps_of_a_plan_and_plan_files() -> None:
-    check("apps", "plan_files", seconds=600)
+    assert_done("apps", "plan_files", seconds=600)
 
 
 @pytest.mark.long
 def test_every_algorithm_plain_and_hidden_and_many_clients() -> None:
-    check("every_algorithm", "many_clients", seconds=1500)
+    assert_done("every_algorithm", "many_clients", seconds=1500)

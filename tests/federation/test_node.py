@@ -89,7 +89,7 @@ def test_a_malformed_request_is_refused_with_a_reason(message: bytes) -> None:
 def test_any_flipped_bit_in_a_request_is_refused(place: int) -> None:
     message = bytearray(request())
     message[place // 8] ^= 1 << place % 8
-    refusal(NODE.answer(bytes(message)))
+    assert refusal(NODE.answer(bytes(message))).facts["reason"]
 
 
 def failing(error: Exception) -> Callable[[], list[Sequence]]:

@@ -72,7 +72,7 @@ def plan(ridge: float = 0.1, increments: int = 1) -> Plan[RidgeState, Tally[Ridg
     return Plan(algorithm=algorithm, rounds=increments)
 
 
-def close(one: RidgeStatistics, other: RidgeStatistics, tolerance: float = 1e-12) -> None:
+def assert_close(one: RidgeStatistics, other: RidgeStatistics, tolerance: float = 1e-12) -> None:
     assert one.n_rows == other.n_rows
     for name in SUMS:
         a, b = getattr(one, name), getattr(other, name)
@@ -97,7 +97,7 @@ def file_bytes(clients: Mapping[str, list[Sequence]], threads: int | None = None
 def test_any_partition_gives_the_pooled_statistics(owners: list[int]) -> None:
     z, y = rows()
     pooled = RidgeStatistics.from_states(z, y)
-    close(total(fit(plan(), clients_of(owners)).state), pooled)
+    assert_close(total(fit(plan(), clients_of(owners)).state), pooled)
 
 
 @settings(max_examples=30, deadline=None)
@@ -118,7 +118,7 @@ def test_any_order_within_clients_gives_the_same_statistics(
 ) -> None:
     one = fit(plan(), clients_of(owners)).state
     other = fit(plan(), clients_of(owners, order)).state
-    close(total(one), total(other))
+    assert_close(total(one), total(other))
 
 
 @settings(max_examples=20, deadline=None)
@@ -126,7 +126,7 @@ def test_any_order_within_clients_gives_the_same_statistics(
 def test_any_chunking_gives_the_same_statistics(owners: list[int], increments: int) -> None:
     z, y = rows()
     by_and_by = fit(plan(increments=increments), clients_of(owners)).state
-    close(total(by_and_by), RidgeStatistics.from_states(z, y))
+    assert_close(total(by_and_by), RidgeStatistics.from_states(z, y))
 
 
 @settings(max_examples=15, deadline=None)
@@ -192,7 +192,7 @@ def test_joining_late_is_having_been_there(owners: list[int], late: int) -> None
         return
     mine = accumulate(features(), clients[name], threads=1)
     joined = total(fit(plan(), early).state) + mine
-    close(joined, total(fit(plan(), clients).state))
+    assert_close(joined, total(fit(plan(), clients).state))
 
 
 def test_the_loop_and_a_plain_sum_agree() -> None:

@@ -97,7 +97,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
         b'{"kind":"a","arrays":[],"facts":{"x":' + b"9" * 5000 + b"}}"
     ),
     "no text": lambda: message(b"\xff\xfe"),
-    "another magic": lambda: b"XXXX" + message(header())[4:],
+    "another magic": lambda: b"ZIPS" + message(header())[4:],
     "a newer format": lambda: message(header())[:4] + b"\x09\x00" + message(header())[6:],
 }
 
