@@ -84,13 +84,14 @@ def fedresprompt(
 
     def note(job: Job, outcome: Cell | Exception) -> None:
         nonlocal result
-        seconds = before + time.perf_counter() - start
         if isinstance(outcome, Exception):
-            failure = f"{job} failed: {outcome!r:.300}"
-            result = replace(result, notes=(*result.notes, failure), seconds=seconds)
+            line = f"{job} failed: {outcome!r:.300}"
+            result = replace(result, notes=(*result.notes, line))
         else:
-            result = replace(result, cells=(*result.cells, outcome), seconds=seconds)
-        say(failure if isinstance(outcome, Exception) else described(outcome))
+            line = described(outcome)
+            result = replace(result, cells=(*result.cells, outcome))
+        result = replace(result, seconds=before + time.perf_counter() - start)
+        say(line)
         if kept:
             kept(result)
 

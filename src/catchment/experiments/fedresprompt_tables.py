@@ -141,8 +141,8 @@ def draw(result: PromptResult, *, dark: bool = False) -> Figure:
     final = any(not c.job.search for c in cells)
     shown = [c for c in cells if c.job.search is not final]
     for ax, asked, title in (
-        (left, 0.0, "the language model on the clients"),
-        (right, 1.0, "the language model on another machine; LoRA and prompt as before"),
+        (left, False, "the language model on the clients"),
+        (right, True, "the language model on another machine; LoRA and prompt as before"),
     ):
         _dress(ax, colours)
         ax.set_title(title, loc="left", color=colours.text, fontsize=10)
@@ -160,13 +160,13 @@ def draw(result: PromptResult, *, dark: bool = False) -> Figure:
     return figure
 
 
-def _curves(ax: Axes, cells: Sequence[Cell], asked: float, colours: Theme) -> None:
-    """Draw runs, with so much of what they asked of a language model's server."""
+def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> None:
+    """Draw runs, with or without what they asked of a language model's server."""
     methods = [m for m in METHODS if any(c.job.variant.method == m for c in cells)]
     known: set[str] = set()
     for cell in cells:
         method = cell.job.variant.method
-        each = asked * cell.bytes_asked / max(cell.rounds, 1)
+        each = cell.bytes_asked / max(cell.rounds, 1) if asked else 0.0
         x = [(crossed + each * rounds) / 1e6 for rounds, crossed, _ in cell.curve]
         y = [100 * accuracy for _, _, accuracy in cell.curve]
         label = f"{method} ({_shape(cell)})" if cell.job.variant.units else method
