@@ -15,24 +15,23 @@ from dataclasses import dataclass
 import numpy as np
 from benchmarks.record import write
 
-from catchment import Features, Recipe, Reservoir
-from catchment import Sequence as Recorded
+from catchment import Features, Recipe, Recording, Reservoir
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.loaders import load
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import fit
 from catchment.errors import MissingDataError
-from catchment.federation.averaging import ReadoutAveraging
 from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.evaluation import Evaluation
+from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.readout.linear import Readout
 from catchment.readout.model import Model
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 
-Clients = Mapping[str, Sequence[Recorded]]
+Clients = Mapping[str, Sequence[Recording]]
 COMPRESSIONS: dict[str, Float32 | FactorUpload | None] = {
     "packed float64 (default)": None,
     "packed float32": Float32(),

@@ -33,15 +33,15 @@ from typing import Any
 import numpy as np
 from benchmarks.record import RESULTS, write
 from benchmarks.scale import cores_at_hand
+from tools.fleet.deployment import Deployment
+from tools.fleet.up import sha256
 
-from catchment import Features, Recipe, Reservoir, Sequence
-from catchment.engine.deploy.deployment import Deployment
+from catchment import Features, Recipe, Recording, Reservoir
 from catchment.engine.local import fit
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
-from catchment.federation.post import Record
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.runs import read_run
-from catchment.plans.flower.up import sha256
+from catchment.federation.runs.read import read_run
 from catchment.readout.model import Model
 from catchment.readout.storage import save
 
@@ -87,12 +87,12 @@ def plan(rounds: int) -> Plan[Any, Any]:
     return Plan(algorithm=algorithm, rounds=rounds)
 
 
-def client(k: int) -> list[Sequence]:
+def client(k: int) -> list[Recording]:
     wave = np.sin(np.arange(STEPS + 1) * (0.05 + k % 97 / 300) + k)
-    return [Sequence(wave[:-1, None], wave[1:, None])]
+    return [Recording(wave[:-1, None], wave[1:, None])]
 
 
-def load(config: Mapping[str, bool | float | int | str]) -> list[Sequence]:
+def load(config: Mapping[str, bool | float | int | str]) -> list[Recording]:
     """Return the data of the node with this node config."""
     return client(int(str(config["name"]).removeprefix("client-")))
 
@@ -227,7 +227,7 @@ def row(records: tuple[Record, ...] | list[Record], model: Model | None) -> dict
 
 def resident(deployment: str) -> float:
     """Return the MiB that all processes of a deployment have in memory, shared pages included."""
-    from catchment.engine.deploy.processes import marked
+    from tools.fleet.processes import marked
 
     total = 0
     for pid in marked(deployment, None):

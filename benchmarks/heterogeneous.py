@@ -21,16 +21,15 @@ from itertools import pairwise
 import numpy as np
 from benchmarks.record import write
 
-from catchment import Features, Recipe, Reservoir
-from catchment import Sequence as Recorded
+from catchment import Features, Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.engine.local import fit
-from catchment.federation.alignment import AlignedRidge
-from catchment.federation.ensemble import Ensemble, ReservoirEnsemble, joint_features
-from catchment.federation.evaluation import evaluate
+from catchment.federation.learn.alignment import AlignedRidge
+from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble, joint_features
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.stacking import Stacking
+from catchment.federation.measure.evaluation import evaluate
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.stacking import Stacking
 from catchment.readout.model import Model
 
 UNITS, WASHOUT, TRAIN, TEST, RIDGE = 200, 50, 4000, 2000, 1e-6
@@ -51,15 +50,15 @@ PUBLISHED_CLIENTS = {
     32: {"central": 0.214, "local": 0.738, "ensemble": 0.361},
 }
 
-Clients = Mapping[str, list[Recorded]]
+Clients = Mapping[str, list[Recording]]
 
 
-def split(task: Recorded, n_clients: int) -> Clients:
+def split(task: Recording, n_clients: int) -> Clients:
     """Return equal stretches of one series."""
     assert task.y is not None
     cuts = np.linspace(0, task.n_steps, n_clients + 1).astype(int)
     return {
-        f"client-{k:02d}": [Recorded(task.u[a:b], task.y[a:b])]
+        f"client-{k:02d}": [Recording(task.u[a:b], task.y[a:b])]
         for k, (a, b) in enumerate(pairwise(cuts))
     }
 
@@ -71,7 +70,7 @@ def features(seed: int) -> Features:
     return Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
 
 
-def nrmse(model: Model | None, test: Recorded) -> float:
+def nrmse(model: Model | None, test: Recording) -> float:
     assert model is not None
     return evaluate(model, lambda: [test]).value
 

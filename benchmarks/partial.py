@@ -29,16 +29,16 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.record import write
+from reproductions.fedpt import accuracy
+from reproductions.fedpt_tasks import Task, image_set, writers_task
+from reproductions.networks import EMNIST_FREEZE
 from torch import nn
 from torch.nn import functional
 
 from catchment.engine.local import fit
-from catchment.experiments.fedpt import accuracy
-from catchment.experiments.fedpt_tasks import Task, image_set, writers_task
 from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples
-from catchment.partial.models import EMNIST_FREEZE
 from catchment.partial.training import FederatedTraining
 
 

@@ -28,16 +28,16 @@ from benchmarks.record import RESULTS, write
 
 from catchment.data.clients import Clients, select
 from catchment.data.loaders import load
+from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
-from catchment.data.sequence import Sequence
 from catchment.engine.local import fit
-from catchment.federation.personal_evaluation import Comparison, PersonalEvaluation
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.measure.personal_evaluation import Comparison, PersonalEvaluation
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
 from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 SETS = ("uci_har", "motionsense", "wisdm_watch")
 METHODS: tuple[Literal["towards", "mixed"], ...] = ("towards", "mixed")
@@ -57,7 +57,7 @@ def people(data: str) -> tuple[Clients, tuple[str, ...]]:
     return clients, dataset.classes
 
 
-def windows(segments: Iterable[Sequence]) -> list[Sequence]:
+def windows(segments: Iterable[Recording]) -> list[Recording]:
     """Return windows in the order of their place within their own segment."""
     placed = []
     for segment in segments:

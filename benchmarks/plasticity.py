@@ -18,11 +18,11 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 
 from catchment.arrays import Array
+from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.parallel import single_blas_thread
-from catchment.reservoir.features import Features
-from catchment.reservoir.plasticity import IntrinsicPlasticity, plasticity_of
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 SIZES = ((100, 9), (200, 9), (300, 9), (500, 9))
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=1e-4)

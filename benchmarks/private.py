@@ -30,23 +30,23 @@ from benchmarks import record
 
 from catchment.arrays import Array, Integers
 from catchment.data import loaders
+from catchment.data.recording import Recording
 from catchment.data.scaling import scale_each
-from catchment.data.sequence import Sequence as Recorded
 from catchment.data.wearables import wearable_user
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Turn
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.privacy.clipping import Clip
-from catchment.privacy.noise import GaussianNoise
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.accumulate import accumulate
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 EPSILONS = (8.0, 4.0, 2.0, 1.0)
 DELTA = 1e-5
-Clients = Mapping[str, Sequence[Recorded]]
+Clients = Mapping[str, Sequence[Recording]]
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class Task:
 def writers(n_public: int, n_test: int, n_train: int) -> Task:
     images = loaders.load_images("mnist_writers")
 
-    def people(test: bool) -> list[list[Recorded]]:
+    def people(test: bool) -> list[list[Recording]]:
         pixels = images.test if test else images.train
         labels = images.test_labels if test else images.train_labels
         names = np.array(images.test_clients if test else images.train_clients)
         order = np.argsort(names, kind="stable")
         cuts = np.flatnonzero(names[order][1:] != names[order][:-1]) + 1
         return [
-            [Recorded.labelled(pixels[i] / 255.0, int(labels[i]), 10) for i in of]
+            [Recording.labelled(pixels[i] / 255.0, int(labels[i]), 10) for i in of]
             for of in np.split(order, cuts)
         ]
 
@@ -93,7 +93,7 @@ def har() -> Task:
 
 
 def wearables(n: int) -> Task:
-    def people(first: int, count: int) -> dict[str, list[Recorded]]:
+    def people(first: int, count: int) -> dict[str, list[Recording]]:
         return {
             f"u{k:05d}": wearable_user(0, k, windows_per_user=20, steps=64)
             for k in range(first, first + count)

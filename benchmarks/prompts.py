@@ -21,27 +21,28 @@ from benchmarks import record
 from catchment.arrays import Array
 from catchment.data.sources import find
 from catchment.engine.local import fit
-from catchment.federation.optimisers import Adam
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.optimisers import Adam
 from catchment.federation.plan import Plan
-from catchment.privacy.attacks.drive import Drive
-from catchment.privacy.attacks.outcomes import correlation
-from catchment.privacy.attacks.prompts import context_of
-from catchment.privacy.attacks.world import Setting, generated
-from catchment.privacy.gaussian import gaussian_multiplier
-from catchment.privacy.prompt_noise import PromptNoise
+from catchment.privacy.audit.differentiable_reservoir import Drive
+from catchment.privacy.audit.outcomes import correlation
+from catchment.privacy.audit.prompts import context_of
+from catchment.privacy.audit.simulated_views import Setting, generated
+from catchment.privacy.dp.gaussian import gaussian_multiplier
+from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Projection
 from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.language import find_model
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.start import closed_form_start, label_targets
 from catchment.readout.model import train
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 if TYPE_CHECKING:
+    from reproductions.prompt_tasks import WordTask
+
     from catchment.prompt.causal import TransformersLM
-    from catchment.prompt.tasks import WordTask
 
 Numbers = dict[str, object]
 BOTTLENECK = 16
@@ -122,8 +123,9 @@ class Naming:
 
     @classmethod
     def made(cls) -> Naming:
+        from reproductions.prompt_tasks import sensors_task
+
         from catchment.prompt.causal import TransformersLM
-        from catchment.prompt.tasks import sensors_task
 
         lm = TransformersLM.load("stories260k", device="cpu", batch_size=256)
         task = sensors_task(lm, "uci_har")
@@ -156,7 +158,7 @@ def projection(lm: TransformersLM, bottleneck: int, seed: int) -> Projection:
 def closed_form(naming: Naming, seeds: int) -> Numbers:
     """Accuracy on unseen people before any client takes a step, beside the ridge readout's."""
     task, F = naming.task, naming.features
-    from catchment.prompt.tasks import recorded
+    from reproductions.prompt_tasks import recorded
 
     pooled = [example for part in task.clients.values() for example in part]
     readout = train(F, recorded(pooled, len(task.classes)), 0.1).readout

@@ -14,7 +14,7 @@ from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
 from scipy.linalg import solve
 from scipy.sparse import csr_matrix
 
-from catchment import Features, Reservoir, Sequence, accumulate
+from catchment import Features, Recording, Reservoir, accumulate
 from catchment.arrays import Array
 
 Work = Callable[[int], Array]
@@ -24,7 +24,7 @@ Runner = Callable[[Problem], Work]
 def ours(problem: Problem) -> Work:
     reservoir = Reservoir.from_matrices(problem.W, problem.W_in, bias=problem.bias, leak_rate=LEAK)
     features = Features(reservoir, bias=True, pool=problem.job.pool, washout=problem.job.washout)
-    sequences = [Sequence(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
+    sequences = [Recording(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
 
     def work(cores: int) -> Array:
         total = accumulate(features, sequences, threads=cores)

@@ -25,13 +25,13 @@ from operator import add
 import numpy as np
 from benchmarks.record import write
 
-from catchment import Features, Recipe, Reservoir, Sequence
+from catchment import Features, Recipe, Recording, Reservoir
 from catchment.arrays import Array
 from catchment.engine.local import fit
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.federation.values import Tally
+from catchment.federation.sums import Tally
 from catchment.parallel import ordered_map, single_blas_thread
 from catchment.readout.statistics import RidgeStatistics
 
@@ -46,7 +46,7 @@ def series(k: int) -> tuple[Array, Array]:
     return wave[:-1, None], wave[1:, None]
 
 
-class Clients(Mapping[str, Callable[[], list[Sequence]]]):
+class Clients(Mapping[str, Callable[[], list[Recording]]]):
     """So many clients, by name; their data is made when it is asked for."""
 
     def __init__(self, size: int) -> None:
@@ -58,12 +58,12 @@ class Clients(Mapping[str, Callable[[], list[Sequence]]]):
     def __iter__(self) -> Iterator[str]:
         return (f"client-{k:06d}" for k in range(self.size))
 
-    def __getitem__(self, name: str) -> Callable[[], list[Sequence]]:
+    def __getitem__(self, name: str) -> Callable[[], list[Recording]]:
         return partial(client_data, int(name.removeprefix("client-")))
 
 
-def client_data(k: int) -> list[Sequence]:
-    return [Sequence(*series(k))]
+def client_data(k: int) -> list[Recording]:
+    return [Recording(*series(k))]
 
 
 def features() -> Features:

@@ -24,20 +24,27 @@ import numpy as np
 from benchmarks.record import write
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.client import Request
 from catchment.federation.loop import Engine, Reply, run
-from catchment.federation.node import Request
 from catchment.federation.plan import Data, Plan, Turn
-from catchment.privacy.keys import make_identities
-from catchment.privacy.messages import flat
-from catchment.privacy.ring import Residues, Ring, add_into, decode, encode, readout_error
-from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.messages import flat
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.ring import (
+    Residues,
+    Ring,
+    add_into,
+    decode,
+    encode,
+    readout_error,
+)
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 from catchment.wire import NOTHING, Parts
 
 TARGETS = 10
@@ -170,7 +177,7 @@ def measured(
     silent |= dict.fromkeys(names[1 + before : 1 + before + after], "consistency")
     for kind in range(KINDS):
         statistics_of(n_features, kind)
-    nothing: list[Recorded] = []
+    nothing: list[Recording] = []
     engine = Metered(LocalEngine(plan, dict.fromkeys(names, nothing), 1, memories), silent)
     started = time.thread_time()
     result = run(plan, engine)

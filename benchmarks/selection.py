@@ -29,18 +29,18 @@ from benchmarks.record import RESULTS, write
 from catchment.arrays import Array
 from catchment.data.clients import Clients, contiguous
 from catchment.data.loaders import load
+from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
-from catchment.data.sequence import Sequence
 from catchment.engine.local import fit
-from catchment.federation.candidates import Candidates
-from catchment.federation.evaluation import evaluate
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.measure.evaluation import evaluate
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 TRAIN = 0.7
 LAGS = (1, 2, 5, 10, 20)
@@ -54,18 +54,18 @@ class Task:
 
     name: str
     clients: Clients
-    test: Sequence
+    test: Recording
     washout: int
 
     @classmethod
     def of(cls, name: str, series: Array, n_clients: int, washout: int) -> Task:
         """Return the task of predicting the next value, scaled by the training part."""
         cut = int(TRAIN * (len(series) - 1))
-        past = Sequence(series[: cut + 1])
+        past = Recording(series[: cut + 1])
         s = Scaler.fit([past])(series[:, None])
         u, y = s[:-1], s[1:]
-        clients = contiguous(Sequence(u[:cut], y[:cut]), n_clients)
-        return cls(name, clients, Sequence(u[cut:], y[cut:]), washout)
+        clients = contiguous(Recording(u[:cut], y[:cut]), n_clients)
+        return cls(name, clients, Recording(u[cut:], y[cut:]), washout)
 
     def error(self, model: Model) -> float:
         return evaluate(model, lambda: [self.test]).value
@@ -237,7 +237,7 @@ def tasks() -> list[Task]:
     return found if ted is None else [Task.of("ted_spread", ted, 10, 100), *found]
 
 
-def _series(clients: Mapping[str, list[Sequence]]) -> Array:
+def _series(clients: Mapping[str, list[Recording]]) -> Array:
     (sequences,) = clients.values()
     (sequence,) = sequences
     assert sequence.y is not None

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from catchment import Features, Recipe, Reservoir, Sequence, accumulate
+from catchment import Features, Recipe, Recording, Reservoir, accumulate
 from catchment.data.clients import contiguous
 from catchment.data.generators import mackey_glass, narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.readout.forecast import forecast_direct, horizon_targets
 from catchment.readout.metrics import ClassCounts
 from catchment.readout.model import train
-from catchment.readout.selection import choose_by_blocks
+from catchment.readout.ridge_choice import choose_by_blocks
 from catchment.readout.uncertainty import bayesian_readout
 from catchment.report import plots
 
@@ -42,7 +42,7 @@ def forecast_picture() -> None:
     recipe = Recipe(units=300, leak_rate=0.3, spectral_radius=0.95, bias_scaling=0.2, seed=1)
     features = Features(Reservoir.from_recipe(recipe), washout=200)
     horizons = range(1, 61)
-    model = train(features, [Sequence(past, horizon_targets(past, horizons))], 1e-5)
+    model = train(features, [Recording(past, horizon_targets(past, horizons))], 1e-5)
     assert model.statistics is not None
     lower, upper = bayesian_readout(model.statistics, 1e-5).interval(features(past)[-1:], 0.95)
     figure = plots.forecast(

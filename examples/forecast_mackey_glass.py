@@ -20,7 +20,7 @@ from catchment import Features, Model, Recipe, Reservoir, accumulate
 from catchment.arrays import Array
 from catchment.data.generators import mackey_glass, seeded_generator
 from catchment.readout.forecast import forecast, next_step_sequence
-from catchment.readout.selection import choose_by_gcv
+from catchment.readout.ridge_choice import choose_by_gcv
 from catchment.readout.uncertainty import conformal_quantile
 from catchment.report.plots import forecast as draw_forecast
 

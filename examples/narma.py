@@ -13,22 +13,22 @@ import argparse
 
 import numpy as np
 
-from catchment import Features, Recipe, Reservoir, Sequence, accumulate
+from catchment import Features, Recipe, Recording, Reservoir, accumulate
 from catchment.arrays import Array
 from catchment.data.generators import narma
 from catchment.readout.metrics import nrmse
-from catchment.readout.selection import choose_by_gcv
+from catchment.readout.ridge_choice import choose_by_gcv
 from catchment.readout.statistics import RidgeStatistics
 
 TRAIN, TEST, WASHOUT, LAGS = 4000, 2000, 200, 30
 
 
-def task(seed: int) -> tuple[Sequence, Sequence]:
+def task(seed: int) -> tuple[Recording, Recording]:
     """Return a training series and an independent test series."""
     return narma(TRAIN, seed=2 * seed), narma(TEST, seed=2 * seed + 1)
 
 
-def kept(series: Sequence) -> Array:
+def kept(series: Recording) -> Array:
     """Return the targets after the washout."""
     assert series.y is not None
     return series.y[WASHOUT:]
@@ -43,7 +43,7 @@ def linear_error(seed: int) -> float:
     """Return the error of linear regression on the last 30 inputs."""
     train, test = task(seed)
 
-    def lags(series: Sequence) -> Array:
+    def lags(series: Recording) -> Array:
         windows = np.lib.stride_tricks.sliding_window_view(series.u[:, 0], LAGS)
         return np.asarray(windows[WASHOUT - LAGS + 1 :])
 

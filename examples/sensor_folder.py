@@ -21,14 +21,14 @@ from catchment import Features, Model, Recipe, Reservoir, RidgeStatistics, accum
 from catchment.arrays import Array
 from catchment.data.gaps import GapReport, fill_gaps
 from catchment.data.generators import seeded_generator
+from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
-from catchment.data.sequence import Sequence
 from catchment.data.tables import read_table
 from catchment.readout.metrics import nrmse
-from catchment.readout.selection import choose_by_blocks
+from catchment.readout.ridge_choice import choose_by_blocks
 
 STATIONS, STEPS, WASHOUT = 10, 1200, 100
-Data = dict[str, list[Sequence]]
+Data = dict[str, list[Recording]]
 
 
 def write_station(path: Path, seed: int, station: int) -> None:
@@ -55,7 +55,7 @@ def read_folder(folder: Path) -> tuple[Data, GapReport]:
     return clients, report
 
 
-def kept(sequences: list[Sequence]) -> list[tuple[Array, Array]]:
+def kept(sequences: list[Recording]) -> list[tuple[Array, Array]]:
     """Return inputs and targets of each sequence after the washout."""
     return [(s.u[WASHOUT:], s.y[WASHOUT:]) for s in sequences if s.y is not None]
 

@@ -20,11 +20,11 @@ import numpy as np
 from catchment import Features, Readout, Recipe, Reservoir, RidgeStatistics, Spread, accumulate
 from catchment.arrays import Array
 from catchment.data.loaders import load
+from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
-from catchment.data.sequence import Sequence
 from catchment.errors import MissingDataError
 from catchment.readout.metrics import ClassCounts
-from catchment.readout.selection import choose_by_blocks
+from catchment.readout.ridge_choice import choose_by_blocks
 
 RIDGES = np.geomspace(1e-2, 1e3, 6)
 
@@ -34,16 +34,18 @@ def learn(clients: list[RidgeStatistics]) -> Readout:
     return reduce(add, clients).solve(choose_by_blocks(clients, RIDGES).best)
 
 
-def targets(windows: list[Sequence]) -> Array:
+def targets(windows: list[Recording]) -> Array:
     return np.array([s.y for s in windows])
 
 
-def moments(windows: list[Sequence]) -> Array:
+def moments(windows: list[Recording]) -> Array:
     """Return the mean and standard deviation (n, 18) of every channel in each window."""
     return np.array([np.concatenate([s.u.mean(axis=0), s.u.std(axis=0)]) for s in windows])
 
 
-def reservoir(train: list[list[Sequence]], test: list[Sequence], seed: int) -> tuple[float, float]:
+def reservoir(
+    train: list[list[Recording]], test: list[Recording], seed: int
+) -> tuple[float, float]:
     """Return the accuracy, and how far the federated scores are from those of pooled windows."""
     leak_rate = Spread("log_uniform", 0.05, 1.0)
     recipe = Recipe(units=120, inputs=9, leak_rate=leak_rate, seed=seed)

@@ -12,8 +12,8 @@ import reservoirpy
 import scipy.sparse
 from reservoirpy import mat_gen, nodes
 
+from catchment.features.echo_state.weights import LayerWeights
 from catchment.interop import from_reservoirpy, model_from_reservoirpy
-from catchment.reservoir.weights import LayerWeights
 
 rng = np.random.default_rng(0)
 U = rng.uniform(-1, 1, (120, 3))

@@ -7,44 +7,44 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
-    from catchment.data.sequence import Sequence as Sequence
-    from catchment.engine.compare import compare as compare
+    from catchment.data.recording import Recording as Recording
+    from catchment.engine.contenders import compare as compare
     from catchment.engine.local import fit as fit
-    from catchment.federation.evaluation import Evaluation as Evaluation
+    from catchment.features.echo_state.recipe import Mixture as Mixture
+    from catchment.features.echo_state.recipe import Recipe as Recipe
+    from catchment.features.echo_state.recipe import Spread as Spread
+    from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+    from catchment.features.echo_state.state_map import Features as Features
+    from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
+    from catchment.federation.measure.evaluation import Evaluation as Evaluation
     from catchment.federation.plan import Plan as Plan
-    from catchment.federation.ridge import FederatedRidge as FederatedRidge
     from catchment.readout.accumulate import accumulate as accumulate
-    from catchment.readout.linear import Readout as Readout
     from catchment.readout.model import Model as Model
     from catchment.readout.model import train as train
+    from catchment.readout.readout import Readout as Readout
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
     from catchment.readout.storage import load as load
     from catchment.readout.storage import save as save
-    from catchment.reservoir.features import Features as Features
-    from catchment.reservoir.recipe import Mixture as Mixture
-    from catchment.reservoir.recipe import Recipe as Recipe
-    from catchment.reservoir.recipe import Spread as Spread
-    from catchment.reservoir.reservoir import Reservoir as Reservoir
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Sequence": "catchment.data.sequence",
-    "Recipe": "catchment.reservoir.recipe",
-    "Spread": "catchment.reservoir.recipe",
-    "Mixture": "catchment.reservoir.recipe",
-    "Reservoir": "catchment.reservoir.reservoir",
-    "Features": "catchment.reservoir.features",
+    "Recording": "catchment.data.recording",
+    "Recipe": "catchment.features.echo_state.recipe",
+    "Spread": "catchment.features.echo_state.recipe",
+    "Mixture": "catchment.features.echo_state.recipe",
+    "Reservoir": "catchment.features.echo_state.reservoir",
+    "Features": "catchment.features.echo_state.state_map",
     "RidgeStatistics": "catchment.readout.statistics",
-    "Readout": "catchment.readout.linear",
+    "Readout": "catchment.readout.readout",
     "accumulate": "catchment.readout.accumulate",
     "Model": "catchment.readout.model",
     "train": "catchment.readout.model",
     "Plan": "catchment.federation.plan",
-    "FederatedRidge": "catchment.federation.ridge",
-    "Evaluation": "catchment.federation.evaluation",
+    "FederatedRidge": "catchment.federation.learn.ridge",
+    "Evaluation": "catchment.federation.measure.evaluation",
     "fit": "catchment.engine.local",
-    "compare": "catchment.engine.compare",
+    "compare": "catchment.engine.contenders",
     "load": "catchment.readout.storage",
     "save": "catchment.readout.storage",
 }

@@ -16,11 +16,11 @@ import numpy as np
 
 from catchment.arrays import Array, Integers, refuse_nonfinite
 from catchment.errors import MissingExtraError
-from catchment.readout.linear import Readout
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.reservoir import Reservoir
-from catchment.reservoir.weights import ACTIVATIONS, LayerWeights, SparseRows
+from catchment.readout.readout import Readout
 
 try:
     import reservoirpy

@@ -14,33 +14,33 @@ import numpy as np
 
 from catchment.data.clients import contiguous, label_skew
 from catchment.data.generators import narma
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.local import fit
-from catchment.federation.alignment import AlignedRidge
-from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
-from catchment.federation.balance import BalancedRidge
-from catchment.federation.baselines import Guess, LocalReadouts, Trials
-from catchment.federation.candidates import Candidates
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.ensemble import Ensemble, ReservoirEnsemble
-from catchment.federation.evaluation import Evaluation
-from catchment.federation.input_scaling import FederatedScaling
-from catchment.federation.optimisers import Adam, Momentum, Yogi
-from catchment.federation.personal_evaluation import PersonalEvaluation
+from catchment.federation.learn.alignment import AlignedRidge
+from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.learn.balanced import BalancedRidge
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble
+from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.learn.optimisers import Adam, Momentum, Yogi
+from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.stacking import Stacking
+from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials
+from catchment.federation.measure.evaluation import Evaluation
+from catchment.federation.measure.outliers import InfluenceCap
+from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan, Protection
-from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.robust import InfluenceCap
-from catchment.federation.selection import SelectedRidge
-from catchment.federation.stacking import Stacking
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.surrogate import SurrogateLM
 from catchment.readout.model import Model, train
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 CLASSES = ("slow", "fast")
 
@@ -67,17 +67,17 @@ def pooled_features() -> Features:
 
 
 @cache
-def series() -> dict[str, list[Sequence]]:
+def series() -> dict[str, list[Recording]]:
     """Return four clients with a stretch of NARMA each."""
     return contiguous(narma(260, seed=2), 4)
 
 
 @cache
-def waves() -> dict[str, list[Sequence]]:
+def waves() -> dict[str, list[Recording]]:
     """Return four clients with noisy waves of two classes, in different proportions."""
     rng = np.random.default_rng(5)
     sequences = [
-        Sequence.labelled(
+        Recording.labelled(
             np.sin(np.arange(24) / (4 - 2 * (k % 2))) + 0.3 * rng.normal(size=24), k % 2, 2
         )
         for k in range(40)

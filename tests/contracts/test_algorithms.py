@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from tests.contracts.cases import Case, cases
 
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.local import fit
 from catchment.errors import CatchmentError
-from catchment.federation.ledger import Entry
+from catchment.federation.client import Node, Request
 from catchment.federation.loop import Record, Result
-from catchment.federation.node import Node, Request
 from catchment.federation.plan import Turn, describe
+from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
 from catchment.wire import Parts
 
@@ -28,7 +28,7 @@ def state_bytes(case: Case, state: Any) -> bytes:
     return case.plan.algorithm.save_state(state).to_bytes()
 
 
-def outputs(model: Model, clients: Mapping[str, list[Sequence]]) -> list[bytes]:
+def outputs(model: Model, clients: Mapping[str, list[Recording]]) -> list[bytes]:
     return [model.predict(s.u).tobytes() for name in sorted(clients) for s in clients[name]]
 
 

@@ -19,21 +19,21 @@ from catchment.data.clients import (
     quantity_skew,
     select,
 )
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
-Split = Callable[[list[Sequence], int], dict[str, list[Sequence]]]
+Split = Callable[[list[Recording], int], dict[str, list[Recording]]]
 
 
-def numbered(n: int, n_classes: int = 3) -> list[Sequence]:
+def numbered(n: int, n_classes: int = 3) -> list[Recording]:
     """Return sequences whose only input is their number."""
-    return [Sequence.labelled([float(i)], i % n_classes, n_classes) for i in range(n)]
+    return [Recording.labelled([float(i)], i % n_classes, n_classes) for i in range(n)]
 
 
-def numbers(clients: dict[str, list[Sequence]]) -> list[list[int]]:
+def numbers(clients: dict[str, list[Recording]]) -> list[list[int]]:
     return [[int(s.u[0, 0]) for s in part] for part in clients.values()]
 
 
-def label_spread(clients: dict[str, list[Sequence]]) -> float:
+def label_spread(clients: dict[str, list[Recording]]) -> float:
     """Return the mean deviation of the clients' class shares from the overall ones."""
     shares = np.array([np.array([s.y for s in part]).mean(axis=0) for part in clients.values()])
     return float(np.abs(shares - 1 / 3).mean())
@@ -66,14 +66,14 @@ def test_every_sequence_lands_in_exactly_one_client_and_none_is_empty(
 
 
 @pytest.mark.parametrize("split", [iid, label_skew, quantity_skew])
-def test_seeds_give_different_splits(split: Callable[..., dict[str, list[Sequence]]]) -> None:
+def test_seeds_give_different_splits(split: Callable[..., dict[str, list[Recording]]]) -> None:
     assert numbers(split(numbered(60), 4, seed=0)) != numbers(split(numbered(60), 4, seed=1))
 
 
 @pytest.mark.parametrize("split", [iid, label_skew, quantity_skew])
 @pytest.mark.parametrize("n_clients", [0, -1, 4])
 def test_too_many_or_no_clients_are_refused(
-    split: Callable[..., dict[str, list[Sequence]]], n_clients: int
+    split: Callable[..., dict[str, list[Recording]]], n_clients: int
 ) -> None:
     with pytest.raises(ValueError, match=f"cannot make {n_clients} clients of 3 sequences"):
         split(numbered(3), n_clients)
@@ -96,17 +96,17 @@ def test_a_small_alpha_skews_labels_and_sizes() -> None:
 
 def test_label_skew_needs_classes() -> None:
     with pytest.raises(ValueError, match="no target"):
-        label_skew([Sequence(np.zeros(3))], 1)
+        label_skew([Recording(np.zeros(3))], 1)
     with pytest.raises(ValueError, match="no one-hot class"):
-        label_skew([Sequence(np.zeros(3), np.zeros(3))], 1)
+        label_skew([Recording(np.zeros(3), np.zeros(3))], 1)
     with pytest.raises(ValueError, match="no one-hot class"):
-        label_skew([Sequence(np.zeros(3), np.full(2, np.nan))], 1)
+        label_skew([Recording(np.zeros(3), np.full(2, np.nan))], 1)
 
 
 def test_label_skew_takes_the_most_frequent_step_label() -> None:
     y = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [np.nan, np.nan]])
-    mostly_one = Sequence(np.zeros(4), y)
-    zero = Sequence.labelled(np.zeros(4), 0, 2)
+    mostly_one = Recording(np.zeros(4), y)
+    zero = Recording.labelled(np.zeros(4), 0, 2)
     # With a tiny alpha a class goes to one client as a whole, and with this seed to different ones.
     clients = label_skew([mostly_one] * 5 + [zero] * 5, 2, alpha=1e-3, seed=2)
     assert [{id(s) for s in part} for part in clients.values()] in (
@@ -134,7 +134,7 @@ def test_subjects_name_the_clients() -> None:
 def test_contiguous_blocks_join_to_the_sequence(n_steps: int, data: st.DataObject) -> None:
     n_clients = data.draw(st.integers(1, n_steps))
     u = np.arange(2.0 * n_steps).reshape(n_steps, 2)
-    whole = Sequence(u, u[:, :1], weight=2.0)
+    whole = Recording(u, u[:, :1], weight=2.0)
     parts = [part for (part,) in contiguous(whole, n_clients).values()]
     np.testing.assert_array_equal(np.concatenate([part.u for part in parts]), u)
     targets = [part.y for part in parts if part.y is not None]
@@ -145,9 +145,9 @@ def test_contiguous_blocks_join_to_the_sequence(n_steps: int, data: st.DataObjec
 
 def test_contiguous_refuses_what_it_cannot_cut() -> None:
     with pytest.raises(ValueError, match="only targets per step can be cut"):
-        contiguous(Sequence.labelled(np.zeros(6), 0, 2), 2)
+        contiguous(Recording.labelled(np.zeros(6), 0, 2), 2)
     with pytest.raises(ValueError, match="cannot make 7 clients of 6 steps"):
-        contiguous(Sequence(np.zeros(6)), 7)
+        contiguous(Recording(np.zeros(6)), 7)
 
 
 @given(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from catchment.arrays import Array
 from catchment.data.frames import class_labels, from_frame, one_hot, sequences_from_arrays
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 Make = Callable[[dict[str, Any]], Any]
 makes = pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
@@ -32,7 +32,7 @@ def recordings() -> dict[str, Any]:
     }
 
 
-def target(sequence: Sequence) -> Array:
+def target(sequence: Recording) -> Array:
     assert sequence.y is not None
     return sequence.y
 

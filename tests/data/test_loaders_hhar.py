@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catchment.data.loaders import hhar, load
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.data.sources import find
 from catchment.errors import IntegrityError
 
@@ -38,7 +38,7 @@ def readings(
     return lines
 
 
-def labels(sequences: list[Sequence]) -> list[int]:
+def labels(sequences: list[Recording]) -> list[int]:
     return [int(s.y.argmax()) for s in sequences if s.y is not None]
 
 

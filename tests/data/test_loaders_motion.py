@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catchment.data.loaders import load, motionsense, wisdm_watch
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.data.sources import find
 from catchment.errors import IntegrityError
 
@@ -19,7 +19,7 @@ HEADER = (
 )
 
 
-def labels(sequences: list[Sequence]) -> list[int]:
+def labels(sequences: list[Recording]) -> list[int]:
     return [int(s.y.argmax()) for s in sequences if s.y is not None]
 
 

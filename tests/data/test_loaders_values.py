@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from catchment.data.catalogue import CATALOGUE
 from catchment.data.loaders import load, load_images, load_texts
 from catchment.data.loaders.files import parse_numbers, read_arrays, read_text
-from catchment.data.loaders.values import Dataset, Images, Recording, cut, runs, window_steps
-from catchment.data.sequence import Sequence
+from catchment.data.loaders.values import Dataset, Images, Stretch, cut, runs, window_steps
+from catchment.data.recording import Recording
 from catchment.data.sources import locate
 from catchment.errors import IntegrityError, MissingDataError
 
@@ -28,7 +28,7 @@ def test_windows_are_numpys_sliding_windows(
     lengths: list[int], window: int, step: int | None
 ) -> None:
     recordings = [
-        Recording("a", k % 2, np.arange(2.0 * n).reshape(n, 2) + 100 * k, test=k == 1)
+        Stretch("a", k % 2, np.arange(2.0 * n).reshape(n, 2) + 100 * k, test=k == 1)
         for k, n in enumerate(lengths)
     ]
     clients, test = cut(recordings, n_classes=2, window=window, step=step)
@@ -51,12 +51,12 @@ def test_windows_are_numpys_sliding_windows(
 
 def test_whole_recordings_share_memory() -> None:
     u = np.zeros((5, 1))
-    clients, _ = cut([Recording("a", 0, u)], n_classes=1, window=None)
+    clients, _ = cut([Stretch("a", 0, u)], n_classes=1, window=None)
     assert np.shares_memory(clients["a"][0].u, u)
 
 
 def test_a_label_with_as_many_classes_as_steps_stays_one_label() -> None:
-    clients, _ = cut([Recording("a", 2, np.zeros((3, 1)))], n_classes=3, window=None)
+    clients, _ = cut([Stretch("a", 2, np.zeros((3, 1)))], n_classes=3, window=None)
     y = clients["a"][0].y
     assert y is not None
     assert y.shape == (3,)
@@ -84,7 +84,7 @@ def test_wrong_windows() -> None:
 
 
 def test_dataset_is_read_only_and_its_parts_are_disjoint() -> None:
-    many = [Sequence(np.array([float(k)])) for k in range(4)]
+    many = [Recording(np.array([float(k)])) for k in range(4)]
     data = Dataset(
         name="toy",
         clients={"a": many, "b": many[:2], "c": many[:1]},

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from catchment.data.loaders import load, wesad
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.data.sources import find
 from catchment.errors import IntegrityError
 
@@ -40,7 +40,7 @@ def columns(content: dict[str, Any]) -> np.ndarray[Any, Any]:
     return np.hstack([content["signal"]["chest"][key] for key in WIDTHS])
 
 
-def labels(sequences: list[Sequence]) -> list[int]:
+def labels(sequences: list[Recording]) -> list[int]:
     return [int(s.y.argmax()) for s in sequences if s.y is not None]
 
 

@@ -23,26 +23,26 @@ from flwr.simulation import run_simulation
 from tests.contracts.cases import Case, cases, series, step_features
 from tests.privacy.test_every_algorithm import REFUSED, hideable
 
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.flower.app import Config, Terms, client_app, server_app
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.engine.flower.roll import Order
+from catchment.engine.flower.roster import Order
 from catchment.engine.flower.simulation import fit_simulated, remind, share, simulated
 from catchment.engine.local import Source, data_of, fit
 from catchment.errors import FederationError, TooFewClientsError
+from catchment.federation.client import Node
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import run
-from catchment.federation.node import Node
 from catchment.federation.plan import Memory, Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.runs import read_run
-from catchment.federation.store import MODEL, Store
+from catchment.federation.runs.read import read_run
+from catchment.federation.runs.write import MODEL, Store
+from catchment.plans.conductor import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
 from catchment.plans.flower.simulation import simulate_plan
-from catchment.plans.run import run_plan
-from catchment.privacy.keys import make_identities
-from catchment.privacy.plain import PlainStatisticsWarning, networked
-from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.in_the_clear import PlainStatisticsWarning, networked
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.storage import load as load_model
 
 # One of each kind of exchange: one round and several, with and without a model sent, by vectors and
@@ -252,7 +252,7 @@ def many_clients(_: Path) -> None:
 
 
 def _wave(rng: np.random.Generator, n: int = 30) -> Any:
-    return Sequence(rng.normal(size=n), rng.normal(size=n))
+    return Recording(rng.normal(size=n), rng.normal(size=n))
 
 
 CHECKS = {

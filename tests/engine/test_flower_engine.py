@@ -9,10 +9,10 @@ import tracemalloc
 import pytest
 from tests.engine.town import Town, resident, town
 
-from catchment.engine.flower.roll import HELLO, Hello, Roll
-from catchment.engine.flower.shelf import Shelf
+from catchment.engine.flower.reply_buffer import Shelf
+from catchment.engine.flower.roster import HELLO, Hello, Roll
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError
-from catchment.federation.node import refusal
+from catchment.federation.client import refusal
 from catchment.wire import Parts
 
 ABC = ("ann", "ben", "cem")

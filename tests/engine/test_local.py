@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine, data_of, fit
-from catchment.federation.averaging import ReadoutAveraging
-from catchment.federation.node import Request
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.client import Request
+from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn
-from catchment.federation.ridge import FederatedRidge
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 from catchment.wire import NOTHING, Parts
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
@@ -26,12 +26,12 @@ RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, keep_clients=False)
 PLAN: Plan[Any, Any] = Plan(algorithm=RIDGE)
 
 
-def series(k: int, n: int = 40) -> list[Sequence]:
+def series(k: int, n: int = 40) -> list[Recording]:
     rng = np.random.default_rng(k)
-    return [Sequence(rng.normal(size=n), rng.normal(size=n))]
+    return [Recording(rng.normal(size=n), rng.normal(size=n))]
 
 
-def many(n: int) -> dict[str, list[Sequence]]:
+def many(n: int) -> dict[str, list[Recording]]:
     return {f"{k:03d}": series(k) for k in range(n)}
 
 
@@ -40,7 +40,7 @@ def state_bytes(clients: Any, plan: Plan[Any, Any] = PLAN, **options: Any) -> by
 
 
 def test_lazy_clients_give_the_same_bytes_as_lists() -> None:
-    def lazy(k: int) -> Callable[[], Iterator[Sequence]]:
+    def lazy(k: int) -> Callable[[], Iterator[Recording]]:
         return lambda: iter(series(k))
 
     assert state_bytes({f"{k:03d}": lazy(k) for k in range(9)}) == state_bytes(many(9))
@@ -54,7 +54,7 @@ def test_the_number_of_threads_does_not_show(threads: int) -> None:
 def test_only_the_clients_being_served_are_in_memory() -> None:
     lock, alive, most = threading.Lock(), 0, 0
 
-    class Tracked(list[Sequence]):
+    class Tracked(list[Recording]):
         def __init__(self, k: int) -> None:
             nonlocal alive, most
             super().__init__(series(k))
@@ -74,7 +74,7 @@ def test_only_the_clients_being_served_are_in_memory() -> None:
 
 
 def test_a_client_that_cannot_be_made_is_left_out() -> None:
-    def missing() -> list[Sequence]:
+    def missing() -> list[Recording]:
         raise FileNotFoundError("client-x.parquet is gone")
 
     result = fit(PLAN, {**many(5), "zzz": missing})

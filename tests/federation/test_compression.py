@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Features, Recipe, Reservoir, Sequence
+from catchment import Features, Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import fit
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.evaluation import Evaluation
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan, Protection, Turn
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.federation.trust import check_statistics, moment_matrix
+from catchment.federation.upload_checks import check_statistics, moment_matrix
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -96,7 +96,7 @@ def test_few_rows_travel_as_few_numbers(n: int) -> None:
     )
 
 
-def clients(n_clients: int = 6, n_steps: int = 150) -> dict[str, list[Sequence]]:
+def clients(n_clients: int = 6, n_steps: int = 150) -> dict[str, list[Recording]]:
     return {f"c{k}": [narma(n_steps, seed=k)] for k in range(n_clients)}
 
 

@@ -14,20 +14,20 @@ import pytest
 
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine, fit
 from catchment.errors import TooFewClientsError
-from catchment.federation import post
-from catchment.federation.ledger import Entry
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation import messages as post
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import BLOCK, Record, Result, run
+from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan
-from catchment.federation.post import Reply
-from catchment.federation.ridge import FederatedRidge
+from catchment.federation.runs.ledger import Entry
 from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 from catchment.wire import Parts
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
@@ -179,7 +179,7 @@ def test_too_few_answers_end_the_run_and_say_why(asked_for: int) -> None:
 
 
 def test_nobody_at_all_is_too_few() -> None:
-    silent = [Recorded(np.full(40, np.nan), np.zeros(40))]
+    silent = [Recording(np.full(40, np.nan), np.zeros(40))]
     with pytest.raises(TooFewClientsError, match="0 clients"):
         fit(PLAN, {"a": silent, "b": silent})
 
@@ -188,7 +188,7 @@ def test_nobody_at_all_is_too_few() -> None:
 def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
     n_clients: int,
 ) -> None:
-    tiny = [Recorded(np.linspace(-1, 1, 8), np.linspace(0, 1, 8))]
+    tiny = [Recording(np.linspace(-1, 1, 8), np.linspace(0, 1, 8))]
     names = [f"{k:04d}" for k in range(n_clients)]
     plan: Plan[Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
     bad = names[-2]  # with more than one block, the one that opens the second
@@ -213,7 +213,7 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
 def test_sums_of_many_clients_do_not_depend_on_threads_or_order() -> None:
     names = [f"{k:04d}" for k in range(BLOCK + 40)]
     rng = np.random.default_rng(0)
-    clients = {name: [Recorded(rng.normal(size=12), rng.normal(size=12))] for name in names}
+    clients = {name: [Recording(rng.normal(size=12), rng.normal(size=12))] for name in names}
     plan: Plan[Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
     backwards = dict(reversed(clients.items()))
     messages = {

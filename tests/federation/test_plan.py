@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.federation.averaging import GradientAveraging
-from catchment.federation.optimisers import Adam, Momentum
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.averaging import GradientAveraging
+from catchment.federation.learn.optimisers import Adam, Momentum
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn, describe
-from catchment.federation.ridge import FederatedRidge
-from catchment.readout.linear import Readout
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.readout.readout import Readout
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
 FEATURES = Features(RESERVOIR)

@@ -10,13 +10,13 @@ from operator import add
 import numpy as np
 import pytest
 
-from catchment import Features, Recipe, Reservoir, Sequence
+from catchment import Features, Recipe, Recording, Reservoir
 from catchment.engine.local import fit
-from catchment.federation.alignment import AlignedRidge
+from catchment.federation.learn.alignment import AlignedRidge
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.federation.values import Tally
+from catchment.federation.sums import Tally
 from catchment.readout.statistics import RidgeStatistics
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
@@ -24,12 +24,12 @@ ALGORITHM = FederatedRidge(features=FEATURES, ridge=1e-6, keep_clients=False)
 PLAN: Plan[RidgeState, Tally[RidgeStatistics]] = Plan(algorithm=ALGORITHM)
 
 
-def client_data(k: int) -> list[Sequence]:
+def client_data(k: int) -> list[Recording]:
     wave = np.sin(np.arange(13 + k % 5) * (0.1 + k % 7 / 10) + k)
-    return [Sequence(wave[:-1], wave[1:])]
+    return [Recording(wave[:-1], wave[1:])]
 
 
-def clients(n: int) -> dict[str, Callable[[], list[Sequence]]]:
+def clients(n: int) -> dict[str, Callable[[], list[Recording]]]:
     return {f"client-{k:04d}": partial(client_data, k) for k in range(n)}
 
 
@@ -61,8 +61,8 @@ def test_groups_and_threads_do_not_show_in_the_sum() -> None:
 
 def test_a_bad_client_in_a_group_is_refused_alone() -> None:
     everyone = clients(40)
-    everyone["client-0007"] = lambda: [Sequence(np.full(9, np.nan), np.zeros(9))]
-    everyone["client-0009"] = lambda: [Sequence(np.zeros(2), np.zeros(2))]
+    everyone["client-0007"] = lambda: [Recording(np.full(9, np.nan), np.zeros(9))]
+    everyone["client-0009"] = lambda: [Recording(np.zeros(2), np.zeros(2))]
     result = fit(PLAN, everyone, threads=1)
     assert result.records[0].n_used == 38
     refused = {refusal.client: refusal.reason for refusal in result.records[0].refused}
@@ -75,7 +75,7 @@ def test_data_is_made_when_a_client_is_asked_and_not_kept() -> None:
     alive: set[int] = set()
     most = 0
 
-    def make(k: int) -> list[Sequence]:
+    def make(k: int) -> list[Recording]:
         nonlocal most
         alive.add(k)
         (made,) = client_data(k)

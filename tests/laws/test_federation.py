@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, fit, save
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.unlearning import unlearn
 from catchment.federation.loop import BLOCK, Sums, run
-from catchment.federation.ridge import RidgeState
-from catchment.federation.unlearning import unlearn
-from catchment.federation.values import Tally
+from catchment.federation.sums import Tally
 from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
-Clients = dict[str, list[Sequence]]
+Clients = dict[str, list[Recording]]
 N_SEQUENCES = 12
 NAMES = [f"client-{k}" for k in range(5)]
 SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
@@ -35,7 +35,7 @@ def features() -> Features:
 
 
 @cache
-def sequences() -> tuple[Sequence, ...]:
+def sequences() -> tuple[Recording, ...]:
     """Sequences of different lengths, one of them with targets missing."""
     rng = np.random.default_rng(1)
     made = []
@@ -43,7 +43,7 @@ def sequences() -> tuple[Sequence, ...]:
         u = rng.normal(size=(10 + 3 * k, 2))
         y = np.cumsum(u, axis=0) @ np.array([[1.0, 0.5], [-0.3, 2.0]])
         y[5] = np.nan if k == 2 else y[5]
-        made.append(Sequence(u, y))
+        made.append(Recording(u, y))
     return tuple(made)
 
 
@@ -84,7 +84,7 @@ def total(result_state: RidgeState) -> RidgeStatistics:
     return result_state.total
 
 
-def file_bytes(clients: Mapping[str, list[Sequence]], threads: int | None = None) -> bytes:
+def file_bytes(clients: Mapping[str, list[Recording]], threads: int | None = None) -> bytes:
     """Return the model file that comes of some clients."""
     model = fit(plan(), clients, threads=threads).model
     assert model is not None

@@ -3,11 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
-
-from catchment.errors import FingerprintError
-from catchment.partial.freeze import Freeze, PartialNetwork
-from catchment.partial.models import (
+from reproductions.networks import (
     ECHO_FREEZE,
     EMNIST_FREEZE,
     RESNET_FREEZES,
@@ -17,6 +13,10 @@ from catchment.partial.models import (
     ResNet18,
     Transformer,
 )
+from torch import nn
+
+from catchment.errors import FingerprintError
+from catchment.partial.freeze import Freeze, PartialNetwork
 
 
 def small() -> nn.Module:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from reproductions.networks import EMNIST_FREEZE, EmnistCnn
 
 from catchment.partial.freeze import PartialNetwork
 from catchment.partial.local import Examples, LocalSteps, Recordings, train_group
-from catchment.partial.models import EMNIST_FREEZE, EmnistCnn
 from catchment.partial.training import frozen_part
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

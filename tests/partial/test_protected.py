@@ -11,20 +11,20 @@ from torch import nn
 
 from catchment import Plan, fit
 from catchment.errors import TooFewClientsError
+from catchment.federation.learn.optimisers import Adam
 from catchment.federation.loop import Result
-from catchment.federation.optimisers import Adam
 from catchment.federation.plan import Turn
-from catchment.federation.store import Store
+from catchment.federation.runs.write import Store
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.ftrl import FollowTheLeader
 from catchment.partial.local import Examples, LocalSteps
 from catchment.partial.schedule import Schedule
 from catchment.partial.training import FederatedTraining, Trained
-from catchment.privacy.accounting import epsilon_spent
-from catchment.privacy.clipping import Clip
-from catchment.privacy.keys import make_identities
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.dp.accounting import epsilon_spent
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 
 
 def small() -> nn.Module:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from reproductions.networks import RESNET_FREEZES, EmnistCnn, ResNet18
 from torch import nn
 
 from catchment.partial.freeze import Freeze
-from catchment.partial.models import RESNET_FREEZES, EmnistCnn, ResNet18
 from catchment.partial.suggest import by_size, suggest_freeze
 
 

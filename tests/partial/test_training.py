@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
 from torch import nn
 from torch.nn import functional
 
@@ -12,7 +13,6 @@ from catchment.errors import UploadError
 from catchment.federation.plan import Turn
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import IGNORED, Examples, LocalSteps, cross_entropy, train_group
-from catchment.partial.models import EMNIST_FREEZE, EmnistCnn, Transformer
 from catchment.partial.training import FederatedTraining
 
 

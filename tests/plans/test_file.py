@@ -9,10 +9,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from catchment.federation.averaging import GradientAveraging
-from catchment.federation.candidates import Candidates
-from catchment.federation.optimisers import Adam
-from catchment.federation.ridge import FederatedRidge
+from catchment.features.echo_state.recipe import Spread
+from catchment.federation.learn.averaging import GradientAveraging
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.optimisers import Adam
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.plans.examples import example_names, example_plan
 from catchment.plans.file import (
     ALGORITHMS,
@@ -22,7 +23,6 @@ from catchment.plans.file import (
     read_plan,
 )
 from catchment.plans.schema import plan_schema
-from catchment.reservoir.recipe import Spread
 
 SMALL = """
 [data]

@@ -16,22 +16,22 @@ import pytest
 from tests.engine.town import Inhabitant, Town
 
 from catchment.data.scaling import Scaler
-from catchment.engine.flower.roll import HELLO, Hello, Order
+from catchment.engine.flower.roster import HELLO, Hello, Order
 from catchment.errors import IntegrityError, TooFewClientsError
-from catchment.federation.node import REFUSED, refusal
+from catchment.federation.client import REFUSED, refusal
 from catchment.federation.plan import Memory
-from catchment.federation.runs import read_run
-from catchment.federation.store import MODEL
+from catchment.federation.runs.read import read_run
+from catchment.federation.runs.write import MODEL
+from catchment.plans.conductor import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import read_plan
-from catchment.plans.flower.init import write_app
+from catchment.plans.flower.agreement import Told, agreement, read_identities
 from catchment.plans.flower.node import PlanNode
+from catchment.plans.flower.scaffold import write_app
 from catchment.plans.flower.server import serve_plan
-from catchment.plans.flower.stages import Told, agreement, read_identities
-from catchment.plans.run import run_plan
-from catchment.privacy.keys import new_identity
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.plain import PlainStatisticsWarning
+from catchment.privacy.in_the_clear import PlainStatisticsWarning
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import new_identity
 from catchment.wire import Parts
 
 OWN_FILES = """

@@ -11,17 +11,17 @@ from tests.contracts.cases import Case, cases
 
 from catchment.engine.local import fit
 from catchment.errors import FederationError
-from catchment.federation.baselines import LocalReadouts
-from catchment.federation.candidates import Candidates
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.federation.compression import FactorUpload
-from catchment.federation.ensemble import ReservoirEnsemble
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.measure.baselines import LocalReadouts
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
 SECURE = SecureSum(identities={"ann": "00" * 32})

@@ -10,7 +10,7 @@ import torch
 
 from catchment import Features, Recipe, Reservoir
 from catchment.arrays import Array
-from catchment.federation.optimisers import Adam, Mean, Momentum
+from catchment.federation.learn.optimisers import Adam, Mean, Momentum
 from catchment.prompt.controller import EdgeController, Example, Projection
 
 P = Projection(bottleneck=3, length=2, width=5, seed=4, scale=0.5)

@@ -13,13 +13,13 @@ from catchment.arrays import Array
 from catchment.engine.local import fit
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.compression import Float32
-from catchment.federation.optimisers import Adam, Mean
+from catchment.federation.learn.optimisers import Adam, Mean
 from catchment.federation.plan import Plan
-from catchment.privacy.clipping import Clip
-from catchment.privacy.keys import make_identities
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.prompt_noise import PromptNoise
-from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.dp.prompt_noise import PromptNoise
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageServer, Question
 

@@ -12,7 +12,7 @@ from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.language import softmax
 from catchment.prompt.split import Controlled
 from catchment.prompt.start import closed_form_start, label_targets, ridge_data, values_of
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 
 CONTEXTS = [tuple(e.context) for e in waves(10, 5)]
 CONTROLLER = EdgeController(projection=PROJECTION, features=features())

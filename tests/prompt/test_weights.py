@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from reproductions.gguf import GgufFile, from_q4_1, from_q8_0
 from safetensors.numpy import load_file
 
 from catchment.errors import IntegrityError, MissingDataError
 from catchment.prompt import weights
-from catchment.prompt.gguf import GgufFile, from_q4_1, from_q8_0
 from catchment.prompt.language import ENVIRONMENT, find_model
 from catchment.prompt.weights import (
     SMOLLM2,

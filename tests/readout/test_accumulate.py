@@ -13,25 +13,25 @@ from sklearn.linear_model import Ridge
 from tests.reservoir import oracle
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
+from catchment.features.echo_state import batches
+from catchment.features.echo_state.state_map import Features
 from catchment.readout import accumulate as module
 from catchment.readout.accumulate import accumulate
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir import batches
-from catchment.reservoir.features import Features
 
 RESERVOIR = oracle.random_reservoir(n_units=14)
 FEATURES = Features(RESERVOIR)
 
 
-def recorded(lengths: list[int], n_targets: int = 2, seed: int = 5) -> list[Sequence]:
+def recorded(lengths: list[int], n_targets: int = 2, seed: int = 5) -> list[Recording]:
     rng = np.random.default_rng(seed)
     us = oracle.sequences(lengths)
-    return [Sequence(u, rng.normal(size=(len(u), n_targets))) for u in us]
+    return [Recording(u, rng.normal(size=(len(u), n_targets))) for u in us]
 
 
-def rows(features: Features, sequences: list[Sequence]) -> tuple[Array, Array, Array]:
+def rows(features: Features, sequences: list[Recording]) -> tuple[Array, Array, Array]:
     """Return features (n, F), targets (n, K) and weights (n,) by the textbook, NaN rows too."""
     columns = np.repeat(
         [features.bias, features.input, features.state],
@@ -106,7 +106,9 @@ def test_rows_with_a_missing_target_are_left_out(share: float, lengths: list[int
 
 
 def test_no_known_target_is_no_row() -> None:
-    total = accumulate(FEATURES, [Sequence(u, np.full(20, np.nan)) for u in oracle.sequences([20])])
+    total = accumulate(
+        FEATURES, [Recording(u, np.full(20, np.nan)) for u in oracle.sequences([20])]
+    )
     assert total == RidgeStatistics.zero(16, 1, FEATURES.fingerprint)
 
 
@@ -121,14 +123,14 @@ def test_weights_count_whole_sequences(lengths: list[int]) -> None:
 def test_a_target_per_sequence_stands_for_each_row(n_sequences: int) -> None:
     features = replace(FEATURES, washout=5)
     us = oracle.sequences([30 + k for k in range(n_sequences)])
-    sequences = [Sequence.labelled(u, k % 3, 3) for k, u in enumerate(us)]
+    sequences = [Recording.labelled(u, k % 3, 3) for k, u in enumerate(us)]
     assert_equal_to_rows(accumulate(features, sequences), *rows(features, sequences))
 
 
 def test_pooled_features_give_one_row_per_sequence() -> None:
     features = Features(RESERVOIR, pool="mean", segments=2)
     us = oracle.sequences([30 + k % 5 for k in range(40)])
-    sequences = [Sequence.labelled(u, k % 3, 3, weight=1 + k % 2) for k, u in enumerate(us)]
+    sequences = [Recording.labelled(u, k % 3, 3, weight=1 + k % 2) for k, u in enumerate(us)]
     z = np.array(
         [np.concatenate([h.mean(0) for h in _halves(oracle.extended(RESERVOIR, u))]) for u in us]
     )
@@ -141,10 +143,10 @@ def _halves(z: Array) -> tuple[Array, Array]:
     return z[: len(z) // 2], z[len(z) // 2 :]
 
 
-def long_sequence(n_steps: int = 12_000) -> tuple[Features, list[Sequence]]:
+def long_sequence(n_steps: int = 12_000) -> tuple[Features, list[Recording]]:
     reservoir = oracle.random_reservoir(n_units=30, n_inputs=1)
     (u,) = oracle.sequences([n_steps], n_inputs=1)
-    return Features(reservoir, washout=50), [Sequence(u, np.sin(np.arange(n_steps)))]
+    return Features(reservoir, washout=50), [Recording(u, np.sin(np.arange(n_steps)))]
 
 
 def test_a_long_sequence_is_summed_from_segments() -> None:
@@ -172,7 +174,7 @@ def test_segments_that_do_not_join_are_summed_again_in_one_piece(
 def test_threads_do_not_change_a_bit(threads: int | None, pool: str | None) -> None:
     features = Features(RESERVOIR, pool=pool)  # type: ignore[arg-type]
     us = oracle.sequences([int(n) for n in np.random.default_rng(1).integers(5, 90, 100)])
-    sequences = [Sequence.labelled(u, k % 3, 3) for k, u in enumerate(us)]
+    sequences = [Recording.labelled(u, k % 3, 3) for k, u in enumerate(us)]
     one = accumulate(features, sequences, threads=1)
     assert accumulate(features, sequences, threads=threads) == one
 
@@ -191,7 +193,7 @@ def test_an_iterator_is_read_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None
     taken = 0
     waiting = []
 
-    def source() -> Iterator[Sequence]:
+    def source() -> Iterator[Recording]:
         nonlocal taken
         for s in sequences:
             taken += 1
@@ -270,12 +272,12 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="no sequences were given"):
         accumulate(FEATURES, [])
     with pytest.raises(ValueError, match="sequence 1 has no targets"):
-        accumulate(FEATURES, [good, Sequence(other.u)])
+        accumulate(FEATURES, [good, Recording(other.u)])
     with pytest.raises(ValueError, match="sequence 1 has 3 target columns, the ones before it 2"):
-        accumulate(FEATURES, [good, Sequence(other.u, np.zeros((20, 3)))])
+        accumulate(FEATURES, [good, Recording(other.u, np.zeros((20, 3)))])
     with pytest.raises(ValueError, match="sequence 0 has a target per step, but pooled"):
         accumulate(Features(RESERVOIR, pool="last"), [good])
-    gap = Sequence(np.where(np.arange(20)[:, None] == 4, np.nan, other.u), other.y)
+    gap = Recording(np.where(np.arange(20)[:, None] == 4, np.nan, other.u), other.y)
     with pytest.raises(ValueError, match="sequence 1 is not finite at row 4"):
         accumulate(FEATURES, [good, gap])
     for sequences in ([good], [good] * 40):

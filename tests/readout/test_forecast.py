@@ -7,18 +7,18 @@ import pytest
 
 from catchment.arrays import Array
 from catchment.data.generators import mackey_glass
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.forecast import (
     forecast,
     forecast_direct,
     horizon_targets,
     next_step_sequence,
 )
-from catchment.readout.linear import Readout
 from catchment.readout.model import Model, train
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.readout.readout import Readout
 
 
 def features(
@@ -78,7 +78,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
 def test_direct_horizons_are_what_the_series_does_later() -> None:
     s = waves()
     horizons = (1, 3, 10)
-    model = train(features(2), [Sequence(s[:600], horizon_targets(s[:600], horizons))], 1e-8)
+    model = train(features(2), [Recording(s[:600], horizon_targets(s[:600], horizons))], 1e-8)
     ahead = forecast_direct(model, s[:600], 3)
     assert ahead.shape == (3, 2)
     np.testing.assert_allclose(ahead, s[[599 + h for h in horizons]], atol=0.02)
@@ -96,7 +96,7 @@ def test_one_step_ahead_is_the_first_step_of_the_closed_loop() -> None:
 
 def test_known_inputs_go_in_as_they_are() -> None:
     s = waves()
-    model = train(features(2), [Sequence(s[:-1], s[1:, :1])], 1e-6)
+    model = train(features(2), [Recording(s[:-1], s[1:, :1])], 1e-6)
     inputs = s[:300]
     for j in range(8):
         inputs = np.vstack([inputs, [model.predict(inputs)[-1, 0], s[300 + j, 1]]])
@@ -151,12 +151,12 @@ def test_wrong_forecasts_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 2"):
         next_step_sequence([1.0])
     pooled = Features(model.features.reservoir, pool="mean")
-    once = train(pooled, [Sequence(s, s[-1])], 1.0)
+    once = train(pooled, [Recording(s, s[-1])], 1.0)
     with pytest.raises(ValueError, match="pool=None"):
         forecast(once, s, 3)
     with pytest.raises(ValueError, match="pool=None"):
         forecast_direct(once, s, 1)
-    wide = train(features(1), [Sequence(s[:, 0], s)])
+    wide = train(features(1), [Recording(s[:, 0], s)])
     with pytest.raises(ValueError, match="2 outputs, which cannot be the next values of its 1"):
         forecast(wide, s[:, 0], 3)
 

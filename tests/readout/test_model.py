@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
-from catchment.readout.linear import Readout
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.model import (
     Model,
     fitted_temperature,
@@ -23,23 +26,20 @@ from catchment.readout.model import (
     softmax,
     train,
 )
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, seed=3))
 NAMES = ("low", "middle", "high")
 
 
-def noisy_classes(n: int, seed: int) -> list[Sequence]:
+def noisy_classes(n: int, seed: int) -> list[Recording]:
     """Return short two-channel sequences whose three classes overlap."""
     rng = np.random.default_rng(seed)
     levels = np.array([[-0.4, 0.0], [0.0, 0.5], [0.4, 0.0]])
     labels = rng.integers(0, 3, n)
     return [
-        Sequence.labelled(
+        Recording.labelled(
             levels[k] + rng.normal(0, 0.4, 2) + rng.normal(0, 0.3, (rng.integers(6, 12), 2)), k, 3
         )
         for k in labels
@@ -50,7 +50,7 @@ def classifier(pool: Pool | None = "mean") -> Model:
     return train(Features(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
 
 
-def labels_of(sequences: list[Sequence]) -> Integers:
+def labels_of(sequences: list[Recording]) -> Integers:
     return np.array([np.asarray(s.y).argmax() for s in sequences])
 
 
@@ -67,7 +67,7 @@ def calibration_error(probabilities: Array, labels: Integers, n_bins: int = 10) 
 
 def test_a_trained_model_is_sklearns_ridge_on_its_features() -> None:
     rng = np.random.default_rng(1)
-    sequences = [Sequence(u, u[:, :1] * 2 + 1) for u in rng.normal(size=(4, 50, 2))]
+    sequences = [Recording(u, u[:, :1] * 2 + 1) for u in rng.normal(size=(4, 50, 2))]
     features = Features(RESERVOIR, washout=10)
     model = train(features, sequences, 0.1)
     z = np.concatenate(features.rows([s.u for s in sequences]))
@@ -169,12 +169,12 @@ def test_the_simplex_projection_is_the_nearest_point(row: list[float]) -> None:
 
 def test_held_out_sequences_without_a_target_are_left_out() -> None:
     model, held_out = classifier(), noisy_classes(60, 5)
-    gaps = [*held_out, Sequence(held_out[0].u, np.full(3, np.nan))]
+    gaps = [*held_out, Recording(held_out[0].u, np.full(3, np.nan))]
     assert model.calibrated(gaps).temperature == model.calibrated(held_out).temperature
     with pytest.raises(ValueError, match="no held-out sequences"):
         model.calibrated(gaps[-1:])
     with pytest.raises(ValueError, match=r"held-out sequence 0 has no target of shape \(3,\)"):
-        model.calibrated([Sequence(held_out[0].u)])
+        model.calibrated([Recording(held_out[0].u)])
 
 
 def test_no_sequences_have_no_classes() -> None:

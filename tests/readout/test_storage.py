@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import catchment
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
+from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.readout import storage
 from catchment.readout.model import Model, train
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import load, load_statistics, save, save_statistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Mixture, Recipe, Spread
-from catchment.reservoir.reservoir import Reservoir
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(60, 2))
@@ -34,10 +34,10 @@ TRICKY = 'header_sha256":"' + "0" * 64 + '"'
 
 def trained(features: Features, *, classes: bool = False) -> Model:
     if classes:
-        data = [Sequence.labelled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
+        data = [Recording.labelled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
         model = train(features, data, 1e-3, classes=("sitting", TRICKY, "élan \U0001f3c3"))
         return model.calibrated(data)
-    return train(features, [Sequence(INPUTS, INPUTS[:, ::-1])], np.array([1e-3, 1e-1]))
+    return train(features, [Recording(INPUTS, INPUTS[:, ::-1])], np.array([1e-3, 1e-1]))
 
 
 def from_recipe(**settings: object) -> Features:

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment.federation.comparison import Comparison, Row
-from catchment.federation.post import Record, Refusal
-from catchment.federation.robust import Flag
-from catchment.federation.runs import Drawn, Run, read_run
+from catchment.federation.measure.comparison import Comparison, Row
+from catchment.federation.measure.outliers import Flag
+from catchment.federation.messages import Record, Refusal
+from catchment.federation.runs.read import Drawn, Run, read_run
+from catchment.plans.conductor import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
-from catchment.plans.run import run_plan
 from catchment.report.html import MOST_CLIENTS, MOST_ROUNDS, render, write_report
 from catchment.report.svg import Axis, Line, dot_chart, line_chart
 

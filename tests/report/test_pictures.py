@@ -12,8 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from catchment.errors import MissingExtraError
+from catchment.features.echo_state.weights import LayerWeights, SparseRows
 from catchment.report import interactive, plots
-from catchment.reservoir.weights import LayerWeights, SparseRows
 
 NAMES = ("reservoir_graph", "spectrum", "states", "forecast", "confusion_matrix", "ridge_path")
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
+from catchment.federation.client import Node, Request
 from catchment.federation.loop import Engine, Reply, Result, run
-from catchment.federation.node import Node, Request
 from catchment.federation.plan import Data, Journal, Memory, Plan, Turn
-from catchment.privacy.keys import make_identities
-from catchment.privacy.ring import Ring
-from catchment.privacy.secure_sum import SecureSum
-from catchment.privacy.server import SecureRound
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.ring import Ring
+from catchment.privacy.secure_sum.server import SecureRound
 from catchment.readout.model import Model
 from catchment.wire import NOTHING, Parts
 
@@ -121,7 +121,7 @@ class Fleet:
         return masking
 
     def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers]:
-        sources = {name: [Recorded(vector)] for name, vector in self.vectors.items()}
+        sources = {name: [Recording(vector)] for name, vector in self.vectors.items()}
         return LocalEngine(self.plan, sources, threads, self.memories)
 
     def run(
@@ -131,7 +131,7 @@ class Fleet:
 
     def node(self, client: str) -> Node[Numbers | None, Numbers]:
         vector = self.vectors[client]
-        return Node(client, self.plan, lambda: [Recorded(vector)], self.memories[client])
+        return Node(client, self.plan, lambda: [Recording(vector)], self.memories[client])
 
     def open(self, *, journal: Journal | None = None, round_: int = 0) -> SecureRound:
         """Return the server's half of a round, to be driven by hand."""

@@ -23,20 +23,20 @@ from typing import Any
 
 import numpy as np
 
-from catchment.data.sequence import Sequence as Recorded
-from catchment.federation import store as store_module
+from catchment.data.recording import Recording
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.client import Node, Request
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import Reply, run
-from catchment.federation.node import Node, Request
 from catchment.federation.plan import Memory, Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.store import Store
-from catchment.privacy import journal as journal_module
-from catchment.privacy.journal import Journal
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.federation.runs import write as store_module
+from catchment.federation.runs.write import Store
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum import server_journal as journal_module
+from catchment.privacy.secure_sum.server_journal import Journal
 
 NAMES = tuple(f"c{k}" for k in range(4))
 ROUNDS = 2
@@ -74,7 +74,7 @@ class Clients:
     """The clients' process: it answers until the server is gone, and remembers what was asked."""
 
     plan: Plan[Any, Any]
-    data: Mapping[str, list[Recorded]]
+    data: Mapping[str, list[Recording]]
     memories: dict[str, Memory]
     asked: list[tuple[str, str, int]] = field(default_factory=list)
 
@@ -93,7 +93,7 @@ class Clients:
 def federation() -> Clients:
     rng = np.random.default_rng(0)
     u = {name: rng.normal(size=(40, 1)) for name in NAMES}
-    data = {name: [Recorded(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
+    data = {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
     identities, memories = make_identities(NAMES)
     features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
     plan = Plan(

@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Sequence, fit
+from catchment import Features, FederatedRidge, Plan, Recipe, Recording, Reservoir, fit
 from catchment.cli import app
 from catchment.errors import TooFewClientsError
-from catchment.federation.node import Node, Request
+from catchment.federation.client import Node, Request
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.plan import Turn
-from catchment.federation.ridge import RidgeState
-from catchment.federation.values import Tally
-from catchment.privacy.attacks.drive import Drive
-from catchment.privacy.attacks.sequences import Walk, place_of, targets_of
-from catchment.privacy.plain import PlainRules, PlainStatisticsWarning, networked
-from catchment.privacy.secure_sum import SecureSum
+from catchment.federation.sums import Tally
+from catchment.privacy.audit.differentiable_reservoir import Drive
+from catchment.privacy.audit.sequences import Walk, place_of, targets_of
+from catchment.privacy.in_the_clear import PlainRules, PlainStatisticsWarning, networked
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
 ROOT = Path(__file__).parents[2]
 
 
-def recording(n_steps: int, n_inputs: int, seed: int) -> Sequence:
+def recording(n_steps: int, n_inputs: int, seed: int) -> Recording:
     rng = np.random.default_rng(seed)
     u = np.cumsum(rng.normal(size=(n_steps, n_inputs)), axis=0) * 0.2
-    return Sequence(u, rng.normal(size=(n_steps, 1)))
+    return Recording(u, rng.normal(size=(n_steps, 1)))
 
 
 def features(n_inputs: int, *, leak_rate: float = 1.0, washout: int = 0) -> Features:
@@ -42,7 +42,7 @@ def ridge_plan(F: Features) -> Plan[RidgeState, Tally[RidgeStatistics]]:
 
 
 def uploaded(
-    plan: Plan[RidgeState, Tally[RidgeStatistics]], data: list[Sequence]
+    plan: Plan[RidgeState, Tally[RidgeStatistics]], data: list[Recording]
 ) -> RidgeStatistics:
     """Return what the server makes of the bytes that a client really answers."""
     request = Request(plan.fingerprint(), Turn(0, ("ann",)), "update", NOTHING)

@@ -6,8 +6,7 @@ Gram matrix, so while that has a null space each input solves Q' F(x, u) = 0 in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Seq
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,30 +15,30 @@ import pytest
 import scipy.optimize
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
 from catchment.errors import TooFewClientsError
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import Engine, Reply, run
 from catchment.federation.plan import Memory, Plan, Turn
-from catchment.federation.ridge import FederatedRidge
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.privacy.server import SecureRound
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.server import SecureRound
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 N = 40
 RESERVOIR = Reservoir.from_recipe(Recipe(units=N, inputs=1, leak_rate=1.0, seed=3))
 FEATURES = Features(RESERVOIR, input=False)
 
 
-def clients(n_clients: int, n_steps: int, seed: int = 0) -> dict[str, list[Sequence]]:
+def clients(n_clients: int, n_steps: int, seed: int = 0) -> dict[str, list[Recording]]:
     rng = np.random.default_rng(seed)
     inputs = {f"c{k:02d}": rng.normal(size=(n_steps, 1)) for k in range(n_clients)}
-    return {name: [Sequence(u, np.roll(u, 1, axis=0))] for name, u in inputs.items()}
+    return {name: [Recording(u, np.roll(u, 1, axis=0))] for name, u in inputs.items()}
 
 
 def step(x: Array, u: Array) -> Array:
@@ -68,7 +67,7 @@ def roots(Q: Array, x: Array) -> list[float]:
     return found
 
 
-def recovered(total: RidgeStatistics, data: dict[str, list[Sequence]], n_steps: int) -> int:
+def recovered(total: RidgeStatistics, data: dict[str, list[Recording]], n_steps: int) -> int:
     """Return how many clients' first inputs the walk finds, to three digits."""
     eigenvalues, vectors = np.linalg.eigh(unpack(total.gram))
     # With no null space left, the attacker makes do with the smallest directions.
@@ -116,7 +115,7 @@ class Watching:
     engine: Engine
     uploaded: list[str] = field(default_factory=list)
 
-    def clients(self) -> Seq[str]:
+    def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
@@ -127,7 +126,7 @@ class Watching:
 
 
 def uploads_of(
-    plan: Plan[Any, Any], data: dict[str, list[Sequence]], memories: dict[str, Memory]
+    plan: Plan[Any, Any], data: dict[str, list[Recording]], memories: dict[str, Memory]
 ) -> list[str]:
     """Return whose masked vectors left in a round that must end early."""
     engine = Watching(LocalEngine(plan, data, 1, memories))

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, accumulate, fit
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Reply, run
-from catchment.federation.ridge import RidgeState
-from catchment.federation.values import Tally
+from catchment.federation.sums import Tally
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import _PREFIX, MAGIC, VERSION, Fact, Parts
 

@@ -12,8 +12,8 @@ import pytest
 from catchment import Features, Recipe, Reservoir
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.federation.robust import flags, left_out_losses, robust_scores
-from catchment.federation.trust import check_statistics
+from catchment.federation.measure.outliers import flags, left_out_losses, robust_scores
+from catchment.federation.upload_checks import check_statistics
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 

@@ -11,11 +11,11 @@ from tests.security.fleet import Adding, Fleet
 from catchment.cli import main
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.plan import Plan
-from catchment.federation.store import Store
-from catchment.privacy.journal import Journal
-from catchment.privacy.keys import make_identities
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.secure_sum import SecureSum
+from catchment.federation.runs.write import Store
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.server_journal import Journal
 
 HOSTILE = [
     "../x",

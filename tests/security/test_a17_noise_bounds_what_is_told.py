@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Sequence
+from catchment import Features, FederatedRidge, Plan, Recipe, Recording, Reservoir
 from catchment.arrays import Array
 from catchment.federation.plan import Turn
-from catchment.federation.values import WeightedSum
-from catchment.privacy.clipping import Clip, Clipped
-from catchment.privacy.gaussian import (
+from catchment.federation.sums import WeightedSum
+from catchment.privacy.dp.clipping import Clip, Clipped
+from catchment.privacy.dp.gaussian import (
     concentrated_multiplier,
     gaussian_epsilon,
     gaussian_multiplier,
 )
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.records import PerSequence, Records
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.dp.per_sequence import PerSequence, Records
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
@@ -178,7 +178,7 @@ def test_sequences_are_records_with_states_of_their_own() -> None:
     Plan(algorithm=algorithm, protections=(noise,))
 
     def records(inputs: list[Array]) -> list[Array]:
-        data = [Sequence(x, np.ones((20, 1))) for x in inputs]
+        data = [Recording(x, np.ones((20, 1))) for x in inputs]
         upload = algorithm.client_update(NOTHING, lambda: data, Turn(0, (), client="a"))
         assert isinstance(upload, Records)
         return [noise.clip.clipped(r.parts(), noise.grid).vector for r in upload.uploads()]

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Sequence, fit
+from catchment import Features, FederatedRidge, Plan, Recipe, Recording, Reservoir, fit
 from catchment.arrays import Array
 from catchment.errors import BudgetError, TooFewClientsError
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.plan import Turn
-from catchment.federation.ridge import RidgeState
-from catchment.federation.values import Tally, WeightedSum
+from catchment.federation.sums import Tally, WeightedSum
 from catchment.plans.file import parse_plan
-from catchment.privacy import clipping, discrete, entropy, gaussian, noise
-from catchment.privacy.budget import Budget
-from catchment.privacy.clipping import Clip, Clipped
-from catchment.privacy.noise import GaussianNoise
+from catchment.privacy.dp import clipping, discrete, entropy, gaussian, noise
+from catchment.privacy.dp.budget import Budget
+from catchment.privacy.dp.clipping import Clip, Clipped
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.statistics import RidgeStatistics
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
@@ -45,9 +45,9 @@ def plan(*, rounds: int = 1, **settings: object) -> Plan[RidgeState, Tally[Ridge
     return Plan(algorithm=algorithm, protections=(noisy,), rounds=rounds, seed=1)
 
 
-def clients(n: int) -> dict[str, list[Sequence]]:
+def clients(n: int) -> dict[str, list[Recording]]:
     u = np.sin(np.arange(40.0))
-    return {f"c{k}": [Sequence(u[:-1], u[1:])] for k in range(n)}
+    return {f"c{k}": [Recording(u[:-1], u[1:])] for k in range(n)}
 
 
 def weights(n: int = 3) -> Array:
@@ -78,8 +78,8 @@ def test_clients_with_the_same_data_add_different_noise() -> None:
 
 def test_processes_differ() -> None:
     code = (
-        "from catchment.privacy.discrete import discrete_gaussian\n"
-        "from catchment.privacy.gaussian import rounded_normal\n"
+        "from catchment.privacy.dp.discrete import discrete_gaussian\n"
+        "from catchment.privacy.dp.gaussian import rounded_normal\n"
         "import numpy as np; np.random.seed(0)\n"
         "print(rounded_normal(1e9, 4).tolist(), discrete_gaussian(10**6, 4).tolist())"
     )
@@ -128,7 +128,7 @@ def test_a_budget_survives_and_refuses(tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {SOURCE!r})\n"
         "from pathlib import Path\n"
-        "from catchment.privacy.budget import Budget\n"
+        "from catchment.privacy.dp.budget import Budget\n"
         f"b = Budget(path=Path({str(budget.path)!r}), epsilon=1.5, delta=1e-5)\n"
         "print(round(b.spent(), 3), len(b.releases()))"
     )

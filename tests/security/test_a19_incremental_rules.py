@@ -9,26 +9,26 @@ import pytest
 import sklearn.linear_model
 from tests.security.fleet import Fleet, Lossy, losing, released
 
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine, fit
 from catchment.errors import TooFewClientsError
-from catchment.federation.evaluation import Evaluation
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import run
+from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Memory, Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=4)), input=False)
 
 
-def clients(n_clients: int, n_steps: int) -> dict[str, list[Sequence]]:
+def clients(n_clients: int, n_steps: int) -> dict[str, list[Recording]]:
     rng = np.random.default_rng(7)
     u = {f"c{k:03d}": rng.normal(size=(n_steps, 1)) for k in range(n_clients)}
-    return {name: [Sequence(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
+    return {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
 
 
 def plan_of(identities: dict[str, str], increments: int, **settings: Any) -> Plan[Any, Any]:

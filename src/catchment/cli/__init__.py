@@ -7,19 +7,19 @@ the user is one line on stderr and exit code 2; a check that fails is exit code 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from reproductions.cost_command import cost
 
 import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
-from catchment.cli.cost import cost
 from catchment.cli.data import data_app
 from catchment.cli.flower import flower_app
 from catchment.errors import CatchmentError
-from catchment.experiments import command as experiments
+from reproductions import command as experiments
 
 app = typer.Typer(
     name="catchment",
@@ -40,7 +40,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(flower_app, name="flower")
 
 
-def main(arguments: Many[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; errors of the user become one line.
 
     Parameters

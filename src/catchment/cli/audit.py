@@ -10,7 +10,7 @@ import typer
 from catchment.cli.show import DataOption, JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
-    from catchment.privacy.audit import Report, Setting
+    from catchment.privacy.audit.audit import Report, Setting
 
 
 def audit(
@@ -28,7 +28,7 @@ def audit(
 
     Exit code 1 if something is recovered under the protections of the plan.
     """
-    from catchment.privacy.audit import audit as run_audit
+    from catchment.privacy.audit.audit import audit as run_audit
 
     setting = None if source is None else _setting(source, data)
     report = run_audit(setting)
@@ -45,11 +45,11 @@ def _setting(source: Path, data: Path | None) -> Setting:
     import numpy as np
 
     from catchment.engine.local import data_of
-    from catchment.federation.store import PLAN
+    from catchment.federation.runs.write import PLAN
     from catchment.plans.file import read_plan
-    from catchment.privacy.audit import Setting
-    from catchment.privacy.noise import GaussianNoise
-    from catchment.privacy.secure_sum import SecureSum
+    from catchment.privacy.audit.audit import Setting
+    from catchment.privacy.dp.noise import GaussianNoise
+    from catchment.privacy.secure_sum.protection import SecureSum
 
     file = read_plan(source / PLAN if source.is_dir() else source)
     held = file.load_data(data)
@@ -77,7 +77,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
 
 
 def _print(report: Report) -> None:
-    from catchment.privacy.attacks.world import VIEWS
+    from catchment.privacy.audit.simulated_views import VIEWS
 
     about = ", ".join(f"{value} {name}" for name, value in report.configuration.items() if value)
     typer.echo(f"generated data: {about}\n")

@@ -29,7 +29,7 @@ def init(
     ] = None,
 ) -> None:
     """Write a ready Flower app that carries out a plan: no Python to write."""
-    from catchment.plans.flower.init import write_app
+    from catchment.plans.flower.scaffold import write_app
 
     for path in write_app(folder, plan):
         typer.echo(str(path))

@@ -160,9 +160,10 @@ def up(
 
 def _run(model: Path, plan: Path, folder: Path, *, check: bool) -> None:
     """Print what a run's model is, and whether one process makes the same."""
+    from tools.fleet.up import sha256
+
+    from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
-    from catchment.plans.flower.up import sha256
-    from catchment.plans.run import run_plan
 
     over_network = sha256(model)
     typer.echo(f"on real nodes:  {over_network}  {model}")

@@ -12,7 +12,7 @@ import typer
 from catchment.cli.show import DataOption, JsonOption, print_json, print_table, size
 
 if TYPE_CHECKING:
-    from catchment.federation.comparison import Comparison
+    from catchment.federation.measure.comparison import Comparison
 
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
 RunOption = Annotated[
@@ -38,8 +38,8 @@ def run(
 
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
+    from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
-    from catchment.plans.run import run_plan
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
@@ -128,8 +128,8 @@ def explain(
     ] = None,
 ) -> None:
     """Say in plain words what left each client, what can be read from it, and what never left."""
-    from catchment.federation.explain import in_words
-    from catchment.federation.runs import messages_of, read_run
+    from catchment.federation.runs.explain import in_words
+    from catchment.federation.runs.read import messages_of, read_run
 
     found = read_run(folder)
     limit = 100_000 if client else 30

@@ -7,23 +7,22 @@ sequence lands in exactly one client and no client is empty.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.generators import seeded_generator
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
-Clients = dict[str, list[Sequence]]
+Clients = dict[str, list[Recording]]
 
 
-def by_subject(sequences: Many[Sequence], subjects: Iterable[object]) -> Clients:
+def by_subject(sequences: Sequence[Recording], subjects: Iterable[object]) -> Clients:
     """Return one client per subject, named by it, in the order subjects first appear.
 
-    >>> data = [Sequence([float(i)]) for i in range(4)]
+    >>> data = [Recording([float(i)]) for i in range(4)]
     >>> {name: len(part) for name, part in by_subject(data, ["ann", "bob", "ann", "ann"]).items()}
     {'ann': 3, 'bob': 1}
     """
@@ -38,13 +37,13 @@ def by_subject(sequences: Many[Sequence], subjects: Iterable[object]) -> Clients
     return clients
 
 
-def contiguous(sequence: Sequence, n_clients: int) -> Clients:
+def contiguous(sequence: Recording, n_clients: int) -> Clients:
     """Return clients that hold consecutive blocks of one long sequence, as equal as can be.
 
     Targets must be per step, or absent. Each block is a sequence of its own: a reservoir starts
     from zero at its first step.
 
-    >>> parts = contiguous(Sequence([0.0, 1.0, 2.0, 3.0, 4.0]), 2)
+    >>> parts = contiguous(Recording([0.0, 1.0, 2.0, 3.0, 4.0]), 2)
     >>> {name: part[0].u.ravel().tolist() for name, part in parts.items()}
     {'client-000': [0.0, 1.0, 2.0], 'client-001': [3.0, 4.0]}
     """
@@ -62,10 +61,10 @@ def contiguous(sequence: Sequence, n_clients: int) -> Clients:
     }
 
 
-def iid(sequences: Many[Sequence], n_clients: int, *, seed: int = 0) -> Clients:
+def iid(sequences: Sequence[Recording], n_clients: int, *, seed: int = 0) -> Clients:
     """Return clients of equal size (to within one) with sequences dealt at random.
 
-    >>> data = [Sequence([float(i)]) for i in range(7)]
+    >>> data = [Recording([float(i)]) for i in range(7)]
     >>> [len(part) for part in iid(data, 3).values()]
     [3, 2, 2]
     """
@@ -75,7 +74,7 @@ def iid(sequences: Many[Sequence], n_clients: int, *, seed: int = 0) -> Clients:
 
 
 def label_skew(
-    sequences: Many[Sequence], n_clients: int, *, alpha: float = 0.5, seed: int = 0
+    sequences: Sequence[Recording], n_clients: int, *, alpha: float = 0.5, seed: int = 0
 ) -> Clients:
     """Return clients whose shares of each class are drawn from a Dirichlet distribution.
 
@@ -87,7 +86,7 @@ def label_skew(
     alpha
         Concentration: 0.1 gives most of a class to few clients, 100 nearly equal shares.
 
-    >>> data = [Sequence.labelled([0.0], label=i % 2, n_classes=2) for i in range(40)]
+    >>> data = [Recording.labelled([0.0], label=i % 2, n_classes=2) for i in range(40)]
     >>> sum(len(part) for part in label_skew(data, 4, alpha=0.3).values())
     40
     """
@@ -108,13 +107,13 @@ def label_skew(
 
 
 def quantity_skew(
-    sequences: Many[Sequence], n_clients: int, *, alpha: float = 0.5, seed: int = 0
+    sequences: Sequence[Recording], n_clients: int, *, alpha: float = 0.5, seed: int = 0
 ) -> Clients:
     """Return clients of very different sizes, drawn from a Dirichlet distribution.
 
     Each client gets one sequence; the others are dealt by shares with concentration `alpha`.
 
-    >>> data = [Sequence([float(i)]) for i in range(50)]
+    >>> data = [Recording([float(i)]) for i in range(50)]
     >>> sizes = [len(part) for part in quantity_skew(data, 5, alpha=0.5).values()]
     >>> sum(sizes), min(sizes) >= 1
     (50, True)
@@ -175,7 +174,7 @@ def cohorts(
     return Cohorts(every[:n_train], every[n_train:last], every[last:])
 
 
-def select(clients: Mapping[str, list[Sequence]], names: Iterable[str]) -> Clients:
+def select(clients: Mapping[str, list[Recording]], names: Iterable[str]) -> Clients:
     """Return the named clients only, in the order of the names.
 
     >>> select({"a": [], "b": [], "c": []}, ["c", "a"])
@@ -199,14 +198,14 @@ def client_name(number: int) -> str:
     return f"client-{number:03d}"
 
 
-def _dealt(sequences: Many[Sequence], groups: Iterable[list[int] | Integers]) -> Clients:
+def _dealt(sequences: Sequence[Recording], groups: Iterable[list[int] | Integers]) -> Clients:
     # Within a client the sequences keep their given order, which may be an order in time.
     return {
         client_name(k): [sequences[int(i)] for i in sorted(group)] for k, group in enumerate(groups)
     }
 
 
-def _label(sequence: Sequence) -> int:
+def _label(sequence: Recording) -> int:
     if sequence.y is None:
         raise ValueError("a sequence has no target; label skew needs a class for every sequence")
     y = np.atleast_2d(sequence.y)
@@ -214,7 +213,7 @@ def _label(sequence: Sequence) -> int:
     if y.shape[1] < 2 or len(known) == 0:
         raise ValueError(
             f"a sequence has no one-hot class in its target of shape {sequence.y.shape}; "
-            "make labelled sequences with Sequence.labelled"
+            "make labelled sequences with Recording.labelled"
         )
     return int(known.mean(axis=0).argmax())
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 ONE_CLIENT = "all"
 
@@ -32,15 +31,15 @@ def sequences_from_arrays(
     u: Any,
     y: Any = None,
     *,
-    classes: Many[object] | None = None,
+    classes: Sequence[object] | None = None,
     per_step: bool | None = None,
-) -> list[Sequence]:
+) -> list[Recording]:
     """Return the sequences held by one array or by many.
 
     Parameters
     ----------
     u
-        One sequence: an array (T, I) or (T,), or a list of numbers. Many sequences: an array
+        One sequence: an array (T, I) or (T,), or a list of numbers. Sequence sequences: an array
         (B, T, I), or a list with one array for each, of any lengths.
     y
         For one sequence its target, (T, K) or (T,) per step or (K,) per sequence; for many
@@ -69,7 +68,7 @@ def sequences_from_arrays(
         )
     if classes is None:
         return [
-            Sequence(one, target, per_step=per_step)
+            Recording(one, target, per_step=per_step)
             for one, target in zip(inputs, targets, strict=True)
         ]
     return [
@@ -81,14 +80,14 @@ def sequences_from_arrays(
 def from_frame(
     frame: Frame | Mapping[str, Any],
     *,
-    inputs: str | Many[str],
-    target: str | Many[str] | None = None,
+    inputs: str | Sequence[str],
+    target: str | Sequence[str] | None = None,
     sequence: str | None = None,
     client: str | None = None,
     time: str | None = None,
-    classes: Many[object] | None = None,
+    classes: Sequence[object] | None = None,
     per_step: bool | None = None,
-) -> dict[str, list[Sequence]]:
+) -> dict[str, list[Recording]]:
     """Return client name -> sequences, from the named columns of a frame.
 
     Clients and sequences come in the order of their first rows. Missing numbers are NaN, for the
@@ -126,7 +125,7 @@ def from_frame(
     per_step = classes is None if per_step is None else per_step
     y = None if target is None else _targets(frame, _names(target), classes)
     times = None if time is None else _times(_column(frame, time), time)
-    clients: dict[str, list[Sequence]] = {}
+    clients: dict[str, list[Recording]] = {}
     for (name, key), rows in _groups(
         [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
         [""] * len(u) if sequence is None else _keys(frame, sequence),
@@ -145,7 +144,7 @@ def _sequence(
     *,
     per_step: bool,
     where: str,
-) -> Sequence:
+) -> Recording:
     """Return some rows as a sequence, in the order of their times; an error says where it is."""
     if times is not None:
         rows = rows[_order(times[rows], where)]
@@ -153,7 +152,7 @@ def _sequence(
     if own is not None and not per_step:
         own = _the_same(own, where)
     try:
-        return Sequence(u[rows], own, per_step=per_step)
+        return Recording(u[rows], own, per_step=per_step)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
@@ -170,7 +169,7 @@ def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ..
     return tuple(sorted(set(values[~_missing(values)].tolist())))
 
 
-def one_hot(labels: Iterable[object], classes: Many[object]) -> Array:
+def one_hot(labels: Iterable[object], classes: Sequence[object]) -> Array:
     """Return one row (n, K) per label, 1 at its class; NaN where the label is missing.
 
     >>> one_hot(["sit", None], ["sit", "walk"])
@@ -199,15 +198,15 @@ def _many_inputs(u: Any) -> list[Any] | None:
     return list(u) if np.ndim(u) == 3 else None
 
 
-def _labelled(u: Any, label: Any, classes: Many[object], per_step: bool | None) -> Sequence:
+def _labelled(u: Any, label: Any, classes: Sequence[object], per_step: bool | None) -> Recording:
     if np.ndim(label) == 0:
-        return Sequence(u, one_hot([label], classes)[0], per_step=False)
+        return Recording(u, one_hot([label], classes)[0], per_step=False)
     if per_step is False:
         raise ValueError("there is a label per step; pass one label per sequence")
-    return Sequence(u, one_hot(label, classes), per_step=True)
+    return Recording(u, one_hot(label, classes), per_step=True)
 
 
-def _names(columns: str | Many[str]) -> list[str]:
+def _names(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
@@ -261,7 +260,7 @@ def _inputs(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
 
 
 def _targets(
-    frame: Frame | Mapping[str, Any], names: list[str], classes: Many[object] | None
+    frame: Frame | Mapping[str, Any], names: list[str], classes: Sequence[object] | None
 ) -> Array:
     if not names:
         raise ValueError("target names no column; pass None for sequences without targets")

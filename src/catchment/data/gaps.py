@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array, Booleans
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 Policy = Literal["error", "hold", "interpolate", "restart"]
 
@@ -38,8 +38,8 @@ class GapReport:
 
 
 def fill_gaps(
-    sequences: Iterable[Sequence], policy: Policy = "error"
-) -> tuple[list[Sequence], GapReport]:
+    sequences: Iterable[Recording], policy: Policy = "error"
+) -> tuple[list[Recording], GapReport]:
     """Return sequences without missing inputs, and counts of what was missing.
 
     Parameters
@@ -55,16 +55,16 @@ def fill_gaps(
         to a reservoir's drive.
 
     >>> u = np.array([[1.0], [np.nan], [3.0]])
-    >>> filled, report = fill_gaps([Sequence(u)], "interpolate")
+    >>> filled, report = fill_gaps([Recording(u)], "interpolate")
     >>> filled[0].u.ravel().tolist(), report.values_filled
     ([1.0, 2.0, 3.0], 1)
-    >>> pieces, report = fill_gaps([Sequence(u, y=np.array([5.0, 6.0, 7.0]))], "restart")
+    >>> pieces, report = fill_gaps([Recording(u, y=np.array([5.0, 6.0, 7.0]))], "restart")
     >>> [piece.y.ravel().tolist() for piece in pieces], report.restarts
     ([[5.0], [7.0]], 1)
     """
     if policy not in get_args(Policy):
         raise ValueError(f"policy is {policy!r}; pass one of {', '.join(get_args(Policy))}")
-    kept: list[Sequence] = []
+    kept: list[Recording] = []
     report = GapReport()
     for number, sequence in enumerate(sequences):
         missing = np.isnan(sequence.u)
@@ -86,7 +86,7 @@ def fill_gaps(
     return kept, report
 
 
-def _cut(sequence: Sequence, missing: Booleans) -> tuple[list[Sequence], GapReport]:
+def _cut(sequence: Recording, missing: Booleans) -> tuple[list[Recording], GapReport]:
     gap = np.logical_or.reduce(missing, axis=1)
     edges = np.flatnonzero(np.diff(np.concatenate([[True], gap, [True]]).astype(np.int8)))
     spans = [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
@@ -108,8 +108,8 @@ def _cut(sequence: Sequence, missing: Booleans) -> tuple[list[Sequence], GapRepo
 
 
 def _filled(
-    sequence: Sequence, missing: Booleans, policy: Policy
-) -> tuple[list[Sequence], GapReport]:
+    sequence: Recording, missing: Booleans, policy: Policy
+) -> tuple[list[Recording], GapReport]:
     u: Array = sequence.u.copy()
     steps = np.arange(len(u))
     silent = 0
@@ -132,7 +132,7 @@ def _filled(
     return [replace(sequence, u=u)], report
 
 
-def _missing_targets(sequence: Sequence) -> int:
+def _missing_targets(sequence: Recording) -> int:
     if sequence.y is None:
         return 0
     return int(np.isnan(np.atleast_2d(sequence.y)).any(axis=1).sum())

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_infinite
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Moments:
         return cls(known.sum(axis=1), centred.sum(axis=1), (centred**2).sum(axis=1), zero)
 
     @classmethod
-    def of(cls, sequences: Iterable[Sequence], origin: Array | None = None) -> Moments:
+    def of(cls, sequences: Iterable[Recording], origin: Array | None = None) -> Moments:
         """Return the moments of the inputs of at least one sequence."""
         parts = [cls.of_array(sequence.u, origin) for sequence in sequences]
         if not parts:
@@ -126,7 +126,7 @@ class Moments:
 class Scaler:
     """An affine map per channel: (u - mean) / scale.
 
-    >>> scaler = Scaler.fit([Sequence(np.array([[0.0, 7.0], [2.0, 7.0]]))])
+    >>> scaler = Scaler.fit([Recording(np.array([[0.0, 7.0], [2.0, 7.0]]))])
     >>> scaler.mean, scaler.scale
     (array([1., 7.]), array([1., 1.]))
     >>> scaler(np.array([[2.0, 7.0]]))
@@ -148,7 +148,7 @@ class Scaler:
         object.__setattr__(self, "scale", frozen(scale.view()))
 
     @classmethod
-    def fit(cls, sequences: Iterable[Sequence]) -> Scaler:
+    def fit(cls, sequences: Iterable[Recording]) -> Scaler:
         """Return the scaler of the inputs; NaN values do not count. Pass training data only."""
         return cls.from_moments(Moments.of(sequences))
 
@@ -172,7 +172,7 @@ class Scaler:
         original: Array = self._checked(u) * self.scale + self.mean
         return original
 
-    def apply(self, sequences: Iterable[Sequence]) -> list[Sequence]:
+    def apply(self, sequences: Iterable[Recording]) -> list[Recording]:
         """Return the sequences with scaled inputs; targets stay as they are."""
         return [replace(sequence, u=self(sequence.u)) for sequence in sequences]
 
@@ -186,10 +186,10 @@ class Scaler:
         return rows
 
 
-def federated_scaler(clients: Mapping[str, Iterable[Sequence]]) -> Scaler:
+def federated_scaler(clients: Mapping[str, Iterable[Recording]]) -> Scaler:
     """Return one scaler from the sum of all clients' moments. Pass training clients only.
 
-    >>> a, b = [Sequence(np.array([0.0, 2.0]))], [Sequence(np.array([4.0]))]
+    >>> a, b = [Recording(np.array([0.0, 2.0]))], [Recording(np.array([4.0]))]
     >>> federated_scaler({"a": a, "b": b}).mean
     array([2.])
     """
@@ -199,12 +199,12 @@ def federated_scaler(clients: Mapping[str, Iterable[Sequence]]) -> Scaler:
     return Scaler.from_moments(reduce(add, (Moments.of(clients[name]) for name in sorted(clients))))
 
 
-def scale_each(clients: Mapping[str, Iterable[Sequence]]) -> dict[str, list[Sequence]]:
+def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:
     """Return every client's sequences scaled by that client's own moments.
 
     A client that tests is scaled by its own inputs, never by another's, and no target is used.
 
-    >>> scaled = scale_each({"a": [Sequence(np.array([1.0, 3.0]))]})
+    >>> scaled = scale_each({"a": [Recording(np.array([1.0, 3.0]))]})
     >>> scaled["a"][0].u.ravel()
     array([-1.,  1.])
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.data.frames import from_frame
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.errors import MissingExtraError
 
 try:
@@ -25,14 +25,14 @@ except ImportError as error:
 def read_table(
     path: str | Path,
     *,
-    inputs: str | Many[str],
-    target: str | Many[str] | None = None,
+    inputs: str | Sequence[str],
+    target: str | Sequence[str] | None = None,
     sequence: str | None = None,
     client: str | None = None,
     time: str | None = None,
-    classes: Many[object] | None = None,
+    classes: Sequence[object] | None = None,
     per_step: bool | None = None,
-) -> dict[str, list[Sequence]]:
+) -> dict[str, list[Recording]]:
     """Return client name -> sequences, from a file .csv, .tsv (also .gz), .parquet or .npz.
 
     The parameters are those of `from_frame`. Empty fields and the usual marks (NA, NaN, null) are

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
+from catchment.federation.client import Node, answer_together
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
-from catchment.federation.node import Node, answer_together
 from catchment.federation.plan import Additive, Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
 

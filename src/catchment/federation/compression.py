@@ -37,9 +37,9 @@ from scipy.linalg import lapack
 from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.plan import Additive, Read, Turn, Upload
-from catchment.federation.trust import moment_matrix
-from catchment.readout.linear import Readout
+from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import pack
+from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts

@@ -10,11 +10,11 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence as Recorded
-from catchment.readout.linear import Readout
-from catchment.readout.selection import choose_by_blocks
+from catchment.data.recording import Recording
+from catchment.features.echo_state.state_map import Features
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import choose_by_blocks
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +32,12 @@ class FoldedRows:
     fingerprint: str
 
     @classmethod
-    def of(cls, features: Features, sequences: Iterable[Recorded], n_folds: int) -> FoldedRows:
+    def of(cls, features: Features, sequences: Iterable[Recording], n_folds: int) -> FoldedRows:
         """Return the rows with known targets of all sequences.
 
         >>> from catchment import Recipe, Reservoir
         >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
-        >>> rows = FoldedRows.of(features, [Recorded(np.zeros(8), np.zeros(8))], 3)
+        >>> rows = FoldedRows.of(features, [Recording(np.zeros(8), np.zeros(8))], 3)
         >>> rows.fold
         array([0, 0, 1, 1, 2, 2])
         """
@@ -96,7 +96,7 @@ class FoldedRows:
         return outputs
 
 
-def row_targets(sequence: Recorded, features: Features, n_rows: int) -> Array:
+def row_targets(sequence: Recording, features: Features, n_rows: int) -> Array:
     """Return the targets (n, K) of a sequence's feature rows, NaN where they are not known."""
     if sequence.y is None:
         raise ValueError("a sequence has no targets; pass inputs and targets")

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from catchment.errors import CatchmentError, TooFewClientsError
-from catchment.federation.ledger import Entry
+from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
-from catchment.federation.post import Engine, Post, Record, Refusal, Reply, Watch
+from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
 from catchment.wire import Parts
 

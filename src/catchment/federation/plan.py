@@ -13,10 +13,10 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 from catchment.wire import Fact, Parts
 
 # What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.

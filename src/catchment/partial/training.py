@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.optimisers import Arrays, Mean, ServerOptimiser
+from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.plan import Data, Turn
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples, LocalSteps, Recordings, Tensors, train_group

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Literal
 
 from catchment.data.clients import cohorts, contiguous, iid, label_skew, quantity_skew
+from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
-from catchment.data.sequence import Sequence as Recorded
 from catchment.engine.local import Source, data_of
-from catchment.federation.local import stretch
-from catchment.federation.personal import first_part
+from catchment.federation.learn.personal import first_part
+from catchment.federation.rows import stretch
 from catchment.plans.sources import Clients, Recordings
 
-Change = Callable[[Iterable[Recorded]], Iterable[Recorded]]
+Change = Callable[[Iterable[Recording]], Iterable[Recording]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,15 +186,15 @@ def _own_scale(source: Source, fitted_on: Source) -> Source:
 
 
 def _stretch(
-    sequences: Iterable[Recorded], *, begin: float, end: float, washout: int
-) -> list[Recorded]:
+    sequences: Iterable[Recording], *, begin: float, end: float, washout: int
+) -> list[Recording]:
     return list(stretch(sequences, begin, end, washout=washout))
 
 
-def _later(sequences: Iterable[Recorded], *, share: float, washout: int) -> list[Recorded]:
+def _later(sequences: Iterable[Recording], *, share: float, washout: int) -> list[Recording]:
     return first_part(sequences, share, washout=washout)[1]
 
 
-def _sequences(sequences: Iterable[Recorded], *, begin: float, end: float) -> Sequence[Recorded]:
+def _sequences(sequences: Iterable[Recording], *, begin: float, end: float) -> Sequence[Recording]:
     every = list(sequences)
     return every[round(begin * len(every)) : round(end * len(every))]

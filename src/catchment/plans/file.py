@@ -27,28 +27,28 @@ from pathlib import Path
 from typing import Any, Literal
 
 from catchment.arrays import Array
-from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
-from catchment.federation.balance import BalancedRidge
-from catchment.federation.baselines import delay_line
-from catchment.federation.candidates import Candidates
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
 from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.ensemble import ReservoirEnsemble
-from catchment.federation.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
+from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.learn.balanced import BalancedRidge
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
+from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.measure.baselines import delay_line
+from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Algorithm, Plan
-from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.robust import InfluenceCap
-from catchment.federation.selection import SelectedRidge
 from catchment.plans.data import PlanData, Sharing, arrange
-from catchment.plans.settings import Reader, nearest, refuse_unknown
+from catchment.plans.dataclass_tables import Reader, nearest, refuse_unknown
 from catchment.plans.sources import PUBLIC, SOURCES, Origin, origin_of
-from catchment.privacy.clipping import Clip
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.secure_sum import SecureSum
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.secure_sum.protection import SecureSum
 
 ALGORITHMS: dict[str, type] = {
     "ridge": FederatedRidge,

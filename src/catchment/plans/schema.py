@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from catchment.features.echo_state.recipe import Recipe
 from catchment.plans.data import Sharing
 from catchment.plans.file import (
     ALGORITHMS,
@@ -14,7 +15,6 @@ from catchment.plans.file import (
     RunSettings,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, origin_of
-from catchment.reservoir.recipe import Recipe
 
 
 def plan_schema() -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from catchment.data.catalogue import CATALOGUE
 from catchment.data.generators import mackey_glass, narma, one_step
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, CHANNELS, wearable_user
 from catchment.engine.local import Source
 
@@ -195,14 +195,14 @@ class Table:
             if len(clients) < len(files):
                 raise ValueError(f"two files of {self.path} have one name; rename one of them")
         else:
-            held: dict[str, list[Recorded]] = {}
+            held: dict[str, list[Recording]] = {}
             for file in files:
                 for name, sequences in self._read(file).items():
                     held.setdefault(name, []).extend(sequences)
             clients = dict(held)
         return Recordings(clients, self.inputs, self.classes, horizon=self.horizon or 1)
 
-    def _read(self, file: Path) -> dict[str, list[Recorded]]:
+    def _read(self, file: Path) -> dict[str, list[Recording]]:
         # An extra: only those who read files need it.
         from catchment.data.tables import read_table
 
@@ -220,7 +220,7 @@ class Table:
             return clients
         return {name: [one_step(s.u, self.horizon) for s in held] for name, held in clients.items()}
 
-    def _one(self, file: Path) -> list[Recorded]:
+    def _one(self, file: Path) -> list[Recording]:
         return [s for held in self._read(file).values() for s in held]
 
 

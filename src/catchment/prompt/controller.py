@@ -22,9 +22,9 @@ from functools import cached_property
 import numpy as np
 
 from catchment.arrays import Array, Integers, frozen, refuse_nonfinite
-from catchment.federation.optimisers import Arrays, ServerOptimiser
-from catchment.reservoir.draws import Purpose, Words, integers, signs
-from catchment.reservoir.features import Features
+from catchment.features.echo_state.random_words import Purpose, Words, integers, signs
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.optimisers import Arrays, ServerOptimiser
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +261,7 @@ class EdgeController:
         memory
             What `rule.start(values)` or the last step returned.
 
-        >>> from catchment.federation.optimisers import Mean
+        >>> from catchment.federation.learn.optimisers import Mean
         >>> controller = EdgeController(projection=Projection(bottleneck=1, length=1, width=1))
         >>> controller.apply_gradient(
         ...     (np.ones((1, 1)),), (np.full((1, 1), 2.0),), Mean(learning_rate=0.1), ()

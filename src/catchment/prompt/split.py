@@ -5,7 +5,7 @@ features once, and then, batch by batch, sends bottlenecks to the language model
 gradients back, works out the loss with labels that it keeps, and moves its own copy. What it sends
 up at the end is how far it moved, times its number of examples; the mean of these moves the server
 (federated averaging, McMahan et al., AISTATS 2017, or any optimiser of
-`catchment.federation.optimisers`).
+`catchment.federation.learn.optimisers`).
 
 Two parties see two things. The federation's server sees each client's change unless a protection
 hides it in a sum. The language model's server sees every prompt and every context's tokens, always.
@@ -21,10 +21,10 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.optimisers import Adam, Arrays, Mean, ServerOptimiser
+from catchment.federation.learn.optimisers import Adam, Arrays, Mean, ServerOptimiser
 from catchment.federation.plan import Data, Turn
-from catchment.federation.values import WeightedSum
-from catchment.privacy.prompt_noise import PromptNoise
+from catchment.federation.sums import WeightedSum
+from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
 from catchment.prompt.language import losses, softmax

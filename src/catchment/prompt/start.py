@@ -18,15 +18,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.engine.local import fit
 from catchment.errors import IntegrityError
-from catchment.federation.optimisers import Adam, Arrays, ServerOptimiser
+from catchment.federation.learn.optimisers import Adam, Arrays, ServerOptimiser
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Protection
-from catchment.federation.ridge import FederatedRidge
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 
 RULE = Adam(learning_rate=0.05, tau=1e-8)
 
@@ -80,7 +80,7 @@ def label_targets(
     return values[0]
 
 
-def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recorded]:
+def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recording]:
     """Return a client's examples for ridge regression; each has its label's target (k,).
 
     >>> rows = ridge_data([Example(1, np.zeros((4, 2)))], np.eye(3))
@@ -91,7 +91,7 @@ def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recorded]:
     for example in examples:
         if example.u is None:
             raise ValueError("an example has no signal for the reservoir; pass u (steps, channels)")
-        rows.append(Recorded(example.u, targets[example.label], per_step=False))
+        rows.append(Recording(example.u, targets[example.label], per_step=False))
     return rows
 
 

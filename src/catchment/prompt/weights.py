@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from reproductions.gguf import Floats, GgufFile
 from safetensors.numpy import save_file
 
 from catchment.errors import IntegrityError, MissingDataError
-from catchment.prompt.gguf import Floats, GgufFile
 from catchment.prompt.language import ENVIRONMENT, model_directories
 
 SMOLLM2 = "smollm2-135m-instruct"
@@ -196,7 +196,7 @@ def write_tokeniser(entries: Mapping[str, Any], folder: Path) -> None:
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False)
     splits_digits = entries.get("tokenizer.ggml.pre") == "smollm"
     tokeniser.pre_tokenizer = (
-        pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), bytes_])
+        pre_tokenizers.Recording([pre_tokenizers.Digits(individual_digits=True), bytes_])
         if splits_digits
         else bytes_
     )

@@ -17,15 +17,15 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
+from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
+from catchment.features.echo_state.batches import Batch, SegmentsError
+from catchment.features.echo_state.state_map import Features
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.gram import add_gram
 from catchment.readout.packing import pack
-from catchment.readout.short import is_short, short_statistics
+from catchment.readout.short_sequences import is_short, short_statistics
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
-from catchment.reservoir.batches import Batch, SegmentsError
-from catchment.reservoir.features import Features
 
 WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
 WINDOW_STEPS = 4_000_000  # ...unless they are long
@@ -36,7 +36,7 @@ BUFFERS = 4  # blocks of a lone batch under way
 
 
 def accumulate(
-    features: Features, sequences: Iterable[Recorded], *, threads: int | None = None
+    features: Features, sequences: Iterable[Recording], *, threads: int | None = None
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
 
@@ -51,10 +51,10 @@ def accumulate(
     threads
         All cores if None; the result does not depend on it.
 
-    >>> from catchment import Recipe, Reservoir, Sequence
+    >>> from catchment import Recipe, Reservoir, Recording
     >>> reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1))
     >>> u = np.sin(np.arange(200) / 5)
-    >>> total = accumulate(Features(reservoir, washout=20), [Sequence(u[:-1], u[1:])])
+    >>> total = accumulate(Features(reservoir, washout=20), [Recording(u[:-1], u[1:])])
     >>> total.n_rows, total.n_features
     (179, 31)
     """
@@ -67,8 +67,8 @@ def accumulate(
     return total
 
 
-def _windows(sequences: Iterable[Recorded]) -> Iterator[list[Recorded]]:
-    window: list[Recorded] = []
+def _windows(sequences: Iterable[Recording]) -> Iterator[list[Recording]]:
+    window: list[Recording] = []
     steps = 0
     for sequence in sequences:
         window.append(sequence)
@@ -81,7 +81,7 @@ def _windows(sequences: Iterable[Recorded]) -> Iterator[list[Recorded]]:
 
 
 def _window_statistics(
-    features: Features, window: Sequence[Recorded], threads: int | None
+    features: Features, window: Sequence[Recording], threads: int | None
 ) -> RidgeStatistics:
     n_threads = count_threads(threads)
     if len(window) == 1 and is_short(features, window[0]):
@@ -115,7 +115,7 @@ def _window_statistics(
 
 def _pooled_statistics(
     features: Features,
-    window: Sequence[Recorded],
+    window: Sequence[Recording],
     targets: Sequence[Array],
     batches: Sequence[Batch],
     threads: int | None,
@@ -134,7 +134,7 @@ def _pooled_statistics(
     )
 
 
-def _targets(window: Sequence[Recorded], *, per_step: bool) -> list[Array]:
+def _targets(window: Sequence[Recording], *, per_step: bool) -> list[Array]:
     targets = []
     width = None
     for k, s in enumerate(window):
@@ -185,7 +185,7 @@ def _batch_moments(
     features: Features,
     batch: Batch,
     targets: Sequence[Array],
-    window: Sequence[Recorded],
+    window: Sequence[Recording],
     n_parts: int,
     helped: bool,
 ) -> Moments:
@@ -229,7 +229,7 @@ class _Columns:
     weighted: bool
 
     @classmethod
-    def of(cls, batch: Batch, targets: Sequence[Array], window: Sequence[Recorded]) -> _Columns:
+    def of(cls, batch: Batch, targets: Sequence[Array], window: Sequence[Recording]) -> _Columns:
         lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
         ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
         for b, lane in enumerate(lanes):

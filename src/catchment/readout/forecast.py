@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
+from catchment.features.echo_state.advance import advance
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.model import Model
-from catchment.reservoir.advance import advance
-from catchment.reservoir.features import Features
 
 
 def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
@@ -47,7 +47,7 @@ def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
     return targets.reshape(T, -1)
 
 
-def next_step_sequence(series: ArrayLike) -> Recorded:
+def next_step_sequence(series: ArrayLike) -> Recording:
     """Return the training sequence whose target is its own next value.
 
     >>> next_step_sequence([1.0, 2.0, 3.0]).y.ravel()
@@ -56,7 +56,7 @@ def next_step_sequence(series: ArrayLike) -> Recorded:
     values = as_matrix(series, "series")
     if len(values) < 2:
         raise ValueError(f"the series has {len(values)} steps; forecasting needs at least 2")
-    return Recorded(values[:-1], values[1:])
+    return Recording(values[:-1], values[1:])
 
 
 def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
@@ -68,7 +68,7 @@ def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
     >>> from catchment.readout.model import train
     >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
     >>> s = np.sin(np.arange(600) / 10)
-    >>> model = train(features, [Recorded(s, horizon_targets(s, (1, 10)))])
+    >>> model = train(features, [Recording(s, horizon_targets(s, (1, 10)))])
     >>> (forecast_direct(model, s[:500], 2).ravel() - s[[500, 509]]).round(2)
     array([0., 0.])
     """

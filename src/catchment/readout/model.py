@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.accumulate import accumulate
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Model:
     >>> from catchment import Recipe, Reservoir
     >>> features = Features(Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1)), washout=20)
     >>> u = np.sin(np.arange(300) / 5)
-    >>> model = train(features, [Recorded(u[:-1], u[1:])])
+    >>> model = train(features, [Recording(u[:-1], u[1:])])
     >>> model.predict(u[:40]).shape
     (20, 1)
     """
@@ -96,30 +96,30 @@ class Model:
         """
         return self.readout(self.features(u))
 
-    def predict_all(self, sequences: Sequence[ArrayLike | Recorded]) -> list[Array]:
+    def predict_all(self, sequences: Sequence[ArrayLike | Recording]) -> list[Array]:
         """Return the outputs (rows, K) of each sequence, run side by side."""
         return [self.readout(z) for z in self.features.rows([_inputs(s) for s in sequences])]
 
-    def scores(self, sequences: Sequence[ArrayLike | Recorded]) -> Array:
+    def scores(self, sequences: Sequence[ArrayLike | Recording]) -> Array:
         """Return one row of class scores (n, K) per sequence, the mean over its rows."""
         self._names()
         if len(sequences) == 0:
             return np.zeros((0, self.n_outputs))
         return np.array([y.mean(axis=0) for y in self.predict_all(sequences)])
 
-    def predict_proba(self, sequences: Sequence[ArrayLike | Recorded]) -> Array:
+    def predict_proba(self, sequences: Sequence[ArrayLike | Recording]) -> Array:
         """Return one row of class probabilities (n, K) per sequence; each row sums to 1."""
         scores = self.scores(sequences)
         if self.temperature is None:
             return simplex_projection(scores)
         return softmax(scores / self.temperature)
 
-    def classify(self, sequences: Sequence[ArrayLike | Recorded]) -> list[str]:
+    def classify(self, sequences: Sequence[ArrayLike | Recording]) -> list[str]:
         """Return the name of the class of each sequence."""
         names = self._names()
         return [names[k] for k in self.scores(sequences).argmax(axis=1)]
 
-    def calibrated(self, held_out: Sequence[Recorded]) -> Model:
+    def calibrated(self, held_out: Sequence[Recording]) -> Model:
         """Return the model with the temperature that makes held-out labels most likely.
 
         Parameters
@@ -140,20 +140,20 @@ class Model:
             raise ValueError("the model predicts numbers; name its classes to classify with it")
         return self.classes
 
-    def _label(self, sequence: Recorded, k: int) -> int:
+    def _label(self, sequence: Recording, k: int) -> int:
         """Return the number of the class, -1 if it is missing."""
         y = sequence.y
         if y is None or y.shape != (self.n_outputs,):
             raise ValueError(
                 f"held-out sequence {k} has no target of shape ({self.n_outputs},); "
-                "use Sequence.labelled"
+                "use Recording.labelled"
             )
         return -1 if np.isnan(y).any() else int(y.argmax())
 
 
 def train(
     features: Features,
-    sequences: Iterable[Recorded],
+    sequences: Iterable[Recording],
     ridge: float | Array = 1e-6,
     *,
     classes: Sequence[str] | None = None,
@@ -176,7 +176,7 @@ def train(
     >>> from catchment import Recipe, Reservoir
     >>> reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1))
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recorded.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
+    >>> data = [Recording.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
     >>> model = train(Features(reservoir, pool="mean_std"), data, classes=("fast", "slow"))
     >>> model.classify(waves[:3])
     ['fast', 'slow', 'fast']
@@ -245,5 +245,5 @@ def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = N
     return float(np.sqrt(low * high))
 
 
-def _inputs(sequence: ArrayLike | Recorded) -> ArrayLike:
-    return sequence.u if isinstance(sequence, Recorded) else sequence
+def _inputs(sequence: ArrayLike | Recording) -> ArrayLike:
+    return sequence.u if isinstance(sequence, Recording) else sequence

@@ -16,8 +16,8 @@ from scipy.linalg import blas
 
 from catchment.arrays import Array, refuse_nonfinite
 from catchment.errors import FingerprintError, IntegrityError, UploadError
-from catchment.readout.linear import Readout
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
+from catchment.readout.readout import Readout
 from catchment.wire import Parts
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.

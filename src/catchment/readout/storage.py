@@ -29,13 +29,13 @@ from safetensors import numpy as safe
 
 import catchment
 from catchment.errors import IntegrityError
-from catchment.readout.linear import Readout
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.readout.model import Model
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
-from catchment.reservoir.weights import ACTIVATIONS, LayerWeights, SparseRows
 
 FORMAT = 1
 MAX_HEADER = 1 << 20
@@ -56,11 +56,11 @@ def save(model: Model, path: str | Path) -> Path:
     The file holds everything the model does: also its statistics, if it kept them.
 
     >>> import tempfile
-    >>> from catchment.data.sequence import Sequence
+    >>> from catchment.data.recording import Recording
     >>> from catchment.readout.model import train
     >>> features = Features(Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1)))
     >>> u = np.sin(np.arange(100) / 5)
-    >>> model = train(features, [Sequence(u[:-1], u[1:])])
+    >>> model = train(features, [Recording(u[:-1], u[1:])])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     same = load(save(model, Path(folder) / "wave.safetensors"))
     >>> bool((same.predict(u) == model.predict(u)).all())

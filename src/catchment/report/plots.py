@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from catchment.errors import MissingExtraError
+from catchment.features.echo_state.weights import LayerWeights
 from catchment.report import graph as graphs
-from catchment.report import values
+from catchment.report import plot_inputs as values
 from catchment.report.theme import Theme, theme
-from catchment.reservoir.weights import LayerWeights
 
 try:
     from matplotlib.axes import Axes

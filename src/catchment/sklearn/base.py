@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from catchment.arrays import Array
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.settings import Mixture, Spread
+from catchment.features.echo_state.state_map import Features
 from catchment.parallel import available_cores, single_blas_thread
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
-from catchment.reservoir.settings import Mixture, Spread
 from catchment.sklearn.inputs import Given, Inputs, read_inputs
 
 

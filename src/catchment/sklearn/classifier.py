@@ -13,12 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from catchment.arrays import Array, Integers
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.settings import Mixture, Spread
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.model import Model, fitted_temperature, softmax
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.settings import Mixture, Spread
 from catchment.sklearn.base import EchoState
 from catchment.sklearn.inputs import Given, Inputs, Targets
 from catchment.sklearn.learning import chosen_ridge, known_statistics, leave_one_out, training_rows

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.accumulate import accumulate
-from catchment.readout.linear import Readout
 from catchment.readout.model import Model
-from catchment.readout.selection import choose_by_gcv, ridge_grid
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import choose_by_gcv, ridge_grid
 from catchment.readout.solve import Spectrum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
 from catchment.sklearn.inputs import Given
 
 
@@ -33,7 +33,7 @@ def statistics_of(
         )
     targets = np.split(y, np.cumsum(given.lengths)[:-1])
     sequences = (
-        Recorded(u, target, per_step=True) for u, target in zip(given.inputs, targets, strict=True)
+        Recording(u, target, per_step=True) for u, target in zip(given.inputs, targets, strict=True)
     )
     return accumulate(features, sequences, threads=threads)
 

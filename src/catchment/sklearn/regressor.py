@@ -11,14 +11,14 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from catchment.arrays import Array, as_matrix, refuse_infinite
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.settings import Mixture, Spread
+from catchment.features.echo_state.state_map import Features
 from catchment.readout.forecast import forecast
 from catchment.readout.model import Model
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.uncertainty import bayesian_readout
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.settings import Mixture, Spread
 from catchment.sklearn.base import EchoState
 from catchment.sklearn.inputs import Given, Inputs, Targets
 from catchment.sklearn.learning import chosen_ridge, known_statistics, statistics_of

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catchment.data.loaders.federated import emnist, femnist, stackoverflow
+from reproductions.data.federated import emnist, femnist, stackoverflow
+from reproductions.data.images import cifar10, fashion_mnist, mnist_writers
+from reproductions.data.text import shakespeare, sotu, sst2
+
 from catchment.data.loaders.har import uci_har
 from catchment.data.loaders.hhar import hhar
-from catchment.data.loaders.images import cifar10, fashion_mnist, mnist_writers
 from catchment.data.loaders.motion import motionsense, wisdm_watch
 from catchment.data.loaders.series import santafe_laser, sunspots
 from catchment.data.loaders.speech import fsdd, japanese_vowels
-from catchment.data.loaders.text import shakespeare, sotu, sst2
 from catchment.data.loaders.values import Dataset, Images, Text, Texts, Window
 from catchment.data.loaders.wesad import wesad
 from catchment.data.sources import locate, source, verify

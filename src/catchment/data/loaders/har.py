@@ -16,7 +16,7 @@ from catchment.data.archive import Folder
 from catchment.data.loaders.files import read_arrays, read_numbers
 from catchment.data.loaders.values import (
     Dataset,
-    Recording,
+    Stretch,
     Window,
     cut,
     float_rows,
@@ -82,7 +82,7 @@ def uci_har(
     )
 
 
-_Parts = tuple[list[Recording], list[Recording], tuple[str, ...], str]
+_Parts = tuple[list[Stretch], list[Stretch], tuple[str, ...], str]
 
 
 def _name(subject: int) -> str:
@@ -102,14 +102,14 @@ def _compact(place: Place) -> _Parts:
     )
     signal = float_rows(arrays["signal"])
     windows = [
-        Recording(_name(subject), label, signal[start : start + _STEPS])
+        Stretch(_name(subject), label, signal[start : start + _STEPS])
         for start, subject, label in zip(
             *(arrays[f"window_{key}"].tolist() for key in ("start", "subject", "label")),
             strict=True,
         )
     ]
     segments = [
-        Recording(_name(subject), label, signal[start : start + length])
+        Stretch(_name(subject), label, signal[start : start + length])
         for start, length, subject, label in zip(
             *(arrays[f"segment_{key}"].tolist() for key in ("start", "length", "subject", "label")),
             strict=True,
@@ -121,8 +121,8 @@ def _compact(place: Place) -> _Parts:
 
 
 def _original(folder: Folder) -> _Parts:
-    windows: list[Recording] = []
-    segments: list[Recording] = []
+    windows: list[Stretch] = []
+    segments: list[Stretch] = []
     subjects: dict[str, list[str]] = {}
     for part in ("train", "test"):
         u, label, subject = _read_part(folder, part)
@@ -131,9 +131,9 @@ def _original(folder: Folder) -> _Parts:
             # The first window whole, then the second half of each that follows.
             signal = float_rows(np.concatenate([u[start], *u[start + 1 : stop, _HALF:]]))
             client, activity = _name(int(subject[start])), int(label[start])
-            segments.append(Recording(client, activity, signal))
+            segments.append(Stretch(client, activity, signal))
             windows += [
-                Recording(client, activity, signal[_HALF * k : _HALF * k + _STEPS])
+                Stretch(client, activity, signal[_HALF * k : _HALF * k + _STEPS])
                 for k in range(stop - start)
             ]
         subjects[part] = sorted({_name(int(n)) for n in subject})

@@ -20,7 +20,7 @@ from catchment.data.archive import Folder
 from catchment.data.loaders.files import read_arrays, require
 from catchment.data.loaders.values import (
     Dataset,
-    Recording,
+    Stretch,
     Window,
     cut,
     float_rows,
@@ -107,7 +107,7 @@ def _compact(
     readings = float_rows(arrays["counts"], float(arrays["scale"]))
     users = names_of(arrays["user_names"])
     recordings = [
-        Recording(users[user], label, u)
+        Stretch(users[user], label, u)
         for u, user, label in zip(
             readings, arrays["user"].tolist(), arrays["label"].tolist(), strict=True
         )
@@ -145,7 +145,7 @@ class _Readings:
 _Phones = dict[tuple[str, str], _Readings]
 
 
-def _original(folder: Folder, model: str, gyroscope: bool) -> Iterator[Recording]:
+def _original(folder: Folder, model: str, gyroscope: bool) -> Iterator[Stretch]:
     phones = _read(folder, "Phones_accelerometer.csv", model)
     turning = _read(folder, "Phones_gyroscope.csv", model) if gyroscope else {}
     for user, device in sorted(phones):
@@ -158,7 +158,7 @@ def _original(folder: Folder, model: str, gyroscope: bool) -> Iterator[Recording
         stretch = np.cumsum(np.diff(time, prepend=time[0]) > _MAX_GAP_NS)
         for start, stop in runs(label, usable, stretch):
             if usable[start]:
-                yield Recording(user, int(label[start]), float_rows(u[start:stop]))
+                yield Stretch(user, int(label[start]), float_rows(u[start:stop]))
 
 
 def _interpolated(readings: _Readings, moments: Integers) -> tuple[Booleans, Array]:

@@ -13,7 +13,7 @@ from catchment.data.archive import Folder
 from catchment.data.loaders.files import parse_numbers, read_arrays, require
 from catchment.data.loaders.values import (
     Dataset,
-    Recording,
+    Stretch,
     Window,
     cut,
     float_rows,
@@ -100,7 +100,7 @@ def motionsense(
     )
 
 
-def _motion_compact(place: Place) -> Iterator[Recording]:
+def _motion_compact(place: Place) -> Iterator[Stretch]:
     arrays = read_arrays(place, ("counts", "scale", "start", "length", "subject", "label", "trial"))
     signal = float_rows(arrays["counts"], arrays["scale"].astype(np.float64))
     keys = ("start", "length", "subject", "label", "trial")
@@ -108,10 +108,10 @@ def _motion_compact(place: Place) -> Iterator[Recording]:
         *(arrays[key].tolist() for key in keys), strict=True
     ):
         u = signal[start : start + length]
-        yield Recording(f"subject-{subject:02d}", label, u, test=trial >= _FIRST_SHORT_TRIAL)
+        yield Stretch(f"subject-{subject:02d}", label, u, test=trial >= _FIRST_SHORT_TRIAL)
 
 
-def _motion_original(folder: Folder) -> Iterator[Recording]:
+def _motion_original(folder: Folder) -> Iterator[Stretch]:
     found = []
     for name in require(folder, "A_DeviceMotion_data/*/sub_*.csv"):
         match = re.search(r"(\w+)_(\d+)/sub_(\d+)\.csv$", name)
@@ -121,7 +121,7 @@ def _motion_original(folder: Folder) -> Iterator[Recording]:
     for subject, code, trial, name in sorted(found):
         u = float_rows(_motion_table(folder, name))
         label = _MOTION_CLASSES.index(_MOTION_CODES[code])
-        yield Recording(f"subject-{subject:02d}", label, u, test=trial >= _FIRST_SHORT_TRIAL)
+        yield Stretch(f"subject-{subject:02d}", label, u, test=trial >= _FIRST_SHORT_TRIAL)
 
 
 def _motion_table(folder: Folder, name: str) -> Array:
@@ -182,7 +182,7 @@ def wisdm_watch(
     )
 
 
-def _wisdm_compact(place: Place, activities: str) -> Iterator[Recording]:
+def _wisdm_compact(place: Place, activities: str) -> Iterator[Stretch]:
     arrays = read_arrays(place, ("acc", "subject", "label", "label_codes"))
     codes = [str(code) for code in arrays["label_codes"]]
     acc = float_rows(arrays["acc"])
@@ -190,10 +190,10 @@ def _wisdm_compact(place: Place, activities: str) -> Iterator[Recording]:
         acc, arrays["subject"].tolist(), arrays["label"].tolist(), strict=True
     ):
         if codes[label] in activities:
-            yield Recording(str(subject), activities.index(codes[label]), u)
+            yield Stretch(str(subject), activities.index(codes[label]), u)
 
 
-def _wisdm_original(folder: Folder, activities: str) -> Iterator[Recording]:
+def _wisdm_original(folder: Folder, activities: str) -> Iterator[Stretch]:
     for name in require(folder, "watch/accel/data_*_accel_watch.txt"):
         rows = [line for line in folder.read(name).replace(b";", b"").splitlines() if line.strip()]
         fields = [line.split(b",", 2) for line in rows]
@@ -208,4 +208,4 @@ def _wisdm_original(folder: Folder, activities: str) -> Iterator[Recording]:
             if letter in activities:
                 what = f"{folder}/{name}, lines {start + 1} to {stop},"
                 u = parse_numbers(rows[start:stop], what, delimiter=",", columns=(3, 4, 5))
-                yield Recording(subject[start].decode("latin1"), activities.index(letter), u)
+                yield Stretch(subject[start].decode("latin1"), activities.index(letter), u)

@@ -8,7 +8,7 @@ from catchment.arrays import Array
 from catchment.data.archive import Folder
 from catchment.data.loaders.files import parse_numbers, read_arrays, require
 from catchment.data.loaders.values import Dataset, float_rows
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.data.sources import locate
 from catchment.errors import IntegrityError
 
@@ -85,5 +85,5 @@ def _dataset(name: str, channel: str, series: Array, horizon: int, note: str) ->
     if not 0 <= horizon < len(series):
         raise ValueError(f"horizon is {horizon}; pass 0 to {len(series) - 1}")
     stop = len(series) - horizon
-    sequence = Sequence(series[:stop], y=series[horizon:, None] if horizon else None)
+    sequence = Recording(series[:stop], y=series[horizon:, None] if horizon else None)
     return Dataset(name=name, clients={name: [sequence]}, channels=(channel,), notes=(note,))

@@ -13,7 +13,7 @@ from catchment.arrays import Array
 from catchment.data.archive import Folder
 from catchment.data.loaders.files import parse_numbers, read_arrays, read_text, require
 from catchment.data.loaders.mel import log_mel
-from catchment.data.loaders.values import Dataset, Recording, cut, float_rows, names_of
+from catchment.data.loaders.values import Dataset, Stretch, cut, float_rows, names_of
 from catchment.data.sources import Place, locate
 from catchment.errors import IntegrityError
 
@@ -41,7 +41,7 @@ def japanese_vowels(*, directory: Path | str | None = None) -> Dataset:
     catchment.errors.MissingDataError: japanese_vowels (12 cepstrum coefficients ...
     """
     place = locate("japanese_vowels", directory=directory)
-    recordings: list[Recording] = []
+    recordings: list[Stretch] = []
     for part in ("train", "test"):
         utterances = (
             _vowels_compact(place, part)
@@ -54,7 +54,7 @@ def japanese_vowels(*, directory: Path | str | None = None) -> Dataset:
                     f"{place.directory}: an utterance of the {part} part has {u.shape[1]} "
                     f"coefficients and speaker {speaker}; get a fresh copy"
                 )
-            recordings.append(Recording(f"speaker-{speaker}", speaker - 1, u, test=part == "test"))
+            recordings.append(Stretch(f"speaker-{speaker}", speaker - 1, u, test=part == "test"))
     clients, test = cut(recordings, n_classes=_SPEAKERS, window=None)
     return Dataset(
         name="japanese_vowels",
@@ -135,7 +135,7 @@ def fsdd(*, directory: Path | str | None = None, raw: bool = False) -> Dataset:
     for audio, digit, speaker, index in spoken:
         samples = audio / _FULL_SCALE
         u = samples[:, None] if raw else log_mel(samples, n_bands=_BANDS, hop=_HOP)
-        recordings.append(Recording(speaker, digit, u, test=index < _TEST_BELOW))
+        recordings.append(Stretch(speaker, digit, u, test=index < _TEST_BELOW))
     clients, test = cut(recordings, n_classes=10, window=None)
     return Dataset(
         name="fsdd",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Many
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
@@ -13,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, frozen
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 Bytes = NDArray[np.uint8]
 Window = int | Literal["usual", "whole"]
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class Stretch:
     """One stretch of a client's data under one label: `u` is (T, I); `test` is the publisher's."""
 
     client: str
@@ -36,7 +35,7 @@ class Dataset:
     `test_clients` are held out whole; `test_positions` says, for other clients, which of their
     sequences are. Both are empty where the publisher names no test part.
 
-    >>> one, two = Sequence([0.0, 1.0]), Sequence([2.0])
+    >>> one, two = Recording([0.0, 1.0]), Recording([2.0])
     >>> data = Dataset(name="toy", clients={"a": [one, two], "b": [two]}, channels=("x",),
     ...                test_clients=("b",), test_positions={"a": (1,)})
     >>> {name: len(part) for name, part in data.train.items()}
@@ -46,7 +45,7 @@ class Dataset:
     """
 
     name: str
-    clients: Mapping[str, list[Sequence]]
+    clients: Mapping[str, list[Recording]]
     channels: tuple[str, ...]
     classes: tuple[str, ...] = ()
     rate_hz: float | None = None
@@ -63,16 +62,16 @@ class Dataset:
         return sum(map(len, self.clients.values()))
 
     @property
-    def train(self) -> dict[str, list[Sequence]]:
+    def train(self) -> dict[str, list[Recording]]:
         """The clients and sequences that the publisher does not hold out."""
         return self._part(test=False)
 
     @property
-    def test(self) -> dict[str, list[Sequence]]:
+    def test(self) -> dict[str, list[Recording]]:
         """The clients and sequences that the publisher holds out."""
         return self._part(test=True)
 
-    def _part(self, *, test: bool) -> dict[str, list[Sequence]]:
+    def _part(self, *, test: bool) -> dict[str, list[Recording]]:
         part = {}
         for name, sequences in self.clients.items():
             held_out = set(self.test_positions.get(name, ()))
@@ -164,8 +163,8 @@ class Texts:
 
 
 def cut(
-    recordings: Iterable[Recording], *, n_classes: int, window: int | None, step: int | None = None
-) -> tuple[dict[str, list[Sequence]], dict[str, tuple[int, ...]]]:
+    recordings: Iterable[Stretch], *, n_classes: int, window: int | None, step: int | None = None
+) -> tuple[dict[str, list[Recording]], dict[str, tuple[int, ...]]]:
     """Return labelled sequences by client, and the positions of those that are for test.
 
     Parameters
@@ -179,12 +178,12 @@ def cut(
     step
         Steps from one window to the next; the window's length if not given.
 
-    >>> recording = Recording("a", 1, np.arange(10.0)[:, None], test=True)
+    >>> recording = Stretch("a", 1, np.arange(10.0)[:, None], test=True)
     >>> clients, test = cut([recording], n_classes=2, window=4, step=3)
     >>> [s.u.ravel().tolist() for s in clients["a"]], test
     ([[0.0, 1.0, 2.0, 3.0], [3.0, 4.0, 5.0, 6.0], [6.0, 7.0, 8.0, 9.0]], {'a': (0, 1, 2)})
     """
-    clients: dict[str, list[Sequence]] = {}
+    clients: dict[str, list[Recording]] = {}
     test: dict[str, list[int]] = {}
     for recording in recordings:
         u = recording.u
@@ -192,7 +191,7 @@ def cut(
             sequences = clients.setdefault(recording.client, [])
             if recording.test:
                 test.setdefault(recording.client, []).append(len(sequences))
-            sequences.append(Sequence.labelled(u[start:stop], recording.label, n_classes))
+            sequences.append(Recording.labelled(u[start:stop], recording.label, n_classes))
     return clients, {client: tuple(positions) for client, positions in test.items()}
 
 
@@ -239,6 +238,6 @@ def float_rows(value: NDArray[Any], scale: float | Array | None = None) -> Array
     return frozen(rows if scale is None else rows * scale)
 
 
-def names_of(value: NDArray[Any] | Many[object]) -> tuple[str, ...]:
+def names_of(value: NDArray[Any] | Sequence[object]) -> tuple[str, ...]:
     """Return an array of names as a tuple."""
     return tuple(str(item) for item in value)

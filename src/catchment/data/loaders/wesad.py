@@ -17,7 +17,7 @@ from catchment.data.archive import Folder
 from catchment.data.loaders.files import read_arrays, require
 from catchment.data.loaders.values import (
     Dataset,
-    Recording,
+    Stretch,
     Window,
     cut,
     float_rows,
@@ -107,7 +107,7 @@ def _compact(
     u = float_rows(chosen.reshape(len(chosen), -1))
     label = arrays["label"].astype(np.int64)
     recordings = [
-        Recording(f"S{arrays['subject'][start]}", int(label[start]) - 1, u[start:stop])
+        Stretch(f"S{arrays['subject'][start]}", int(label[start]) - 1, u[start:stop])
         for start, stop in runs(arrays["subject"], label)
     ]
     clients, _ = cut(
@@ -128,7 +128,7 @@ def _compact(
     )
 
 
-def _original(folder: Folder, average: int) -> Iterator[Recording]:
+def _original(folder: Folder, average: int) -> Iterator[Stretch]:
     found = []
     for name in require(folder, "S*/S*.pkl"):
         match = re.search(r"S(\d+)\.pkl$", name, re.IGNORECASE)
@@ -140,7 +140,7 @@ def _original(folder: Folder, average: int) -> Iterator[Recording]:
             if 1 <= label[start] <= len(_CLASSES):
                 part = _averaged(u[start:stop], average)
                 if len(part):
-                    yield Recording(f"S{subject}", int(label[start]) - 1, float_rows(part))
+                    yield Stretch(f"S{subject}", int(label[start]) - 1, float_rows(part))
 
 
 def _averaged(u: Array, average: int) -> Array:

@@ -23,16 +23,16 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.engine.flower.line import GridLine, packed, unpacked_order
-from catchment.engine.flower.roll import HELLO, Hello, Order, Roll
-from catchment.federation.ledger import Entry
+from catchment.engine.flower.roster import HELLO, Hello, Order, Roll
+from catchment.engine.flower.transport import GridLine, packed, unpacked_order
+from catchment.federation.client import REFUSED, Node, refusal
 from catchment.federation.loop import Keeper, Record, Result, run
-from catchment.federation.node import REFUSED, Node, refusal
 from catchment.federation.plan import Additive, Memory, Plan
-from catchment.federation.store import Store
-from catchment.privacy.journal import Journal
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.plain import networked
+from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.write import Store
+from catchment.privacy.in_the_clear import networked
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.server_journal import Journal
 
 S = TypeVar("S")
 U = TypeVar("U", bound=Additive)
@@ -112,7 +112,7 @@ class Terms:
 def needed(plan: Plan[Any, Any]) -> int:
     """Return the fewest clients with which a round of a plan can end.
 
-    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> from catchment.federation.learn.input_scaling import FederatedScaling
     >>> needed(Plan(algorithm=FederatedScaling(channels=1), min_clients=4))
     4
     """
@@ -140,7 +140,7 @@ def server_app(
     done
         Called with the result.
 
-    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> from catchment.federation.learn.input_scaling import FederatedScaling
     >>> type(server_app(Plan(algorithm=FederatedScaling(channels=1)), "runs/1")).__name__
     'ServerApp'
     """
@@ -248,10 +248,10 @@ def client_app(
     name
         Makes a client's name from its node config; if not given, `name` or `partition-id` in it.
 
-    >>> from catchment.data.sequence import Sequence
-    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> from catchment.data.recording import Recording
+    >>> from catchment.federation.learn.input_scaling import FederatedScaling
     >>> def load_data(config):
-    ...     return [Sequence([1.0, 2.0, 3.0])]
+    ...     return [Recording([1.0, 2.0, 3.0])]
     >>> type(client_app(Plan(algorithm=FederatedScaling(channels=1)), load_data)).__name__
     'ClientApp'
     """

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from catchment.engine.flower.roll import Line, Order, Roll
-from catchment.engine.flower.shelf import Shelf
-from catchment.federation.post import Reply
+from catchment.engine.flower.reply_buffer import Shelf
+from catchment.engine.flower.roster import Line, Order, Roll
+from catchment.federation.messages import Reply
 
 COLLECT = 32  # tickets looked up at a time, so that few answers are in memory at once
 SHORT, LONG = 0.02, 1.0  # seconds between two looks: more and more while nothing comes

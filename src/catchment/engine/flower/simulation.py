@@ -23,11 +23,11 @@ from flwr.serverapp import Grid, ServerApp
 
 from catchment.engine.flower.app import Config, Terms, answering
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.engine.flower.roll import Hello, Order
+from catchment.engine.flower.roster import Hello, Order
 from catchment.engine.local import Source, data_of
 from catchment.errors import MissingExtraError
+from catchment.federation.client import Node
 from catchment.federation.loop import Keeper, Result, Watch, run
-from catchment.federation.node import Node
 from catchment.federation.plan import Additive, Journal, Memory, Plan
 
 S = TypeVar("S")

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catchment.engine.flower.app import Config, Terms, answering, needed, serving
-from catchment.engine.flower.line import read_keys
-from catchment.engine.flower.roll import Hello, Order
-from catchment.federation.node import Node
+from catchment.engine.flower.roster import Hello, Order
+from catchment.engine.flower.transport import read_keys
+from catchment.federation.client import Node
 from catchment.federation.plan import Memory
 from catchment.plans.file import read_plan
+from catchment.plans.flower.agreement import agreement
 from catchment.plans.flower.node import PlanNode
 from catchment.plans.flower.server import serve_plan
-from catchment.plans.flower.stages import agreement
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp

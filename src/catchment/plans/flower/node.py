@@ -23,14 +23,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
-from catchment.data.sequence import Sequence as Recorded
 from catchment.engine.local import Source, data_of
-from catchment.federation.node import Node
+from catchment.federation.client import Node
 from catchment.federation.plan import Memory
 from catchment.plans.data import PlanData, arrange
 from catchment.plans.file import PlanFile, read_plan
-from catchment.plans.flower.stages import (
+from catchment.plans.flower.agreement import (
     EVALUATION,
     PLASTICITY,
     SCALING,
@@ -185,7 +185,7 @@ def stages_of(name: str, held: PlanData) -> tuple[str, ...]:
 
 def data_at(
     stage: str, name: str, held: PlanData, scaling: str, scaler: Scaler | None
-) -> Iterable[Recorded]:
+) -> Iterable[Recording]:
     """Return a client's data at a stage: as they are before scaling, else scaled."""
     if stage != SCALING:
         if scaling == "federated" and scaler is None:
@@ -197,7 +197,7 @@ def data_at(
     return data_of(part[name])()
 
 
-def _joined(clients: Mapping[str, Source]) -> Iterator[Recorded]:
+def _joined(clients: Mapping[str, Source]) -> Iterator[Recording]:
     """Yield the sequences of all files, in the order of their names."""
     for name in sorted(clients):
         yield from data_of(clients[name])()

@@ -19,12 +19,13 @@ from catchment.data.scaling import Scaler
 from catchment.engine.flower.app import JOURNAL, Aloud, needed
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.errors import FederationError, TooFewClientsError
-from catchment.federation.evaluation import Scores
 from catchment.federation.loop import Result, run
+from catchment.federation.measure.evaluation import Scores
 from catchment.federation.plan import Plan
-from catchment.federation.store import MODEL, Store
+from catchment.federation.runs.write import MODEL, Store
+from catchment.plans.conductor import label, own_row, write_scaler
 from catchment.plans.file import PlanFile
-from catchment.plans.flower.stages import (
+from catchment.plans.flower.agreement import (
     EVALUATION,
     PLASTICITY,
     SCALING,
@@ -32,7 +33,7 @@ from catchment.plans.flower.stages import (
     Agreement,
     Told,
 )
-from catchment.plans.keep import (
+from catchment.plans.results import (
     metrics,
     write_comparison,
     write_flags,
@@ -40,8 +41,7 @@ from catchment.plans.keep import (
     write_rows,
     write_scores,
 )
-from catchment.plans.run import label, own_row, write_scaler
-from catchment.privacy.journal import Journal
+from catchment.privacy.secure_sum.server_journal import Journal
 
 log = logging.getLogger(__name__)
 

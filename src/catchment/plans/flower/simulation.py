@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from catchment.engine.flower.app import Terms, speak
-from catchment.engine.flower.roll import Order
+from catchment.engine.flower.roster import Order
 from catchment.engine.flower.simulation import remind, share, simulated
-from catchment.federation.node import Node
+from catchment.federation.client import Node
 from catchment.federation.plan import Memory
+from catchment.plans.conductor import client_memories
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
+from catchment.plans.flower.agreement import Agreement, Told
 from catchment.plans.flower.node import data_at, stages_of
 from catchment.plans.flower.server import serve_plan
-from catchment.plans.flower.stages import Agreement, Told
-from catchment.plans.run import client_memories
-from catchment.privacy.keys import new_identity
+from catchment.privacy.secure_sum.keys import new_identity
 
 
 def simulate_plan(

@@ -1,0 +1,83 @@
+"""One recorded sequence, the unit in which data enters the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array, as_matrix, frozen, refuse_infinite
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """One sequence: inputs (T, I), and targets per step (T, K), per sequence (K,), or none.
+
+    Missing values are NaN. A class is a one-hot row; `labelled` makes it. `per_step` says whether
+    every step has its own target row. If it is not given, a matrix, and a list of numbers as long
+    as the sequence, is a target per step; without targets it is None. To change a sequence use
+    `dataclasses.replace`, which keeps it: a one-hot row may happen to be as long as the sequence.
+
+    >>> s = Recording([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
+    >>> s.u.shape, s.y.shape
+    ((3, 1), (3, 1))
+    >>> Recording.labelled([[0.1, 0.2], [0.3, 0.4]], label=2, n_classes=3).y
+    array([0., 0., 1.])
+    """
+
+    u: Array
+    y: Array | None = None
+    weight: float = 1.0
+    per_step: bool | None = None
+
+    def __post_init__(self) -> None:
+        u = as_matrix(self.u, "inputs")
+        if len(u) == 0:
+            raise ValueError("the sequence has no steps; leave empty sequences out")
+        refuse_infinite(u, "inputs")
+        object.__setattr__(self, "u", frozen(u.view()))
+        if self.y is None:
+            object.__setattr__(self, "per_step", None)
+        else:
+            y = _targets(self.y, len(u), self.per_step)
+            object.__setattr__(self, "y", frozen(y.view()))
+            object.__setattr__(self, "per_step", y.ndim == 2)
+        if not (np.isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
+
+    @classmethod
+    def labelled(
+        cls, u: Any, label: int, n_classes: int, *, per_step: bool = False, weight: float = 1.0
+    ) -> Recording:
+        """Return a sequence whose target is the one-hot row of its class."""
+        if not 0 <= label < n_classes:
+            raise ValueError(f"label {label} is outside 0..{n_classes - 1}")
+        inputs = as_matrix(u, "inputs")
+        y = np.zeros((len(inputs), n_classes) if per_step else n_classes)
+        y[..., label] = 1.0
+        return cls(inputs, y, weight, per_step)
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.u)
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.u.shape[1])
+
+
+def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
+    y = np.asarray(value, dtype=np.float64)
+    if y.ndim == 0:
+        y = y[None]
+    elif y.ndim == 1 and len(y) == n_steps and per_step is not False:
+        y = y[:, None]
+    wrong_rank = per_step is not None and y.ndim != 1 + per_step
+    if wrong_rank or y.ndim > 2 or (y.ndim == 2 and len(y) != n_steps):
+        raise ValueError(
+            f"targets have shape {y.shape} for {n_steps} steps; "
+            f"pass ({n_steps}, K) for a target per step or (K,) for one per sequence"
+        )
+    refuse_infinite(y, "targets")
+    return y

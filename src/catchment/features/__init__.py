@@ -1,0 +1,1 @@
+"""Frozen maps from recordings to feature rows."""

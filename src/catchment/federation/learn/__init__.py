@@ -1,0 +1,1 @@
+"""Algorithms: ways to learn together."""

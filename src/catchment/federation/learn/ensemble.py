@@ -1,0 +1,300 @@
+"""Clients with reservoirs of their own: an ensemble of what each has learned alone.
+
+A client trains a readout on its own reservoir and sends the recipe (a few hundred bytes) and the
+readout; the server rebuilds every member. The prediction is the members' weighted mean: equal
+weights, weights by the rows each member was trained on, or weights learned by stacking (Wolpert
+1992; Breiman 1996) on predictions for data a member has not seen.
+
+A weighted mean of linear readouts is one linear readout on all reservoirs side by side, so an
+ensemble is an ordinary `Model`: it is evaluated, saved and explained like any other. For the same
+reason the server can ask every client for joint statistics of all reservoirs: that is
+`FederatedRidge` on `joint_features`.
+
+The server sees each client's readout, which tells about that client's data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.side_by_side import side_by_side, state_places
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.folds import FoldedRows
+from catchment.federation.learn.alignment import aligned, with_own_seed
+from catchment.federation.plan import Data, Turn
+from catchment.readout.model import Model
+from catchment.readout.readout import Readout
+from catchment.wire import Fact, Parts, join, split
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One client's reservoir, by its recipe, and the readout it trained on its own rows."""
+
+    recipe: Recipe
+    features: Features
+    readout: Readout
+    n_rows: int
+
+    def parts(self) -> Parts:
+        """Return the member as it travels: its reservoir is only named."""
+        facts: dict[str, Fact] = {"recipe": self.recipe.to_json(), "rows": self.n_rows}
+        return Parts("member", facts, self.readout.parts().arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Members by client, their weights (M,) in the order of the names, and the classes if any."""
+
+    members: Mapping[str, Member] = field(default_factory=dict)
+    weights: Array = field(default_factory=lambda: np.zeros(0))
+    classes: tuple[str, ...] | None = None
+
+    @cached_property
+    def model(self) -> Model:
+        """The ensemble as one model on the joint features of all members."""
+        members = [self.members[name] for name in sorted(self.members)]
+        if not members:
+            raise ValueError("the ensemble has no members; train at least one")
+        features = joint_features([member.features for member in members])
+        return Model(features, _joint_readout(members, self.weights, features), self.classes)
+
+    def predict(self, u: Array) -> Array:
+        """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
+        return self.model.predict(u)
+
+    def alone(self, client: str) -> Model:
+        """Return the model that one client trained by itself."""
+        member = self.members[client]
+        return Model(member.features, member.readout, self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """Members gathered from several clients; adding puts them together."""
+
+    by_client: Mapping[str, Member]
+
+    def __add__(self, other: Members) -> Members:
+        return Members({**self.by_client, **other.by_client})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReservoirEnsemble:
+    """Train a readout on every client's own reservoir; the model is the mean of their predictions.
+
+    Parameters
+    ----------
+    features
+        What is read of a reservoir. Its own reservoir's recipe, with a seed that depends on the
+        client's name, is the recipe of every client that has none in `recipes`.
+    recipes
+        Recipes by client.
+    alpha
+        Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
+        input weights of `features` and its recurrent weights are moved so far towards them, see
+        `aligned`.
+    ridge
+        A number, or "folds": each client takes the ridge with the least error on folds of its own
+        rows.
+    n_folds
+        Folds of a client's rows.
+    weighting
+        "mean": all members count the same; "samples": by the rows they were trained on.
+    classes
+        Names of the outputs if they are classes.
+
+    >>> from catchment.engine.local import fit
+    >>> from catchment.federation.plan import Plan
+    >>> from catchment import Recording
+    >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> wave = np.sin(np.arange(121) / 5)
+    >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
+    >>> result = fit(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
+    >>> result.model.features.reservoir.n_units, result.model.predict(wave[:25]).shape
+    (30, (20, 1))
+    """
+
+    needs_clients: ClassVar[bool] = True
+
+    features: Features
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    alpha: float | None = None
+    ridge: float | Literal["folds"] = "folds"
+    n_folds: int = 5
+    weighting: Literal["mean", "samples"] = "mean"
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.weighting not in ("mean", "samples"):
+            raise ValueError(f"weighting is {self.weighting!r}; pass 'mean' or 'samples'")
+        if isinstance(self.ridge, str) and self.ridge != "folds":
+            raise ValueError(f"ridge is {self.ridge!r}; pass a number or 'folds'")
+        if self.n_folds < 2:
+            raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
+
+    def start(self) -> Ensemble:
+        return Ensemble(classes=self.classes)
+
+    def broadcast(self, state: Ensemble, turn: Turn) -> Parts:
+        return Parts("nothing")
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
+        recipe = self.recipe_of(turn.client).prepared()
+        features = member_features(recipe, self.features, self.alpha)
+        rows = FoldedRows.of(features, data(), self.n_folds)
+        ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
+        total = rows.total()
+        return Member(recipe, features, total.solve(ridge), total.n_rows)
+
+    def recipe_of(self, client: str) -> Recipe:
+        """Return the recipe of a client's reservoir: its own, or the common one with its seed."""
+        if client in self.recipes:
+            return self.recipes[client]
+        common = self.features.reservoir.recipe
+        if common is None:
+            raise ValueError(
+                f"there is no recipe for {client}, and the features' reservoir has none; "
+                "pass recipes, or build the reservoir from a recipe"
+            )
+        return with_own_seed(common, client)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Members:
+        return Members({turn.client: read_member(parts, self.features, self.alpha)})
+
+    def server_update(self, state: Ensemble, total: Members, turn: Turn) -> Ensemble:
+        members = {**state.members, **total.by_client}
+        rows = np.array([members[name].n_rows for name in sorted(members)], dtype=np.float64)
+        if self.weighting == "mean":
+            rows = np.ones(len(members))
+        if not rows.sum() > 0:
+            raise FederationError("no member was trained on any row; there is nothing to weigh by")
+        return Ensemble(members, rows / rows.sum(), self.classes)
+
+    def model(self, state: Ensemble) -> Model | None:
+        return state.model if state.members else None
+
+    def save_state(self, state: Ensemble) -> Parts:
+        return save_ensemble(state)
+
+    def load_state(self, parts: Parts) -> Ensemble:
+        return load_ensemble(parts, self.features, self.classes, self.alpha)
+
+
+def joint_features(features: Sequence[Features]) -> Features:
+    """Return the features of all reservoirs side by side; settings are those of the first.
+
+    >>> apart = [Features(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> joint_features(apart).n_features
+    10
+    """
+    first = features[0]
+    if any(f.settings() != first.settings() for f in features):
+        raise ValueError("members read their reservoirs differently; use the same feature settings")
+    return replace(first, reservoir=side_by_side([f.reservoir for f in features]))
+
+
+def _joint_readout(members: Sequence[Member], weights: Array, joint: Features) -> Readout:
+    """Return the readout on joint features that is the weighted sum of the members' readouts."""
+    K = members[0].readout.n_outputs
+    n_parts = joint.n_features // joint.n_base  # segments times kinds of pooling
+    n_shared = joint.n_base - joint.state * joint.reservoir.n_units
+    W = np.zeros((n_parts, joint.n_base, K))
+    b = np.zeros(K)
+    places = state_places([member.features.reservoir for member in members])
+    for member, weight, place in zip(members, weights, places, strict=True):
+        own = weight * member.readout.weights.reshape(n_parts, -1, K)
+        W[:, :n_shared] += own[:, :n_shared]
+        if joint.state:
+            W[:, n_shared + place] = own[:, n_shared:]
+        b += weight * member.readout.intercept
+    return Readout(W.reshape(-1, K), b)
+
+
+def member_features(recipe: Recipe, template: Features, alpha: float | None = None) -> Features:
+    """Return what the template reads, of the reservoir that the recipe and alpha name."""
+    own = Reservoir.from_recipe(recipe)
+    if alpha is not None:
+        own = aligned(own, template.reservoir, alpha)
+    return replace(template, reservoir=own)
+
+
+def read_member(parts: Parts, template: Features, alpha: float | None = None) -> Member:
+    """Return the member that travelled, its reservoir rebuilt; UploadError if it does not fit."""
+    weights, intercept, ridge = parts.expect("member", 3).arrays
+    text, rows = parts.facts.get("recipe"), parts.facts.get("rows")
+    if not isinstance(text, str) or type(rows) is not int:
+        raise IntegrityError(f"a member came with {rows!r} rows and no recipe")
+    if rows < 0:
+        raise UploadError("count", f"a member was trained on {rows} rows; it cannot be negative")
+    if not all(np.isfinite(array).all() for array in parts.arrays):
+        raise UploadError("not-finite", "the readout holds NaN or infinite numbers")
+    recipe = Recipe.from_json(text)
+    # Counted before anything is built: a recipe of a few bytes can name a huge reservoir.
+    n_units = sum(layer.units for layer in recipe.layers)
+    n_extra = template.n_base - template.state * template.reservoir.n_units
+    n_parts = template.n_features // template.n_base
+    expected = n_parts * (n_extra + template.state * n_units)
+    if recipe.inputs != template.reservoir.n_inputs or weights.shape[:1] != (expected,):
+        raise UploadError(
+            "shape",
+            f"a readout of {weights.shape} came for a recipe of {n_units} units and "
+            f"{recipe.inputs} inputs; {expected} features and {template.reservoir.n_inputs} "
+            "inputs are asked for",
+        )
+    features = member_features(recipe, template, alpha)
+    readout = Readout.from_parts(Parts("readout", {}, (weights, intercept, ridge)))
+    return Member(recipe, features, readout, rows)
+
+
+def save_ensemble(ensemble: Ensemble) -> Parts:
+    """Return an ensemble as it is kept; `load_ensemble` reads it."""
+    named = {f"member/{name}": ensemble.members[name].parts() for name in sorted(ensemble.members)}
+    return join("ensemble", {**named, "weights": Parts("weights", {}, (ensemble.weights,))})
+
+
+def load_ensemble(
+    parts: Parts,
+    template: Features,
+    classes: tuple[str, ...] | None = None,
+    alpha: float | None = None,
+) -> Ensemble:
+    """Return the ensemble that was kept; each reservoir is rebuilt from its recipe."""
+    named = split(parts, "ensemble")
+    weights = named.pop("weights").expect("weights", 1).arrays[0]
+    members = {
+        name.removeprefix("member/"): read_member(part, template, alpha)
+        for name, part in named.items()
+    }
+    return Ensemble(members, weights, classes)
+
+
+def simplex_weights(errors: Array) -> Array:
+    """Return weights (M,), none negative, of sum 1, with the least w'Ew for errors E (M, M).
+
+    With v = s w, minimising v'Ev + (sum v - 1)^2 over s leaves w'Ew / (1 + w'Ew), which grows with
+    w'Ew; so non-negative least squares on v finds the best w.
+
+    >>> simplex_weights(np.diag([1.0, 3.0])).round(12)
+    array([0.75, 0.25])
+    """
+    # Slow to import, and most who import this module never come here.
+    from scipy.optimize import nnls
+
+    scale = float(np.trace(errors)) / max(1, len(errors))
+    if not scale > 0:
+        return np.full(len(errors), 1.0 / len(errors))
+    values, vectors = np.linalg.eigh(errors / scale)
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    system = np.vstack([root, np.ones(len(errors))])
+    v, _ = nnls(system, np.concatenate([np.zeros(len(errors)), [1.0]]))
+    return np.asarray(v / v.sum())

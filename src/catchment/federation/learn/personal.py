@@ -1,0 +1,263 @@
+"""Readouts of one's own, computed on the client from the shared model and its own statistics.
+
+With own statistics G_k, C_k and the shared readout W, two ways lead from shared to own:
+
+    towards   (G_k + strength I) W_k = C_k + strength W
+    mixed     (a G + (1 - a) w G_k + ridge I) W_k = a C + (1 - a) w C_k,    w = n / n_k
+
+The first needs only the shared readout, which the client has anyway. The second also needs the
+summed statistics G, C, and moves least where the others' data say most. In the first the constant
+counts as a feature, so that the path begins at the shared readout itself.
+
+How far to go is chosen on the client by leaving out stretches of its own data: no step at all,
+which is the shared readout, or else the smallest step whose error is within a standard error of
+the best (the difference is taken stretch by stretch; Breiman et al., 1984, section 3.4.3). Later
+data of a client are less like its earlier data than stretches of these are like each other, so the
+best step on stretches goes too far, and can do harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+from scipy.linalg import eigh
+
+from catchment.arrays import Array
+from catchment.data.recording import Recording
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.rows import N_BLOCKS, augmented, stretch
+from catchment.readout.readout import Readout
+from catchment.readout.statistics import RidgeStatistics
+
+STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
+SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
+
+Path = Callable[[RidgeStatistics], list[Readout]]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Features (n, F), targets (n, K) and weights (n,) of some of a client's rows."""
+
+    z: Array
+    y: Array
+    weight: Array
+
+    def statistics(self, fingerprint: str) -> RidgeStatistics:
+        return RidgeStatistics.from_states(
+            self.z, self.y, weight=self.weight, fingerprint=fingerprint
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Personal:
+    """A readout of one's own, and the mean error of every step on left-out stretches.
+
+    `step` counts from 0, which is the shared readout.
+    """
+
+    readout: Readout
+    step: int
+    errors: Array  # (S,)
+
+
+def towards(own: RidgeStatistics, shared: Readout, strengths: Sequence[float]) -> list[Readout]:
+    """Return the ridge readouts drawn to the shared one, one per strength.
+
+    Parameters
+    ----------
+    own
+        Statistics of the client.
+    strengths
+        Relative to the mean squared length of a feature column, so that 1 is an even pull.
+
+    >>> own = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
+    >>> shared = Readout(np.array([[0.0]]), np.zeros(1))
+    >>> [float(r.weights[0, 0].round(3)) for r in towards(own, shared, [1e9, 1.0, 1e-9])]
+    [0.0, 1.0, 2.0]
+    """
+    A, B = augmented(own)
+    values, Q = eigh(A, check_finite=False)
+    values = np.maximum(values, 0.0)
+    unit = float(np.trace(A)) / len(A)
+    inner, anchor = Q.T @ B, Q.T @ np.vstack([shared.weights, shared.intercept])
+    readouts = []
+    for strength in strengths:
+        pull = strength * unit
+        solved = Q @ ((inner + pull * anchor) / (values + pull)[:, None])
+        readouts.append(Readout(solved[:-1], solved[-1]))
+    return readouts
+
+
+def mixed(
+    total: RidgeStatistics,
+    own: RidgeStatistics,
+    shares: Sequence[float],
+    ridge: float | Array = 1e-6,
+) -> list[Readout]:
+    """Return the readouts of mixtures of everybody's statistics and one's own, one per share.
+
+    Parameters
+    ----------
+    total
+        Statistics of all clients; it does not matter whether this one is among them.
+    own
+        Statistics of the client; weighed as if it had as many rows as all.
+    shares
+        Weights of the total, from 1, which is the shared solution, to 0, which is one's own.
+    ridge
+        Of the shared solution.
+
+    >>> one = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
+    >>> all_ = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.zeros((2, 1)))
+    >>> [float(r.weights[0, 0].round(9)) for r in mixed(all_, one, [1.0, 0.5], 0.0)]
+    [0.0, 1.0]
+    """
+    if own.weight <= 0 or total.weight <= 0:
+        raise ValueError("a mixture needs rows on both sides; add data first")
+    equal = own.scaled(total.weight / own.weight)
+    mixtures = (total.scaled(a) + equal.scaled(1.0 - a) for a in shares)
+    return [mixture.solve(ridge) for mixture in mixtures]
+
+
+def personalise(
+    shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool, fingerprint: str = ""
+) -> Personal:
+    """Return the readout of one's own, its distance from the shared one chosen on left-out blocks.
+
+    Parameters
+    ----------
+    shared
+        The readout to begin from.
+    blocks
+        At least two stretches of the client's own rows, as `blocked_rows` makes them.
+    path
+        From statistics to readouts further and further away from the shared one.
+    classes
+        Whether errors are wrong classes, or else squared errors.
+    """
+    own = [block.statistics(fingerprint) for block in blocks]
+    if len(blocks) < 2:
+        raise ValueError(f"there are {len(blocks)} blocks; leaving one out needs at least 2")
+    whole = reduce(add, own)
+    errors = np.array(
+        [
+            [_error(readout, block, classes) for readout in (shared, *path(whole - part))]
+            for block, part in zip(blocks, own, strict=True)
+        ]
+    )
+    rows = np.array([float(block.weight.sum()) for block in blocks])
+    step = smallest_good_step(errors / rows[:, None], rows)
+    readout = shared if step == 0 else path(whole)[step - 1]
+    return Personal(readout, step, errors.sum(axis=0) / rows.sum())
+
+
+def smallest_good_step(errors: Array, rows: Array) -> int:
+    """Return the first step (of S) whose mean error is within a standard error of the best.
+
+    Parameters
+    ----------
+    errors
+        (B, S) mean errors of each block.
+    rows
+        (B,) rows in each.
+
+    >>> smallest_good_step(np.array([[3.0, 2.0, 1.9], [3.1, 2.0, 2.1]]), np.array([5.0, 5.0]))
+    1
+    """
+    best = int((rows @ errors).argmin())
+    worse = errors - errors[:, [best]]
+    spread = worse.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    good = worse.mean(axis=0) <= spread + 1e-12
+    return min(best, int(good.argmax()))
+
+
+def blocked_rows(
+    features: Features, sequences: Iterable[Recording], n_blocks: int = N_BLOCKS
+) -> list[Rows]:
+    """Return stretches of a client's rows, contiguous in time; those without rows are left out.
+
+    Sequences with one target each are blocked in their order, each class by itself, so that every
+    block has every class.
+
+    >>> from catchment import Recipe, Reservoir
+    >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
+    >>> waves = [Recording.labelled([0.0, 1.0], k // 4, 2) for k in range(8)]
+    >>> [block.y.tolist() for block in blocked_rows(features, waves, 4)][0]
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    every = list(sequences)
+    place = _places(every)
+    rows = features.rows([s.u for s in every], threads=1)
+    parts: list[list[tuple[Array, Array, Array]]] = [[] for _ in range(n_blocks)]
+    for (position, size), s, z in zip(place, every, rows, strict=True):
+        if s.y is None:
+            raise ValueError("a sequence has no target; a readout of one's own needs targets")
+        if s.per_step and not features.per_step:
+            raise ValueError("pooled features have one row per sequence; pass one target each")
+        n = len(z)
+        y = s.y[features.washout :] if s.per_step else np.repeat(s.y[None], n, axis=0)
+        steps = np.arange(n) * n_blocks // n
+        block = steps if s.per_step else np.full(n, position * n_blocks // size)
+        known = ~np.isnan(y).any(axis=1)
+        for b in range(n_blocks):
+            mine = known & (block == b)
+            parts[b].append((z[mine], y[mine], np.full(int(mine.sum()), s.weight)))
+    blocks = [
+        Rows(*(np.concatenate(column) for column in zip(*part, strict=True)))
+        for part in parts
+        if part
+    ]
+    return [block for block in blocks if block.weight.sum() > 0]
+
+
+def first_part(
+    sequences: Iterable[Recording], share: float, *, washout: int = 0
+) -> tuple[list[Recording], list[Recording]]:
+    """Return a client's data cut in two in time: an earlier part to learn from, a later to test.
+
+    A sequence with a target per step is cut; of those with one target each, the first of every
+    class are the earlier part.
+
+    >>> waves = [Recording.labelled([float(k)], k % 2, 2) for k in range(6)]
+    >>> [[float(s.u[0, 0]) for s in part] for part in first_part(waves, 0.67)]
+    [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0]]
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}; pass a fraction between 0 and 1")
+    earlier: list[Recording] = []
+    later: list[Recording] = []
+    every = list(sequences)
+    for (position, size), s in zip(_places(every), every, strict=True):
+        if s.per_step:
+            earlier.extend(stretch([s], 0.0, share, washout=washout))
+            later.extend(stretch([s], share, 1.0, washout=washout))
+        else:
+            (earlier if position < int(size * share) else later).append(s)
+    return earlier, later
+
+
+def _error(readout: Readout, block: Rows, classes: bool) -> float:
+    outputs = readout(block.z)
+    if classes:
+        wrong = outputs.argmax(axis=1) != block.y.argmax(axis=1)
+        return float(block.weight @ wrong)
+    return float(block.weight @ ((outputs - block.y) ** 2).sum(axis=1))
+
+
+def _places(sequences: Sequence[Recording]) -> list[tuple[int, int]]:
+    """Return each sequence's position among those of its class, and how many there are."""
+    labels = [
+        -1 if s.y is None or s.per_step or len(s.y) < 2 else int(np.nan_to_num(s.y).argmax())
+        for s in sequences
+    ]
+    seen: dict[int, int] = {}
+    positions = []
+    for label in labels:
+        positions.append(seen.get(label, 0))
+        seen[label] = positions[-1] + 1
+    return [(position, seen[label]) for position, label in zip(positions, labels, strict=True)]

@@ -1,0 +1,245 @@
+"""Exact federated ridge regression (IncFed): one round gives the readout of pooled data.
+
+Every client sends its ridge statistics; the server adds them up, adds the ridge once, and solves
+(Bacciu et al., IJCNN 2021, eqs. 6-10; the ridge inside eqs. 7, 9 and 12 is left out on the client,
+see `catchment.readout.statistics`). Further rounds add further statistics (eqs. 11-12).
+
+The server sees each client's statistics unless a protection hides them; they are not anonymous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Literal
+
+from catchment.arrays import Array
+from catchment.errors import FederationError
+from catchment.features.echo_state.state_map import Features
+from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
+from catchment.federation.measure.outliers import Flag, flags
+from catchment.federation.plan import Data, Turn
+from catchment.federation.rows import stretch
+from catchment.federation.sums import Tally
+from catchment.federation.upload_checks import check_statistics, feature_bounds
+from catchment.readout.accumulate import accumulate
+from catchment.readout.many_clients import accumulate_each
+from catchment.readout.model import Model
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, choose_by_gcv
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import NOTHING, Parts, join, split
+
+GROUP = 32  # clients served together
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeState:
+    """The sum of all statistics so far, each client's own where they are kept, and the readout.
+
+    `recent` holds the last rounds one by one if the algorithm has a window.
+    """
+
+    total: RidgeStatistics | None = None
+    by_client: Mapping[str, RidgeStatistics] = field(default_factory=dict)
+    readout: Readout | None = None
+    choice: RidgeChoice | None = None
+    recent: tuple[Tally[RidgeStatistics], ...] = ()
+
+    @cached_property
+    def flags(self) -> tuple[Flag, ...]:
+        """Clients whose data the readout of the others predicts badly; they are in the sum."""
+        return () if self.readout is None else flags(self.by_client, self.readout.ridge)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedRidge:
+    """One round of sums, solved at the server.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows, the same on every client.
+    ridge
+        A number; or "clients": the ridge with the least error on clients left out of the solution,
+        exact and from the same statistics; or "gcv", which needs only the sum.
+    per_output
+        Whether each output chooses its own ridge.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation over all clients,
+        which the same sums tell.
+    classes
+        Names of the outputs if they are classes.
+    keep_clients
+        Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
+        flagging do. Memory then grows with the clients.
+    increments
+        Rounds over which a client hands in its data, each time the next stretch of it.
+    forgetting
+        Factor on the sum before a round's statistics are added.
+    window
+        Keep the last so many rounds, one by one, and leave out what came before them.
+    """
+
+    features: Features
+    ridge: float | Literal["clients", "gcv"] = "clients"
+    per_output: bool = False
+    standardise: bool = False
+    classes: tuple[str, ...] | None = None
+    keep_clients: bool = True
+    increments: int = 1
+    forgetting: float = 1.0
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ridge, str):
+            if self.ridge not in ("clients", "gcv"):
+                raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'clients' or 'gcv'")
+            if self.ridge == "clients" and not self.keep_clients:
+                raise ValueError(
+                    "choosing the ridge by clients needs keep_clients=True; "
+                    "or choose by 'gcv', or pass a number"
+                )
+        if not 0 < self.forgetting <= 1:
+            raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")
+        if self.increments < 1:
+            raise ValueError(f"increments is {self.increments}; pass at least 1")
+        if self.window is not None and (self.window < 1 or self.forgetting < 1):
+            raise ValueError(
+                f"window is {self.window} with forgetting {self.forgetting}; "
+                "pass 1 round or more, and no forgetting beside it"
+            )
+
+    def start(self) -> RidgeState:
+        return RidgeState()
+
+    def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
+        """Return nothing: the recipe, which the plan holds, is all a client needs."""
+        return NOTHING
+
+    def group_size(self, n_clients: int, n_threads: int) -> int:
+        """Return how many clients to serve side by side; it does not show in what they send."""
+        if self.increments > 1 or not self.features.per_step:
+            return 1
+        # Several groups per thread, or one group of large clients would keep the others waiting.
+        return max(1, min(GROUP, n_clients // (2 * n_threads)))
+
+    def client_updates(
+        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+    ) -> list[RidgeStatistics]:
+        return accumulate_each(self.features, (data() for data, _ in clients))
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+        if self.increments == 1:
+            return accumulate(self.features, data(), threads=1)
+        place = turn.round % self.increments
+        share = place / self.increments, (place + 1) / self.increments
+        new = stretch(data(), *share, washout=self.features.washout)
+        return accumulate(self.features, new, threads=1)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
+        statistics = RidgeStatistics.from_parts(parts)
+        # Of a sum with privacy noise only the moments hold; no client can claim to be one.
+        noisy = not turn.client and parts.facts.get("noisy") is True
+        check_statistics(
+            statistics,
+            fingerprint=self.features.fingerprint,
+            n_features=self.features.n_features,
+            n_targets=len(self.classes) if self.classes else None,
+            state_bound=None if noisy else self._bounds,
+            constant=self.features.bias and not noisy,
+            one_hot=self.classes is not None and not noisy,
+        )
+        kept = self.keep_clients and turn.client
+        return Tally(statistics, {turn.client: statistics} if kept else {})
+
+    @cached_property
+    def _bounds(self) -> Array:
+        return feature_bounds(self.features)
+
+    def server_update(
+        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+    ) -> RidgeState:
+        if self.window is not None:
+            recent = (*state.recent, total)[-self.window :]
+            return self.solved(_of_rounds(recent))
+        if state.total is None:
+            return self.solved(RidgeState(total.total, total.by_client))
+        by_client = {name: old.scaled(self.forgetting) for name, old in state.by_client.items()}
+        for name, new in total.by_client.items():
+            by_client[name] = by_client[name] + new if name in by_client else new
+        return self.solved(RidgeState(state.total.scaled(self.forgetting) + total.total, by_client))
+
+    def solved(self, state: RidgeState) -> RidgeState:
+        """Return the state with the ridge chosen and the readout solved from its sum."""
+        if state.total is None:
+            return state
+        if not self.standardise:
+            choice, readout = self._solution(state.total, state.by_client)
+            return replace(state, readout=readout, choice=choice)
+        scale = feature_scale(state.total)
+        by_client = {name: rescaled(value, scale) for name, value in state.by_client.items()}
+        choice, readout = self._solution(rescaled(state.total, scale), by_client)
+        return replace(state, readout=for_raw_features(readout, scale), choice=choice)
+
+    def _solution(
+        self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
+    ) -> tuple[RidgeChoice | None, Readout]:
+        if not isinstance(self.ridge, str):
+            return None, total.solve(self.ridge)
+        if self.ridge == "gcv":
+            choice = choose_by_gcv(total, per_output=self.per_output)
+        elif len(by_client) < 2:
+            raise FederationError(
+                f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
+                "statistics that are kept apart; pass ridge='gcv' or a number"
+            )
+        else:
+            clients = [by_client[name] for name in sorted(by_client)]
+            choice = choose_by_blocks(clients, per_output=self.per_output)
+        return choice, total.solve(choice.best)
+
+    def model(self, state: RidgeState) -> Model | None:
+        if state.readout is None:
+            return None
+        return Model(self.features, state.readout, self.classes)
+
+    def save_state(self, state: RidgeState) -> Parts:
+        if state.total is None:
+            return NOTHING
+        rounds = state.recent or (Tally(state.total, state.by_client),)
+        named = {}
+        for k, tally in enumerate(rounds):
+            named[f"{k}/total"] = tally.total.parts()
+            for name, value in sorted(tally.by_client.items()):
+                named[f"{k}/client/{name}"] = value.parts()
+        return join("ridge-state", named)
+
+    def load_state(self, parts: Parts) -> RidgeState:
+        if parts.kind == NOTHING.kind:
+            return RidgeState()
+        totals: dict[int, RidgeStatistics] = {}
+        clients: dict[int, dict[str, RidgeStatistics]] = {}
+        for name, part in split(parts, "ridge-state").items():
+            number, kind, *client = name.split("/", 2)
+            value = RidgeStatistics.from_parts(part)
+            if kind == "total":
+                totals[int(number)] = value
+            else:
+                clients.setdefault(int(number), {})[client[0]] = value
+        rounds = tuple(Tally(totals[k], clients.get(k, {})) for k in sorted(totals))
+        if self.window is not None:
+            return self.solved(_of_rounds(rounds))
+        return self.solved(RidgeState(rounds[0].total, rounds[0].by_client))
+
+
+def _of_rounds(recent: tuple[Tally[RidgeStatistics], ...]) -> RidgeState:
+    """Return the state whose sums are those of a few rounds."""
+    by_client: dict[str, RidgeStatistics] = {}
+    for tally in recent:
+        for name, value in tally.by_client.items():
+            by_client[name] = by_client[name] + value if name in by_client else value
+    total = reduce(add, (tally.total for tally in recent))
+    return RidgeState(total, by_client, recent=recent)

@@ -1,0 +1,1 @@
+"""Evaluation, baselines, comparison, outliers."""

@@ -1,0 +1,162 @@
+"""What a run's folder keeps of the results: scores, confusions, the path of ridges, a forecast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.recording import Recording
+from catchment.engine.local import data_of
+from catchment.federation.learn.candidates import Race
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.measure.comparison import Row
+from catchment.federation.measure.evaluation import Score, Scores
+from catchment.federation.runs.write import Cell, Store
+from catchment.plans.data import PlanData
+from catchment.readout.model import Model
+from catchment.readout.ridge_choice import RidgeChoice
+
+SHOWN_STEPS = 300
+
+
+def write_results(
+    store: Store, state: object, model: Model, scores: Scores, held: PlanData
+) -> None:
+    """Keep all that a report shows of a finished training and its evaluation."""
+    write_scores(store, scores, held.classes)
+    write_rows(store, state)
+    write_flags(store, state)
+    write_path(store, state, held.classes)
+    write_forecast(store, model, scores, held)
+
+
+def write_scores(store: Store, scores: Scores, classes: tuple[str, ...] | None) -> None:
+    """Keep every client's metrics, those of all together, and the confusions."""
+    rows: list[tuple[Cell, ...]] = []
+    named = {"": scores.total} | dict(scores.by_client)
+    for client, score in named.items():
+        if score is not None:
+            rows += [("evaluation", client, m, v, score.errors.n) for m, v in metrics(score)]
+    store.insert("scores", rows, replace=True)
+    total = scores.total
+    if total is not None and total.counts is not None and classes is not None:
+        counts = total.counts.confusion
+        store.insert(
+            "confusion",
+            [
+                (true, guessed, int(counts[i, j]))
+                for i, true in enumerate(classes)
+                for j, guessed in enumerate(classes)
+            ],
+            replace=True,
+        )
+
+
+def metrics(score: Score) -> list[tuple[str, float]]:
+    """Return a score's metrics by name, the leading one first."""
+    if score.counts is not None:
+        c = score.counts
+        named = {"balanced accuracy": c.balanced_accuracy, "macro F1": c.macro_f1}
+        return [("accuracy", c.accuracy), *named.items()]
+    e = score.errors
+    return [("NRMSE", e.nrmse), ("RMSE", e.rmse), ("MAE", e.mae), ("R2", e.r2)]
+
+
+def write_rows(store: Store, state: object) -> None:
+    """Keep how many rows are behind each client's statistics, where the server knows them."""
+    match state:
+        case RidgeState():
+            rows = [(name, s.n_rows) for name, s in state.by_client.items()]
+            store.insert("clients", rows, replace=True)
+        case Race():
+            first = {name: next(iter(s.members.values())) for name, s in state.by_client.items()}
+            store.insert("clients", [(n, s.n_rows) for n, s in first.items()], replace=True)
+
+
+def write_flags(store: Store, state: object) -> None:
+    """Keep the clients whose data the others predict badly; they are in the sum all the same."""
+    if isinstance(state, RidgeState):
+        rows = [(flag.client, flag.loss, flag.z) for flag in state.flags]
+        store.insert("flags", rows, replace=True)
+
+
+def write_path(store: Store, state: object, classes: tuple[str, ...] | None) -> None:
+    """Keep the errors along the path of ridges, if the algorithm chose one."""
+    choice = ridge_choice(state)
+    if choice is None:
+        return
+    K = choice.errors.shape[1]
+    names = classes or tuple(f"output {k}" for k in range(K))
+    best = np.atleast_1d(choice.best)
+    store.insert(
+        "ridge_path",
+        [
+            (float(ridge), name, float(error) if np.isfinite(error) else None, int(ridge in best))
+            for ridge, errors in zip(choice.ridges, choice.errors, strict=True)
+            for name, error in zip(names, errors, strict=True)
+        ],
+        replace=True,
+    )
+
+
+def ridge_choice(state: object) -> RidgeChoice | None:
+    """Return the path of ridges that an algorithm's state holds, if it chose one."""
+    match state:
+        case RidgeState() | Race():
+            return state.choice
+    return None
+
+
+def write_forecast(store: Store, model: Model, scores: Scores, held: PlanData) -> None:
+    """Keep a stretch of the worst test client's targets and predictions, to be drawn.
+
+    The data are in this process; where clients are elsewhere this would stay with them.
+    """
+    if held.classes is not None or not model.features.per_step or not scores.by_client:
+        return
+    client, _ = scores.worst()
+    y, guessed = _predicted(model, list(data_of(held.test[client])()))
+    names = [f"output {k}" for k in range(y.shape[1])]
+    store.insert(
+        "forecast",
+        [
+            (client, step, name, float(y[step, k]), float(guessed[step, k]))
+            for step in range(min(SHOWN_STEPS, len(y)))
+            for k, name in enumerate(names)
+        ],
+        replace=True,
+    )
+
+
+def _predicted(model: Model, sequences: list[Recording]) -> tuple[Array, Array]:
+    """Return targets and predictions (n, K) of the first sequence, where the target is known."""
+    first = sequences[0]
+    assert first.y is not None
+    y, guessed = first.y[model.features.washout :], model.predict(first.u)
+    known = ~np.isnan(y).any(axis=1)
+    return y[known], guessed[known]
+
+
+def write_comparison(store: Store, rows: list[Row]) -> None:
+    """Keep a comparison's rows in the order in which they are shown."""
+    store.insert(
+        "comparison",
+        [
+            (
+                k,
+                row.name,
+                row.metric,
+                row.score,
+                row.worst_client,
+                row.worst,
+                row.spread,
+                row.bytes_up,
+                row.bytes_down,
+                row.rounds,
+                row.seconds,
+                row.note,
+            )
+            for k, row in enumerate(rows)
+        ],
+        replace=True,
+    )

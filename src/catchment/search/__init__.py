@@ -1,0 +1,1 @@
+"""Search over recipes by validation clients."""

@@ -1,0 +1,140 @@
+"""`catchment search plan.toml`: the ranges in a plan's [search], searched on the plan's clients.
+
+    [search]
+    trials = 30
+    validation = 0.25                  # share of the training clients that judge
+    sampler = "bayes"
+    units = [100, 200]                 # options; the others are ranges
+    spectral_radius = [0.1, 0.99]
+    leak_rate = [0.1, 1.0]
+    input_scaling = [0.1, 1.0]
+
+    [search.plasticity]                # only if reservoirs are to adapt
+    target_std = [0.05, 0.9]
+
+What [search] does not name keeps the plan's value. The test clients of the plan are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from catchment.data.clients import cohorts
+from catchment.data.recording import Recording
+from catchment.data.scaling import federated_scaler
+from catchment.engine.local import data_of
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import Features
+from catchment.plans.file import READER, PlanFile
+from catchment.search.search import SearchResult, SearchSettings, Watch, search
+from catchment.search.space import PlasticitySpace, Space
+
+RANGES = ("spectral_radius", "leak_rate", "input_scaling", "connections", "input_connections")
+
+
+@dataclass(frozen=True)
+class PlanSearch:
+    """A plan's [search], read: how to search, what share validates, and where to look."""
+
+    settings: SearchSettings
+    validation: float
+    space: Space
+
+
+def read_search(file: PlanFile) -> PlanSearch:
+    """Return the [search] of a plan; what it leaves out is fixed at the plan's own value.
+
+    >>> from catchment.plans.file import parse_plan
+    >>> plan = parse_plan('[data]\\nsource = "wearables"\\n[reservoir]\\nunits = 50\\n'
+    ...                   '[search]\\ntrials = 5\\nleak_rate = [0.1, 0.9]\\n')
+    >>> found = read_search(plan)
+    >>> found.settings.trials, found.space.units, found.space.leak_rate
+    (5, (50,), (0.1, 0.9))
+    """
+    table = dict(file.search)
+    validation = table.pop("validation", 0.25)
+    if not isinstance(validation, float) or not 0 < validation < 1:
+        raise ValueError(f"validation in [search] is {validation!r}; pass a share between 0 and 1")
+    plasticity = table.pop("plasticity", None)
+    own = {field.name for field in fields(SearchSettings)}
+    settings = READER.read(SearchSettings, {k: v for k, v in table.items() if k in own}, "[search]")
+    ranges = {k: v for k, v in table.items() if k not in own}
+    recipe = file.recipes(1)[0]
+    known: dict[str, object] = {name: _fixed(recipe, name) for name in RANGES}
+    known["units"] = (recipe.units,)
+    made = READER.read(
+        Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges}
+    )
+    if plasticity is not None:
+        made = replace(
+            made, plasticity=READER.read(PlasticitySpace, plasticity, "[search.plasticity]")
+        )
+    return PlanSearch(settings, validation, made)
+
+
+def _fixed(recipe: Recipe, name: str) -> object:
+    """Return a setting as a range of one value, or None where the plan leaves it open."""
+    value = getattr(recipe, name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        raise ValueError(f"{name} is {value!r} in [reservoir]; give a range for it in [search]")
+    return (value, value)
+
+
+def search_plan(
+    file: PlanFile,
+    *,
+    data: Path | None = None,
+    storage: Path | None = None,
+    watch: Watch | None = None,
+) -> SearchResult:
+    """Return the best recipe for a plan's training clients, some of which judge.
+
+    Parameters
+    ----------
+    data
+        Directory of public data sets; the usual ones if not given.
+    storage
+        File that keeps the trials.
+    watch
+        Called with every trial as it ends.
+    """
+    found = read_search(file)
+    held = file.load_data(data)
+    scaler = None
+    if file.sharing.scaling == "federated":
+        scaler = federated_scaler({k: list(data_of(v)()) for k, v in held.train.items()})
+    held = held.scaled(file.sharing.scaling, scaler)
+    clients: dict[str, list[Recording]] = {
+        name: list(data_of(source)()) for name, source in held.train.items()
+    }
+    if len(clients) < 2:
+        raise ValueError("the plan has one training client; a search needs some to judge")
+    names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
+    whole = held.classes is not None and not getattr(file.origin, "per_step", False)
+
+    def features(reservoir: Reservoir) -> Features:
+        return file.features.of(reservoir, classes=whole)
+
+    return search(
+        {name: clients[name] for name in names.train},
+        {name: clients[name] for name in names.validation},
+        features=features,
+        classes=held.classes,
+        space=found.space,
+        base=file.recipes(len(held.channels))[0],
+        settings=found.settings,
+        storage=storage,
+        watch=watch,
+    )
+
+
+def advice(result: SearchResult) -> Mapping[str, object]:
+    """Return the settings of the best trial as they would stand in [reservoir]."""
+    names = ("units", *RANGES)
+    values = {name: getattr(result.recipe, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
