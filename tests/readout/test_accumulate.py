@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
-from tests.reservoir import oracle
+from tests.features.echo_state import oracle
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording

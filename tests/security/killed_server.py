@@ -33,9 +33,9 @@ from catchment.federation.loop import Reply, run
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.runs import write as store_module
 from catchment.federation.runs.write import Store
+from catchment.privacy.secure_sum import server_journal as journal_module
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum import server_journal as journal_module
 from catchment.privacy.secure_sum.server_journal import Journal
 
 NAMES = tuple(f"c{k}" for k in range(4))

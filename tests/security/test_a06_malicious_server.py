@@ -12,10 +12,11 @@ from tests.security.fleet import Adding, Fleet, RefusedError
 
 from catchment.errors import AbortedError
 from catchment.federation.plan import Plan, Turn
+from catchment.privacy.secure_sum import keys
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import make_identities, new_identity
 from catchment.privacy.secure_sum.messages import as_bits, rows
-from catchment.privacy.secure_sum.protection import SecureSum, keys
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.wire import NOTHING, Parts, join, split
 
 NAMES = [f"c{k:03d}" for k in range(5)]  # t is 4

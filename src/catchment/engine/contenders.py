@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from catchment.engine.local import Source, data_of, fit
 from catchment.errors import FederationError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials, pooled
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
 from catchment.federation.measure.evaluation import Evaluation, Scores
@@ -95,7 +95,7 @@ def centralised(plan: AnyPlan, *, threads: int | None = None) -> Contender:
 
 
 def local_only(
-    features: Features,
+    features: FeatureMap,
     *,
     ridge: float | Literal["gcv"] = "gcv",
     classes: tuple[str, ...] | None = None,

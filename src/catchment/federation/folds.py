@@ -11,7 +11,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks
 from catchment.readout.statistics import RidgeStatistics
@@ -32,7 +32,7 @@ class FoldedRows:
     fingerprint: str
 
     @classmethod
-    def of(cls, features: Features, sequences: Iterable[Recording], n_folds: int) -> FoldedRows:
+    def of(cls, features: FeatureMap, sequences: Iterable[Recording], n_folds: int) -> FoldedRows:
         """Return the rows with known targets of all sequences.
 
         >>> from catchment import Recipe, Reservoir
@@ -96,7 +96,7 @@ class FoldedRows:
         return outputs
 
 
-def row_targets(sequence: Recording, features: Features, n_rows: int) -> Array:
+def row_targets(sequence: Recording, features: FeatureMap, n_rows: int) -> Array:
     """Return the targets (n, K) of a sequence's feature rows, NaN where they are not known."""
     if sequence.y is None:
         raise ValueError("a sequence has no targets; pass inputs and targets")

@@ -10,7 +10,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.plan import Data
 from catchment.readout.accumulate import accumulate
 from catchment.readout.packing import unpack
@@ -20,7 +20,9 @@ N_BLOCKS = 5
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def feature_rows(features: Features, sequences: Iterable[Recording]) -> tuple[Array, Array, Array]:
+def feature_rows(
+    features: FeatureMap, sequences: Iterable[Recording]
+) -> tuple[Array, Array, Array]:
     """Return features (n, F), targets (n, K) and weights (n,) of all rows whose target is known.
 
     >>> from catchment import Recipe, Reservoir
@@ -52,7 +54,9 @@ def feature_rows(features: Features, sequences: Iterable[Recording]) -> tuple[Ar
     return np.concatenate(rows)[known], y[known], weight[known]
 
 
-def local_blocks(features: Features, data: Data, n_blocks: int = N_BLOCKS) -> list[RidgeStatistics]:
+def local_blocks(
+    features: FeatureMap, data: Data, n_blocks: int = N_BLOCKS
+) -> list[RidgeStatistics]:
     """Return the statistics of stretches of a client's data, those without rows left out.
 
     Together they are the statistics of all its data.

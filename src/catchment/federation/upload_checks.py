@@ -12,14 +12,11 @@ from scipy.linalg import lapack
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.features.echo_state.state_map import Features
-from catchment.features.echo_state.weights import ACTIVATIONS
 from catchment.readout.packing import mirror_lower, unpack_lower
 from catchment.readout.statistics import RidgeStatistics
 
 TOLERANCE = 1e-7  # per row of a matrix of moments with ones on its diagonal: float32 is off by 6e-8
 SLACK = 0.02  # of the weight: what a compressed upload may be off by
-BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
 
 
 def check_statistics(
@@ -41,7 +38,7 @@ def check_statistics(
     n_features, n_targets
         Columns of the features and of the targets, if known.
     state_bound
-        Largest absolute value a feature can have, one number or (F,), see `feature_bounds`.
+        Largest absolute value a feature can have, one number or (F,), as a map's `bounds` say.
     constant
         Whether the first feature is one in every row.
     one_hot
@@ -81,25 +78,6 @@ def check_statistics(
         _check_constant(statistics)
     if one_hot:
         _check_one_hot(statistics)
-
-
-def feature_bounds(features: Features) -> Array:
-    """Return the largest absolute value (F,) of each feature, infinite where there is none.
-
-    A leaky mean of values between -1 and 1 that starts at zero stays between them, and so do its
-    mean, standard deviation and maximum over time.
-
-    >>> from catchment import Recipe, Reservoir
-    >>> feature_bounds(Features(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True))
-    array([ 1., inf,  1.,  1.])
-    """
-    codes = np.concatenate([layer.activation for layer in features.reservoir.layers])
-    base = [
-        np.ones(int(features.bias)),
-        np.full(features.reservoir.n_inputs * features.input, np.inf),
-        np.where(np.isin(codes, BOUNDED), 1.0, np.inf)[: len(codes) * features.state],
-    ]
-    return np.tile(np.concatenate(base), features.n_features // features.n_base)
 
 
 def lower_moment_matrix(statistics: RidgeStatistics) -> Array:

@@ -31,6 +31,7 @@ from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
@@ -131,7 +132,7 @@ class FeatureSettings:
     washout: int = 0
     precision: Literal["float64", "float32"] = "float64"
 
-    def of(self, reservoir: Reservoir, *, classes: bool) -> Features:
+    def of(self, reservoir: Reservoir, *, classes: bool) -> FeatureMap:
         """Return the features of a reservoir."""
         pool = ("mean_std" if classes else None) if self.pool is None else self.pool
         return Features(
@@ -263,7 +264,7 @@ class PlanFile:
 
     def _plan(
         self,
-        maps: list[Features],
+        maps: list[FeatureMap],
         classes: tuple[str, ...] | None,
         identities: Mapping[str, str],
     ) -> Plan[Any, Any]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers, frozen, refuse_nonfinite
 from catchment.features.echo_state.random_words import Purpose, Words, integers, signs
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.optimisers import Arrays, ServerOptimiser
 
 
@@ -160,7 +160,7 @@ class EdgeController:
     """
 
     projection: Projection
-    features: Features | None = None
+    features: FeatureMap | None = None
     train_projection: bool = False
 
     def __post_init__(self) -> None:

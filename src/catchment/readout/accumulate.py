@@ -20,7 +20,7 @@ from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
 from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
 from catchment.features.echo_state.batches import Batch, SegmentsError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.gram import add_gram
 from catchment.readout.packing import pack
@@ -36,7 +36,7 @@ BUFFERS = 4  # blocks of a lone batch under way
 
 
 def accumulate(
-    features: Features, sequences: Iterable[Recording], *, threads: int | None = None
+    features: FeatureMap, sequences: Iterable[Recording], *, threads: int | None = None
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
 
@@ -81,7 +81,7 @@ def _windows(sequences: Iterable[Recording]) -> Iterator[list[Recording]]:
 
 
 def _window_statistics(
-    features: Features, window: Sequence[Recording], threads: int | None
+    features: FeatureMap, window: Sequence[Recording], threads: int | None
 ) -> RidgeStatistics:
     n_threads = count_threads(threads)
     if len(window) == 1 and is_short(features, window[0]):
@@ -114,7 +114,7 @@ def _window_statistics(
 
 
 def _pooled_statistics(
-    features: Features,
+    features: FeatureMap,
     window: Sequence[Recording],
     targets: Sequence[Array],
     batches: Sequence[Batch],
@@ -182,7 +182,7 @@ class Moments:
 
 
 def _batch_moments(
-    features: Features,
+    features: FeatureMap,
     batch: Batch,
     targets: Sequence[Array],
     window: Sequence[Recording],

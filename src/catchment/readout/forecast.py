@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.features.echo_state.advance import advance
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.readout.model import Model
 
 
@@ -126,7 +126,7 @@ def forecast(
     return out
 
 
-def _last(features: Features, u: Array, x: Array | None) -> tuple[Array, Array]:
+def _last(features: FeatureMap, u: Array, x: Array | None) -> tuple[Array, Array]:
     """Return the features (F,) and the state (N, 1) after the last of inputs (T, I)."""
     for block in advance(features.programs, [u], x0=x):
         rows = block.rows[:, -1:]
@@ -134,7 +134,7 @@ def _last(features: Features, u: Array, x: Array | None) -> tuple[Array, Array]:
     return z, rows[1 + features.reservoir.n_inputs :, 0].astype(np.float64)
 
 
-def _per_step(features: Features) -> None:
+def _per_step(features: FeatureMap) -> None:
     if not features.per_step:
         raise ValueError(
             f"features pooled by {features.pool!r} give one row per sequence; "

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 
 from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.parallel import single_blas_thread
 from catchment.readout.accumulate import accumulate
 from catchment.readout.short_sequences import is_short, short_statistics, targets
@@ -14,7 +14,7 @@ from catchment.readout.statistics import RidgeStatistics
 
 
 def accumulate_each(
-    features: Features, groups: Iterable[Iterable[Recording]]
+    features: FeatureMap, groups: Iterable[Iterable[Recording]]
 ) -> list[RidgeStatistics]:
     """Return the statistics of each group of sequences, bit for bit what `accumulate` returns.
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.readout.accumulate import accumulate
 from catchment.readout.readout import Readout
 from catchment.readout.solve import solve_readout
@@ -52,7 +52,7 @@ class Model:
     (20, 1)
     """
 
-    features: Features
+    features: FeatureMap
     readout: Readout
     classes: tuple[str, ...] | None = None
     statistics: RidgeStatistics | None = None
@@ -152,7 +152,7 @@ class Model:
 
 
 def train(
-    features: Features,
+    features: FeatureMap,
     sequences: Iterable[Recording],
     ridge: float | Array = 1e-6,
     *,

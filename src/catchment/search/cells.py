@@ -17,7 +17,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.averaging import Weighting, client_weight
 from catchment.federation.rows import feature_rows
 from catchment.federation.sums import WeightedSum
@@ -45,7 +45,7 @@ Subjects = Mapping[str, Subject]
 
 
 def read_subjects(
-    features: Features, clients: Mapping[str, list[Recording]], *, threads: int | None = None
+    features: FeatureMap, clients: Mapping[str, list[Recording]], *, threads: int | None = None
 ) -> dict[str, Subject]:
     """Return every client's rows and statistics."""
 

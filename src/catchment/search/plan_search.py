@@ -27,7 +27,7 @@ from catchment.data.scaling import federated_scaler
 from catchment.engine.local import data_of
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.plans.file import READER, PlanFile
 from catchment.search.search import SearchResult, SearchSettings, Watch, search
 from catchment.search.space import PlasticitySpace, Space
@@ -117,7 +117,7 @@ def search_plan(
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
     whole = held.classes is not None and not getattr(file.origin, "per_step", False)
 
-    def features(reservoir: Reservoir) -> Features:
+    def features(reservoir: Reservoir) -> FeatureMap:
         return file.features.of(reservoir, classes=whole)
 
     return search(

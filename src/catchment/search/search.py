@@ -31,6 +31,7 @@ from catchment.errors import FederationError, MissingExtraError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.readout.accumulate import accumulate
 from catchment.readout.solve import path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
@@ -259,7 +260,7 @@ class Task:
             done = n
             yield self._judged(features, total)
 
-    def _judged(self, features: Features, total: RidgeStatistics) -> tuple[float, float]:
+    def _judged(self, features: FeatureMap, total: RidgeStatistics) -> tuple[float, float]:
         ridges = ridges_of(total)
         path = solve_path(total, ridges)
         if self.classes:

@@ -16,6 +16,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.parallel import available_cores, single_blas_thread
 from catchment.sklearn.inputs import Given, Inputs, read_inputs
 
@@ -70,7 +71,7 @@ class EchoState(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _read(self, X: Inputs, *, reset: bool) -> Given:
         return read_inputs(self, X, pooled=self.pool is not None, reset=reset)
 
-    def _features(self, n_inputs: int) -> Features:
+    def _features(self, n_inputs: int) -> FeatureMap:
         """Return the features that the settings name, for so many inputs."""
         state = self.random_state
         if not isinstance(state, int | np.integer):
@@ -110,7 +111,7 @@ class EchoState(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Return a context in which the linear algebra keeps to the number of threads."""
         return single_blas_thread() if self._threads() == 1 else nullcontext()
 
-    def _rows(self, features: Features, given: Given) -> Array:
+    def _rows(self, features: FeatureMap, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""
         every = features if given.pooled else replace(features, washout=0)
         return np.concatenate(every.rows(given.inputs, threads=self._threads()))

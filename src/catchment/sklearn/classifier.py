@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from catchment.arrays import Array, Integers
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.settings import Mixture, Spread
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.readout.model import Model, fitted_temperature, softmax
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
@@ -207,7 +207,7 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
         labels: NDArray[Any],
         weight: Array | None,
         classes: NDArray[Any],
-        features: Features,
+        features: FeatureMap,
         past: RidgeStatistics | None,
     ) -> Self:
         index: Integers = np.searchsorted(classes, labels)[given.after(features.washout)]

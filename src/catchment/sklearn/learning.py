@@ -11,7 +11,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.readout.accumulate import accumulate
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
@@ -22,7 +22,7 @@ from catchment.sklearn.inputs import Given
 
 
 def statistics_of(
-    features: Features, given: Given, y: Array, weight: Array | None, *, threads: int
+    features: FeatureMap, given: Given, y: Array, weight: Array | None, *, threads: int
 ) -> RidgeStatistics:
     """Return the statistics of all samples: targets (n, K), weights (n,) or None."""
     if given.pooled or weight is not None:
@@ -38,7 +38,7 @@ def statistics_of(
     return accumulate(features, sequences, threads=threads)
 
 
-def training_rows(features: Features, given: Given, *, threads: int) -> Array:
+def training_rows(features: FeatureMap, given: Given, *, threads: int) -> Array:
     """Return the feature rows of all sequences, without their washout, one after the other."""
     return np.concatenate(features.rows(given.inputs, threads=threads))
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from catchment.arrays import Array, as_matrix, refuse_infinite
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.settings import Mixture, Spread
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.readout.forecast import forecast
 from catchment.readout.model import Model
 from catchment.readout.solve import solve_readout
@@ -182,7 +182,7 @@ class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
         given: Given,
         y: Targets,
         sample_weight: Targets | None,
-        features: Features,
+        features: FeatureMap,
         past: RidgeStatistics | None,
     ) -> Self:
         target, weight = self._target(given, y), given.weights(sample_weight)

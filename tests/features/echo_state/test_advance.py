@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tests.reservoir import oracle
+from tests.features.echo_state import oracle
 
 from catchment.arrays import Array
 from catchment.features.echo_state.advance import (

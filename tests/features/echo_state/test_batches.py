@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reservoir import oracle
+from tests.features.echo_state import oracle
 
 from catchment.features.echo_state.batches import (
     Batch,

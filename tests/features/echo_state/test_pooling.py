@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.reservoir import oracle
+from tests.features.echo_state import oracle
 
 from catchment.arrays import Array
 from catchment.features.echo_state.pooling import POOLS, Pool

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.reservoir import oracle
+from tests.features.echo_state import oracle
 
 from catchment.features.echo_state import batches, segments
 from catchment.features.echo_state.recipe import Recipe

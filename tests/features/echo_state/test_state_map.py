@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from tests.reservoir import oracle
+from tests.features.echo_state import oracle
 
 from catchment.features.echo_state.state_map import Features
 

@@ -22,7 +22,7 @@ from catchment.federation.measure.outliers import (
 )
 from catchment.federation.plan import Plan, Turn
 from catchment.federation.sums import Tally
-from catchment.federation.upload_checks import check_statistics, feature_bounds
+from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulate import accumulate
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
@@ -31,7 +31,7 @@ RIDGE = 1e-4
 FEATURES = Features(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
-BOUNDS = feature_bounds(FEATURES)
+BOUNDS = FEATURES.bounds
 
 
 def task(k: int) -> Recording:

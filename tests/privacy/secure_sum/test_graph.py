@@ -11,8 +11,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.privacy.secure_sum.graph import degree, neighbours, threshold
 from catchment.privacy.secure_sum import graph
+from catchment.privacy.secure_sum.graph import degree, neighbours, threshold
 
 # Corrupt and lost fractions; n, k, t as in the design's table of smallest pairs.
 TABLE = [

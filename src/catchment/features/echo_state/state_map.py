@@ -18,7 +18,10 @@ from catchment.features.echo_state.advance import Block, Program
 from catchment.features.echo_state.batches import Batch, SegmentsError, plan_batches, run_batch
 from catchment.features.echo_state.pooling import POOLS, Pool, pooled_rows
 from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.weights import ACTIVATIONS
 from catchment.parallel import ordered_map
+
+BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +90,44 @@ class Features:
         return self.n_base * self.segments * (2 if self.pool == "mean_std" else 1)
 
     @property
+    def n_inputs(self) -> int:
+        return self.reservoir.n_inputs
+
+    @property
     def per_step(self) -> bool:
         """Whether every step after the washout gives a row."""
         return self.pool is None
+
+    @property
+    def constant(self) -> bool:
+        """Whether the first feature is one in every row."""
+        return self.bias
+
+    @cached_property
+    def bounds(self) -> Array:
+        """Largest absolute value (F,) of each feature, infinite where there is none.
+
+        A leaky mean of values between -1 and 1 that starts at zero stays between them, and so do
+        its mean, standard deviation and maximum over time.
+
+        >>> from catchment import Recipe
+        >>> Features(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
+        array([ 1., inf,  1.,  1.])
+        """
+        codes = np.concatenate([layer.activation for layer in self.reservoir.layers])
+        base = [
+            np.ones(int(self.bias)),
+            np.full(self.reservoir.n_inputs * self.input, np.inf),
+            np.where(np.isin(codes, BOUNDED), 1.0, np.inf)[: len(codes) * self.state],
+        ]
+        return np.tile(np.concatenate(base), self.n_features // self.n_base)
+
+    @property
+    def cost(self) -> float:
+        """Multiplications and additions for one step: every weight, and the units' own sums."""
+        layers = self.reservoir.layers
+        weights = sum(len(layer.W.values) + len(layer.W_in.values) for layer in layers)
+        return 2.0 * weights + 4.0 * self.reservoir.n_units
 
     @cached_property
     def fingerprint(self) -> str:

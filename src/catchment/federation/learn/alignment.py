@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.spectral import spectral_radius
-from catchment.features.echo_state.state_map import Features
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Data, Turn
 from catchment.federation.sums import Tally
@@ -114,7 +114,7 @@ class AlignedRidge:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha is {self.alpha}; pass a number between 0 and 1")
 
-    def features_of(self, client: str) -> Features:
+    def features_of(self, client: str) -> FeatureMap:
         """Return the features of a client's own, aligned reservoir."""
         target = self.ridge.features.reservoir
         recipe = self.recipes.get(client)

@@ -23,7 +23,7 @@ from scipy.linalg import eigvalsh
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.plan import Data, Turn
 from catchment.federation.rows import augmented, feature_rows, local_blocks
@@ -68,7 +68,7 @@ class ReadoutAveraging:
         Names of the outputs if they are classes.
     """
 
-    features: Features
+    features: FeatureMap
     ridge: float | Literal["gcv", "blocks"] = 1e-6
     weighting: Weighting = "samples"
     classes: tuple[str, ...] | None = None
@@ -142,7 +142,7 @@ class GradientAveraging:
         Where to begin; zeros if not given.
     """
 
-    features: Features
+    features: FeatureMap
     epochs: int = 1
     batch_size: int | None = None
     learning_rate: float = 1.0
@@ -258,7 +258,9 @@ def client_weight(weighting: Weighting, rows: float) -> float:
     return {"samples": rows, "uniform": 1.0, "printed": 1.0 / rows}[weighting]
 
 
-def read_readouts(parts: Parts, features: Features, classes: tuple[str, ...] | None) -> WeightedSum:
+def read_readouts(
+    parts: Parts, features: FeatureMap, classes: tuple[str, ...] | None
+) -> WeightedSum:
     """Return a weighted readout that travelled; UploadError if its shape is not the plan's."""
     update = WeightedSum.from_parts(parts, 2)
     weights, intercept = update.arrays

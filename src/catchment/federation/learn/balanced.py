@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from catchment.errors import UploadError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Data, Turn
@@ -54,7 +54,7 @@ class BalancedRidge:
         As for `FederatedRidge`.
     """
 
-    features: Features
+    features: FeatureMap
     classes: tuple[str, ...]
     weights: Literal["balanced"] | tuple[float, ...] = "balanced"
     ridge: float | Literal["clients", "gcv"] = "clients"

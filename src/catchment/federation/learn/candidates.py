@@ -16,7 +16,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.plan import Data, Turn
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
@@ -108,7 +108,7 @@ class Candidates:
 
     needs_clients: ClassVar[bool] = True
 
-    features: tuple[Features, ...]
+    features: tuple[FeatureMap, ...]
     halvings: int = 0
     per_output: bool = False
     classes: tuple[str, ...] | None = None

@@ -27,7 +27,7 @@ from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
 from catchment.federation.plan import Data, Turn
@@ -41,7 +41,7 @@ class Member:
     """One client's reservoir, by its recipe, and the readout it trained on its own rows."""
 
     recipe: Recipe
-    features: Features
+    features: FeatureMap
     readout: Readout
     n_rows: int
 
@@ -126,7 +126,7 @@ class ReservoirEnsemble:
 
     needs_clients: ClassVar[bool] = True
 
-    features: Features
+    features: FeatureMap
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
@@ -190,10 +190,10 @@ class ReservoirEnsemble:
         return load_ensemble(parts, self.features, self.classes, self.alpha)
 
 
-def joint_features(features: Sequence[Features]) -> Features:
+def joint_features(features: Sequence[FeatureMap]) -> FeatureMap:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> apart = [Features(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> apart = [FeatureMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """
@@ -203,7 +203,7 @@ def joint_features(features: Sequence[Features]) -> Features:
     return replace(first, reservoir=side_by_side([f.reservoir for f in features]))
 
 
-def _joint_readout(members: Sequence[Member], weights: Array, joint: Features) -> Readout:
+def _joint_readout(members: Sequence[Member], weights: Array, joint: FeatureMap) -> Readout:
     """Return the readout on joint features that is the weighted sum of the members' readouts."""
     K = members[0].readout.n_outputs
     n_parts = joint.n_features // joint.n_base  # segments times kinds of pooling
@@ -220,7 +220,7 @@ def _joint_readout(members: Sequence[Member], weights: Array, joint: Features) -
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(recipe: Recipe, template: Features, alpha: float | None = None) -> Features:
+def member_features(recipe: Recipe, template: FeatureMap, alpha: float | None = None) -> FeatureMap:
     """Return what the template reads, of the reservoir that the recipe and alpha name."""
     own = Reservoir.from_recipe(recipe)
     if alpha is not None:
@@ -228,7 +228,7 @@ def member_features(recipe: Recipe, template: Features, alpha: float | None = No
     return replace(template, reservoir=own)
 
 
-def read_member(parts: Parts, template: Features, alpha: float | None = None) -> Member:
+def read_member(parts: Parts, template: FeatureMap, alpha: float | None = None) -> Member:
     """Return the member that travelled, its reservoir rebuilt; UploadError if it does not fit."""
     weights, intercept, ridge = parts.expect("member", 3).arrays
     text, rows = parts.facts.get("recipe"), parts.facts.get("rows")
@@ -264,7 +264,7 @@ def save_ensemble(ensemble: Ensemble) -> Parts:
 
 def load_ensemble(
     parts: Parts,
-    template: Features,
+    template: FeatureMap,
     classes: tuple[str, ...] | None = None,
     alpha: float | None = None,
 ) -> Ensemble:

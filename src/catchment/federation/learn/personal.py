@@ -28,7 +28,7 @@ from scipy.linalg import eigh
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.rows import N_BLOCKS, augmented, stretch
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
@@ -177,7 +177,7 @@ def smallest_good_step(errors: Array, rows: Array) -> int:
 
 
 def blocked_rows(
-    features: Features, sequences: Iterable[Recording], n_blocks: int = N_BLOCKS
+    features: FeatureMap, sequences: Iterable[Recording], n_blocks: int = N_BLOCKS
 ) -> list[Rows]:
     """Return stretches of a client's rows, contiguous in time; those without rows are left out.
 

@@ -15,15 +15,14 @@ from functools import cached_property, reduce
 from operator import add
 from typing import Literal
 
-from catchment.arrays import Array
 from catchment.errors import FederationError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
 from catchment.federation.measure.outliers import Flag, flags
 from catchment.federation.plan import Data, Turn
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
-from catchment.federation.upload_checks import check_statistics, feature_bounds
+from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulate import accumulate
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model
@@ -83,7 +82,7 @@ class FederatedRidge:
         Keep the last so many rounds, one by one, and leave out what came before them.
     """
 
-    features: Features
+    features: FeatureMap
     ridge: float | Literal["clients", "gcv"] = "clients"
     per_output: bool = False
     standardise: bool = False
@@ -148,16 +147,12 @@ class FederatedRidge:
             fingerprint=self.features.fingerprint,
             n_features=self.features.n_features,
             n_targets=len(self.classes) if self.classes else None,
-            state_bound=None if noisy else self._bounds,
-            constant=self.features.bias and not noisy,
+            state_bound=None if noisy else self.features.bounds,
+            constant=self.features.constant and not noisy,
             one_hot=self.classes is not None and not noisy,
         )
         kept = self.keep_clients and turn.client
         return Tally(statistics, {turn.client: statistics} if kept else {})
-
-    @cached_property
-    def _bounds(self) -> Array:
-        return feature_bounds(self.features)
 
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn

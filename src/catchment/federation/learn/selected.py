@@ -21,7 +21,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.plan import Data, Turn, Upload
 from catchment.federation.rows import feature_rows
 from catchment.federation.upload_checks import check_statistics
@@ -140,7 +140,7 @@ class SelectedRidge:
         Whether each output chooses its own ridge, by error.
     """
 
-    features: Features
+    features: FeatureMap
     by: Literal["error", "accuracy"] = "error"
     ridges: tuple[float, ...] | None = None
     per_output: bool = False

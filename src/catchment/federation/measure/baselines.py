@@ -19,6 +19,7 @@ from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.plan import Data, Plan, Turn
@@ -72,7 +73,7 @@ def autoregression(
     return Plan(algorithm=FederatedRidge(features=features, ridge=ridge))
 
 
-def mean_target(features: Features, *, classes: tuple[str, ...] | None = None) -> RidgePlan:
+def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None) -> RidgePlan:
     """Return the plan that predicts the mean target, and so, of classes, the most frequent.
 
     Parameters
@@ -209,7 +210,7 @@ class LocalReadouts:
 
     needs_clients: ClassVar[bool] = True
 
-    features: Features
+    features: FeatureMap
     ridge: float | Literal["gcv"] = "gcv"
     classes: tuple[str, ...] | None = None
 

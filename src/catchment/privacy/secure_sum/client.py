@@ -16,6 +16,7 @@ import numpy as np
 
 from catchment.errors import IntegrityError, RuleError
 from catchment.federation.plan import Memory, Turn, Upload
+from catchment.privacy.secure_sum import keys
 from catchment.privacy.secure_sum.client_notes import Notebook
 from catchment.privacy.secure_sum.client_rules import (
     check_clients,
@@ -35,7 +36,7 @@ from catchment.privacy.secure_sum.messages import (
     rows,
     share_bytes,
 )
-from catchment.privacy.secure_sum.protection import SecureSum, keys
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.privacy.secure_sum.ring import (
     Residues,
     add_into,

@@ -24,6 +24,7 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.federation.plan import Additive, Journal, Read, Turn
+from catchment.privacy.secure_sum import keys
 from catchment.privacy.secure_sum.client import ADVERT_BYTES, BOX_BYTES, own_mask_key, pair_mask_key
 from catchment.privacy.secure_sum.graph import neighbours
 from catchment.privacy.secure_sum.messages import (
@@ -35,7 +36,7 @@ from catchment.privacy.secure_sum.messages import (
     rows,
     share_from,
 )
-from catchment.privacy.secure_sum.protection import SecureSum, keys
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.privacy.secure_sum.ring import Residues, add_into, decode, subtract_from
 from catchment.privacy.secure_sum.shamir import SHARE_BYTES, combine
 from catchment.privacy.secure_sum.uploads import Uploads
