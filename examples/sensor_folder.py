@@ -82,7 +82,7 @@ def run(folder: Path, seed: int) -> tuple[dict[str, float], GapReport]:
     return {
         "mean level": nrmse(y, np.tile(constant, (len(y), 1))),
         "linear in the weather now": nrmse(y, linear(u)),
-        "reservoir, saved and loaded": nrmse(y, np.concatenate(model.predict_all(tests))),
+        "reservoir, saved and loaded": nrmse(y, np.concatenate(model.outputs(tests))),
     }, report
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
     from catchment.engine.local import fit as fit
+    from catchment.features.echo_state.echo_state import EchoState as EchoState
     from catchment.features.echo_state.recipe import Mixture as Mixture
     from catchment.features.echo_state.recipe import Recipe as Recipe
     from catchment.features.echo_state.recipe import Spread as Spread
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Recording": "catchment.data.recording",
+    "EchoState": "catchment.features.echo_state.echo_state",
     "Recipe": "catchment.features.echo_state.recipe",
     "Spread": "catchment.features.echo_state.recipe",
     "Mixture": "catchment.features.echo_state.recipe",

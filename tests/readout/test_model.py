@@ -80,13 +80,13 @@ def test_a_trained_model_is_sklearns_ridge_on_its_features() -> None:
     assert model.n_outputs == 1
 
 
-def test_predict_all_is_predict_of_each_and_takes_arrays_or_sequences() -> None:
+def test_outputs_of_several_are_those_of_each_and_arrays_will_do() -> None:
     model = classifier(pool=None)
     sequences = noisy_classes(5, 7)
     for one, array, sequence in zip(
         [model.predict(s.u) for s in sequences],
-        model.predict_all([s.u for s in sequences]),
-        model.predict_all(sequences),
+        model.outputs([s.u for s in sequences]),
+        model.outputs(sequences),
         strict=True,
     ):
         np.testing.assert_allclose(array, one, rtol=1e-12, atol=1e-12)
@@ -98,7 +98,7 @@ def test_classes_are_the_largest_scores_and_beat_chance(pool: Pool | None) -> No
     model, test = classifier(pool), noisy_classes(300, 1)
     scores = model.scores(test)
     assert scores.shape == (300, 3)
-    expected = [model.predict(s.u).mean(axis=0) for s in test]
+    expected = [model.outputs(s.u)[0].mean(axis=0) for s in test]
     np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-10)
     named = model.classify(test)
     assert named == [NAMES[k] for k in scores.argmax(axis=1)]
@@ -108,7 +108,7 @@ def test_classes_are_the_largest_scores_and_beat_chance(pool: Pool | None) -> No
 def test_probabilities_sum_to_one_calibrated_or_not() -> None:
     model, test = classifier(), noisy_classes(100, 2)
     for either in (model, model.calibrated(noisy_classes(80, 3))):
-        probabilities = either.predict_proba(test)
+        probabilities = either.proba(test)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
         assert (probabilities >= 0).all()
         likeliest = np.take_along_axis(
@@ -122,7 +122,7 @@ def test_calibration_brings_confidence_near_accuracy() -> None:
     calibrated = model.calibrated(noisy_classes(400, 5))
     labels = labels_of(test)
     plain = calibration_error(softmax(model.scores(test)), labels)
-    fitted = calibration_error(calibrated.predict_proba(test), labels)
+    fitted = calibration_error(calibrated.proba(test), labels)
     assert fitted < 0.06
     assert fitted < plain / 3
     assert calibrated.classify(test) == model.classify(test)
@@ -171,22 +171,22 @@ def test_held_out_sequences_without_a_target_are_left_out() -> None:
     model, held_out = classifier(), noisy_classes(60, 5)
     gaps = [*held_out, Recording(held_out[0].u, np.full(3, np.nan))]
     assert model.calibrated(gaps).temperature == model.calibrated(held_out).temperature
-    with pytest.raises(ValueError, match="no held-out sequences"):
+    with pytest.raises(ValueError, match="no held-out recordings"):
         model.calibrated(gaps[-1:])
-    with pytest.raises(ValueError, match=r"held-out sequence 0 has no target of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"held-out recording 0 has no target of shape \(3,\)"):
         model.calibrated([Recording(held_out[0].u)])
 
 
 def test_no_sequences_have_no_classes() -> None:
     model = classifier()
     assert model.classify([]) == []
-    assert model.predict_proba([]).shape == (0, 3)
-    assert model.predict_all([]) == []
+    assert model.proba([]).shape == (0, 3)
+    assert model.outputs([]) == []
 
 
 def test_numbers_are_not_classified() -> None:
     model = replace(classifier(), classes=None)
-    for ask in (model.classify, model.scores, model.predict_proba):
+    for ask in (model.classify, model.scores, model.proba):
         with pytest.raises(ValueError, match="predicts numbers"):
             ask([np.zeros((3, 2))])
 

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 from numpy.typing import ArrayLike
 
 from catchment.arrays import Array
+from catchment.wire import Parts
 
 
 @runtime_checkable
@@ -56,3 +57,20 @@ class FeatureMap(Protocol):
 
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the feature rows (n, F) of each recording's inputs."""
+
+    def parts(self) -> Parts:
+        """Return the recipe as it travels and is kept; `restored` rebuilds the map from it."""
+
+
+@runtime_checkable
+class MapDescription(Protocol):
+    """A map before the data are known: `build` fills in what depends on them."""
+
+    def build(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
+        """Return the map for inputs of this many channels.
+
+        Parameters
+        ----------
+        per_step
+            Whether every step has a target of its own, or a whole recording has one.
+        """

@@ -196,7 +196,7 @@ def write_tokeniser(entries: Mapping[str, Any], folder: Path) -> None:
     bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False)
     splits_digits = entries.get("tokenizer.ggml.pre") == "smollm"
     tokeniser.pre_tokenizer = (
-        pre_tokenizers.Recording([pre_tokenizers.Digits(individual_digits=True), bytes_])
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), bytes_])
         if splits_digits
         else bytes_
     )

@@ -20,6 +20,7 @@ from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
 from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
 from catchment.features.echo_state.batches import Batch, SegmentsError
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.gram import add_gram
@@ -51,10 +52,10 @@ def accumulate(
     threads
         All cores if None; the result does not depend on it.
 
-    >>> from catchment import Recipe, Reservoir, Recording
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1))
+    >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(200) / 5)
-    >>> total = accumulate(Features(reservoir, washout=20), [Recording(u[:-1], u[1:])])
+    >>> features = EchoState(30, seed=1, washout=20).build(1, per_step=True)
+    >>> total = accumulate(features, [Recording(u[:-1], u[1:])])
     >>> total.n_rows, total.n_features
     (179, 31)
     """
@@ -83,6 +84,8 @@ def _windows(sequences: Iterable[Recording]) -> Iterator[list[Recording]]:
 def _window_statistics(
     features: FeatureMap, window: Sequence[Recording], threads: int | None
 ) -> RidgeStatistics:
+    if not isinstance(features, EchoStateMap):
+        return _row_statistics(features, window, threads)
     n_threads = count_threads(threads)
     if len(window) == 1 and is_short(features, window[0]):
         return short_statistics(features, window)[0]
@@ -113,8 +116,28 @@ def _window_statistics(
     return total.statistics(features.n_features, features.fingerprint)
 
 
+def _row_statistics(
+    features: FeatureMap, window: Sequence[Recording], threads: int | None
+) -> RidgeStatistics:
+    """Return the statistics of rows that a map gives all at once."""
+    targets = _targets(window, per_step=features.per_step)
+    rows = features.rows([s.u for s in window], threads=threads)
+    y = [
+        y[features.washout :] if y.ndim == 2 else np.broadcast_to(y, (len(z), len(y)))
+        for z, y in zip(rows, targets, strict=True)
+    ]
+    weight = np.repeat([s.weight for s in window], [len(z) for z in rows])
+    with single_blas_thread():
+        return RidgeStatistics.from_states(
+            np.concatenate(rows),
+            np.concatenate(y),
+            weight=None if (weight == 1).all() else weight,
+            fingerprint=features.fingerprint,
+        )
+
+
 def _pooled_statistics(
-    features: FeatureMap,
+    features: EchoStateMap,
     window: Sequence[Recording],
     targets: Sequence[Array],
     batches: Sequence[Batch],
@@ -182,7 +205,7 @@ class Moments:
 
 
 def _batch_moments(
-    features: FeatureMap,
+    features: EchoStateMap,
     batch: Batch,
     targets: Sequence[Array],
     window: Sequence[Recording],

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 
 from catchment.data.recording import Recording
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.parallel import single_blas_thread
 from catchment.readout.accumulate import accumulate
@@ -21,12 +22,14 @@ def accumulate_each(
     Groups are read one after another; only single short sequences wait for others.
 
     >>> import numpy as np
-    >>> from catchment import Recipe, Reservoir, Recording
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=20)
+    >>> from catchment import EchoState, Recording
+    >>> features = EchoState(50, seed=1, washout=20).build(1, per_step=True)
     >>> groups = [[Recording(np.sin(np.arange(200) / k), np.ones(200))] for k in range(1, 10)]
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True
     """
+    if not isinstance(features, EchoStateMap):
+        return [accumulate(features, group, threads=1) for group in groups]
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, Recording] = {}
     with single_blas_thread():

@@ -13,7 +13,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.echo_state.batches import Batch, Lane
-from catchment.features.feature_map import FeatureMap
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.packing import pack, packed_length
 from catchment.readout.statistics import RidgeStatistics
 
@@ -21,7 +21,7 @@ LANES = 8  # advanced and summed side by side
 SHORT_STEPS, FEW_FEATURES = 256, 128  # beyond these BLAS takes each sequence better by itself
 
 
-def is_short(features: FeatureMap, sequence: Recording) -> bool:
+def is_short(features: EchoStateMap, sequence: Recording) -> bool:
     """Whether a lone sequence has so few steps and features that eight cost little more than one.
 
     Every target must be known.
@@ -36,11 +36,13 @@ def is_short(features: FeatureMap, sequence: Recording) -> bool:
     )
 
 
-def short_statistics(features: FeatureMap, sequences: Sequence[Recording]) -> list[RidgeStatistics]:
+def short_statistics(
+    features: EchoStateMap, sequences: Sequence[Recording]
+) -> list[RidgeStatistics]:
     """Return the statistics of short sequences with equally many targets, each by itself.
 
-    >>> from catchment import Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=9, inputs=1)), washout=2)
+    >>> from catchment import EchoState
+    >>> features = EchoState(9, washout=2).build(1, per_step=True)
     >>> [s.n_rows for s in short_statistics(features, [Recording(np.zeros(5), np.zeros(5))])]
     [3]
     """
@@ -63,7 +65,7 @@ def short_statistics(features: FeatureMap, sequences: Sequence[Recording]) -> li
     return [found[k] for k in range(len(sequences))]
 
 
-def _sum_lanes(features: FeatureMap, lanes: Sequence[Recording], G: Array) -> None:
+def _sum_lanes(features: EchoStateMap, lanes: Sequence[Recording], G: Array) -> None:
     """Fill the upper triangle of G (n, n, 8) with the moments of up to eight sequences."""
     from catchment.readout.short_kernels import add_grams
 

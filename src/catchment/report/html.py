@@ -16,7 +16,7 @@ from catchment.federation.measure.comparison import Comparison, Row
 from catchment.federation.runs.explain import Explanation, Sent, explain, say_bytes
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import PLAN
-from catchment.readout.storage import replace_file
+from catchment.files import replace_file
 from catchment.report.page import figure, page, score, table
 from catchment.report.svg import Line, dot_chart, line_chart
 

@@ -32,6 +32,7 @@ class Reservoir:
 
     layers: tuple[LayerWeights, ...]
     recipe: Recipe | None = None
+    adapted_from: Recipe | None = None  # gains and shifts have changed since
 
     def __post_init__(self) -> None:
         if not self.layers:
@@ -195,4 +196,5 @@ class Reservoir:
             )
         edges = np.cumsum([layer.n_units for layer in self.layers])[:-1]
         parts = zip(self.layers, np.split(gain, edges), np.split(shift, edges), strict=True)
-        return Reservoir(tuple(replace(layer, gain=g, shift=s) for layer, g, s in parts))
+        layers = tuple(replace(layer, gain=g, shift=s) for layer, g, s in parts)
+        return Reservoir(layers, adapted_from=self.recipe or self.adapted_from)

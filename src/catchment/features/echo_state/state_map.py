@@ -1,4 +1,9 @@
-"""What the readout sees of a state: the constant, the input, the state; per step or pooled."""
+"""What the readout sees of a state: the constant, the input, the state; per step or pooled.
+
+A map travels and is kept as its recipe and settings where it has a recipe, with gains and shifts if
+plasticity changed them, and else as its weights; either way its fingerprint is compared when it is
+rebuilt.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +19,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array
+from catchment.errors import IntegrityError
 from catchment.features.echo_state.advance import Block, Program
 from catchment.features.echo_state.batches import Batch, SegmentsError, plan_batches, run_batch
 from catchment.features.echo_state.pooling import POOLS, Pool, pooled_rows
+from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.weights import ACTIVATIONS
+from catchment.features.echo_state.weights import ACTIVATIONS, layer_arrays, layers_of
 from catchment.parallel import ordered_map
+from catchment.wire import Fact, Parts
 
+KIND = "echo_state"
 BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class EchoStateMap:
     """A fixed map from an input sequence to feature rows.
 
     Parameters
@@ -49,9 +58,9 @@ class Features:
 
     >>> from catchment import Recipe
     >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1))
-    >>> Features(reservoir, washout=5)(np.zeros((8, 2))).shape
+    >>> EchoStateMap(reservoir, washout=5)(np.zeros((8, 2))).shape
     (3, 22)
-    >>> Features(reservoir, input=False, pool="mean_std")(np.zeros((8, 2))).shape
+    >>> EchoStateMap(reservoir, input=False, pool="mean_std")(np.zeros((8, 2))).shape
     (1, 40)
     """
 
@@ -80,7 +89,7 @@ class Features:
 
     @property
     def n_base(self) -> int:
-        """Features of one step."""
+        """EchoStateMap of one step."""
         return (
             self.bias + self.input * self.reservoir.n_inputs + self.state * self.reservoir.n_units
         )
@@ -111,7 +120,7 @@ class Features:
         its mean, standard deviation and maximum over time.
 
         >>> from catchment import Recipe
-        >>> Features(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
+        >>> EchoStateMap(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
         array([ 1., inf,  1.,  1.])
         """
         codes = np.concatenate([layer.activation for layer in self.reservoir.layers])
@@ -136,7 +145,7 @@ class Features:
             json.dumps([self.reservoir.fingerprint, self.settings()], sort_keys=True).encode()
         ).hexdigest()
 
-    def settings(self) -> dict[str, bool | int | str | None]:
+    def settings(self) -> dict[str, Fact]:
         """Return everything but the reservoir, ready for JSON."""
         return {
             "bias": self.bias,
@@ -147,6 +156,50 @@ class Features:
             "washout": self.washout,
             "precision": self.precision,
         }
+
+    def parts(self) -> Parts:
+        """Return the recipe and the settings, or the weights where there is no recipe."""
+        recipe, base = self.reservoir.recipe, self.reservoir.adapted_from
+        facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "settings": self.settings()}
+        if recipe is not None:
+            return Parts(KIND, facts | {"recipe": recipe.to_json()})
+        layers = self.reservoir.layers
+        if base is not None:
+            adapted = (
+                np.concatenate([layer.gain for layer in layers]),
+                np.concatenate([layer.shift for layer in layers]),
+            )
+            return Parts(KIND, facts | {"recipe": base.to_json()}, adapted)
+        arrays = tuple(array for layer in layers for array in layer_arrays(layer))
+        return Parts(KIND, facts | {"layers": len(layers)}, arrays)
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> EchoStateMap:
+        """Return the map that `parts` describes; IntegrityError if it is not what was kept."""
+        facts, arrays = parts.facts, parts.arrays
+        try:
+            if facts.get("recipe") is not None:
+                recipe = Recipe.from_json(str(facts["recipe"]))
+                if not recipe.is_prepared:
+                    raise ValueError("the recipe carries no scale")
+                reservoir = Reservoir.from_recipe(recipe)
+                if arrays:
+                    gain, shift = arrays
+                    reservoir = reservoir.with_plasticity(gain, shift)
+            else:
+                reservoir = Reservoir(layers_of(arrays))
+            made = cls(reservoir, **facts["settings"])  # type: ignore[arg-type]  # checked there
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise IntegrityError(
+                f"no reservoir can be rebuilt from this ({type(error).__name__}: {error}); get it "
+                "again from its sender"
+            ) from error
+        if made.fingerprint != facts.get("fingerprint"):
+            raise IntegrityError(
+                f"the features have fingerprint {made.fingerprint[:12]} and were kept as "
+                f"{str(facts.get('fingerprint'))[:12]}; get them again"
+            )
+        return made
 
     def names(self) -> list[str]:
         """Return the name of every feature, in order."""
@@ -250,3 +303,6 @@ class Features:
                     at = lane.first - self.washout - lane.skip
                     part = block.rows[:, begin - block.start : end - block.start, b]
                     out[lane.source][at + begin : at + end] = part.T
+
+
+Features = EchoStateMap

@@ -8,7 +8,9 @@ with leak a, activation f, and gain g and shift s of intrinsic plasticity (1 and
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,3 +127,55 @@ class LayerWeights:
                 array = np.asarray(part)
                 sha.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
         return sha.digest()
+
+
+_UNIT = ("bias", "leak", "gain", "shift", "activation")
+_SPARSE = ("starts", "columns", "values")
+_PER_LAYER = len(_UNIT) + 2 * (len(_SPARSE) + 1)
+
+
+def layer_arrays(layer: LayerWeights) -> tuple[NDArray[Any], ...]:
+    """Return the numbers of a layer as arrays, in a fixed order; `layers_of` reads them."""
+    arrays: list[NDArray[Any]] = [getattr(layer, name) for name in _UNIT]
+    for matrix in (layer.W, layer.W_in):
+        arrays += [getattr(matrix, name) for name in _SPARSE]
+        arrays.append(np.array([matrix.n_columns], dtype=np.int64))
+    return tuple(arrays)
+
+
+def layers_of(arrays: Sequence[NDArray[Any]]) -> tuple[LayerWeights, ...]:
+    """Return the layers whose arrays these are, after checking what the kernels trust."""
+    if not arrays or len(arrays) % _PER_LAYER:
+        raise ValueError(f"{len(arrays)} arrays came, a layer has {_PER_LAYER}")
+    starts = range(0, len(arrays), _PER_LAYER)
+    return tuple(_layer(arrays[first : first + _PER_LAYER]) for first in starts)
+
+
+def _layer(arrays: Sequence[NDArray[Any]]) -> LayerWeights:
+    bias, leak, gain, shift, activation = arrays[: len(_UNIT)]
+    for array in (bias, leak, gain, shift):
+        _typed(array, np.float64)
+    _typed(activation, np.uint8)
+    if (activation >= len(ACTIVATIONS)).any():
+        raise ValueError(f"activation {activation.max()} is unknown")
+    middle = len(_UNIT) + len(_SPARSE) + 1
+    W, W_in = _sparse(arrays[len(_UNIT) : middle]), _sparse(arrays[middle:])
+    return LayerWeights(W, W_in, bias, leak, gain, shift, activation)
+
+
+def _sparse(arrays: Sequence[NDArray[Any]]) -> SparseRows:
+    """Return the matrix, after checking that every index is inside."""
+    starts, columns, values, width = arrays
+    for array, dtype in ((starts, np.int64), (columns, np.uint32), (values, np.float64)):
+        _typed(array, dtype)
+    n_columns = int(width[0]) if width.shape == (1,) else -1
+    inside = starts.ndim == columns.ndim == values.ndim == 1 and len(columns) == len(values)
+    inside = inside and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values)
+    if not (inside and (np.diff(starts) >= 0).all() and (columns < max(n_columns, 0)).all()):
+        raise ValueError("a sparse matrix points outside itself")
+    return SparseRows(starts, columns, values, n_columns)
+
+
+def _typed(array: NDArray[Any], dtype: type[np.generic]) -> None:
+    if array.dtype != dtype:
+        raise TypeError(f"an array has type {array.dtype}, not {np.dtype(dtype)}")

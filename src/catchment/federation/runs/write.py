@@ -28,7 +28,8 @@ from catchment.federation.runs.ledger import Entry
 from catchment.federation.loop import Record, Refusal
 from catchment.federation.plan import Additive, Plan, describe
 from catchment.readout.model import Model
-from catchment.readout.storage import replace_file, save
+from catchment.files import replace_file
+from catchment.readout.storage import save
 from catchment.wire import Parts
 
 S = TypeVar("S")

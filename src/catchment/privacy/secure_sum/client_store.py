@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import final
 
 from catchment.errors import IntegrityError
-from catchment.readout.storage import replace_file
+from catchment.files import replace_file
 
 
 @final

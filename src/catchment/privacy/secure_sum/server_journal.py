@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import final
 
 from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.files import replace_file
 from catchment.privacy.secure_sum.server import next_number
-from catchment.readout.storage import replace_file
 
 FORMAT = 1
 ORDER = ("OPEN", "SEALED", "UNMASKED", "SOLVED", "PUBLISHED")
