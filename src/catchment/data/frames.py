@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from datetime import time as Clock
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -180,7 +179,7 @@ def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ..
     ('sit', 'walk')
     """
     values = _column(frame, column)
-    return tuple(sorted(set(values[~_missing(values)].tolist())))
+    return tuple(sorted(set(values[~missing_values(values)].tolist())))
 
 
 def one_hot(labels: Iterable[object], classes: Sequence[object]) -> Array:
@@ -203,6 +202,21 @@ def one_hot(labels: Iterable[object], classes: Sequence[object]) -> Array:
         else:
             raise ValueError(f"there is no class {label!r}; {_nearest(str(label), classes)}")
     return y
+
+
+def missing_values(values: _Values) -> Booleans:
+    """Return which values (n,) of a column are missing: NaN, NaT, None or pandas' NA.
+
+    >>> missing_values(np.array(["a", None, np.nan], dtype=object))
+    array([False,  True,  True])
+    """
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind == "O":
+        return np.array([_is_missing(value) for value in values], dtype=bool)
+    return np.zeros(len(values), dtype=bool)
 
 
 def _many_inputs(u: Any) -> list[Any] | None:
@@ -255,7 +269,7 @@ def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
             if values.dtype.kind in "mM":
                 raise TypeError("it holds times")
             if values.dtype.kind == "O":
-                values = np.where(_missing(values), np.nan, values)
+                values = np.where(missing_values(values), np.nan, values)
             columns.append(values.astype(np.float64))
         except (TypeError, ValueError) as error:
             raise ValueError(f"column {name!r} is not numeric: {error}") from error
@@ -319,12 +333,12 @@ def _times(values: _Values, name: str) -> _Values:
         ) from error
 
 
-def _moment(text: str) -> datetime | Clock:
+def _moment(text: str) -> dt.datetime | dt.time:
     try:
-        return datetime.fromisoformat(text)
+        return dt.datetime.fromisoformat(text)
     except ValueError:
         # Where neither reads it, the second error names the text as well as the first.
-        return Clock.fromisoformat(text)
+        return dt.time.fromisoformat(text)
 
 
 def _seconds(times: _Values, where: str) -> Array:
@@ -338,11 +352,11 @@ def _seconds(times: _Values, where: str) -> Array:
     try:
         if times.dtype.kind != "O":
             return times.astype(np.float64)
-        if isinstance(first, Clock):
+        if isinstance(first, dt.time):
             return np.array([(_of_day(t) - _of_day(first)).total_seconds() for t in times])
         # Datetimes, and the timestamps of pandas, differ by something that knows its seconds.
         gaps = [moment - first for moment in times]
-        if isinstance(gaps[0], timedelta):
+        if isinstance(gaps[0], dt.timedelta):
             return np.array([gap.total_seconds() for gap in gaps])
         return times.astype(np.float64)
     except (TypeError, ValueError, AttributeError) as error:
@@ -352,8 +366,8 @@ def _seconds(times: _Values, where: str) -> Array:
         ) from error
 
 
-def _of_day(clock: Clock) -> timedelta:
-    return timedelta(
+def _of_day(clock: dt.time) -> dt.timedelta:
+    return dt.timedelta(
         hours=clock.hour,
         minutes=clock.minute,
         seconds=clock.second,
@@ -392,19 +406,9 @@ def _holds_text(values: _Values) -> bool:
 
 
 def _refuse_missing(values: _Values, name: str) -> None:
-    missing = np.flatnonzero(_missing(values))
+    missing = np.flatnonzero(missing_values(values))
     if len(missing):
         raise ValueError(f"column {name!r} is empty in row {missing[0]}; fill it or drop the row")
-
-
-def _missing(values: _Values) -> Booleans:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind == "O":
-        return np.array([_is_missing(value) for value in values], dtype=bool)
-    return np.zeros(len(values), dtype=bool)
 
 
 def _is_missing(value: object) -> bool:

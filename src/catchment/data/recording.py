@@ -84,17 +84,8 @@ class Recording:
                 f"there are no steps {start} to {stop - 1} in a recording of {len(self.u)}; "
                 "pass 0 <= start < stop, and stop at most the number of steps"
             )
-        cut = object.__new__(Recording)
-        # Every array here has passed the checks of __post_init__; cutting windows is frequent.
-        cut.__dict__.update(
-            u=self.u[start:stop],
-            y=self.y[start:stop] if self.y is not None and self.per_step else self.y,
-            weight=self.weight,
-            per_step=self.per_step,
-            times=None if self.times is None else self.times[start:stop],
-            channels=self.channels,
-        )
-        return cut
+        y = self.y
+        return cut(self, start, stop, y if y is None or not self.per_step else y[start:stop])
 
     @property
     def n_steps(self) -> int:
@@ -103,6 +94,23 @@ class Recording:
     @property
     def n_inputs(self) -> int:
         return int(self.u.shape[1])
+
+
+def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recording:
+    """Return steps of a recording with targets that belong to them, all of which is trusted.
+
+    A recording may have a hundred thousand windows; its arrays have passed their checks once.
+    """
+    made = object.__new__(Recording)
+    made.__dict__.update(
+        u=recording.u[start:stop],
+        y=y,
+        weight=recording.weight,
+        per_step=None if y is None else y.ndim == 2,
+        times=None if recording.times is None else recording.times[start:stop],
+        channels=recording.channels,
+    )
+    return made
 
 
 def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
