@@ -43,7 +43,7 @@ def test_named_columns_become_clients_and_sequences(make: Make) -> None:
         make(recordings()),
         inputs=["x", "z"],
         target="load",
-        sequence="walk",
+        recording="walk",
         client="who",
         time="t",
     )
@@ -61,7 +61,7 @@ def test_named_columns_become_clients_and_sequences(make: Make) -> None:
 def test_labels_are_per_sequence_unless_asked(make: Make) -> None:
     frame, classes = make(recordings()), ("sit", "walk")
     clients = from_frame(
-        frame, inputs="x", target="activity", sequence="walk", client="who", classes=classes
+        frame, inputs="x", target="activity", recording="walk", client="who", classes=classes
     )
     np.testing.assert_array_equal(target(clients["ann"][0]), [0.0, 1.0])
     np.testing.assert_array_equal(target(clients["ann"][1]), [1.0, 0.0])
@@ -210,7 +210,7 @@ def test_an_all_missing_input_is_kept_for_the_gap_policy() -> None:
 
 def test_several_targets_and_one_per_sequence() -> None:
     frame = {"s": [0, 0, 1], "x": [1.0, 2.0, 3.0], "a": [5.0, 5.0, 6.0], "b": [7.0, 7.0, 8.0]}
-    made = from_frame(frame, inputs="x", target=["a", "b"], sequence="s", per_step=False)["all"]
+    made = from_frame(frame, inputs="x", target=["a", "b"], recording="s", per_step=False)["all"]
     np.testing.assert_array_equal([target(sequence) for sequence in made], [[5.0, 7.0], [6.0, 8.0]])
     assert [sequence.per_step for sequence in made] == [False, False]
 
@@ -219,7 +219,7 @@ def test_several_targets_and_one_per_sequence() -> None:
 def test_every_row_lands_in_one_sequence_as_pandas_groups_them(rows: list[tuple[int, int]]) -> None:
     frame = pd.DataFrame(rows, columns=["client", "sequence"])
     frame["x"] = np.arange(float(len(rows)))
-    clients = from_frame(frame, inputs="x", client="client", sequence="sequence")
+    clients = from_frame(frame, inputs="x", client="client", recording="sequence")
     ours = [s.u[:, 0].tolist() for sequences in clients.values() for s in sequences]
     grouped = frame.groupby(["client", "sequence"], sort=False)["x"]
     assert sorted(ours) == sorted(group.tolist() for _, group in grouped)

@@ -18,18 +18,27 @@ class Recording:
     every step has its own target row. If it is not given, a matrix, and a list of numbers as long
     as the sequence, is a target per step; without targets it is None. To change a sequence use
     `dataclasses.replace`, which keeps it: a one-hot row may happen to be as long as the sequence.
+    To take some of its steps use `part`, which cuts everything that belongs to a step.
+
+    `times` (T,) are seconds, finite and increasing, where they are known: resampling and windows
+    of a length in seconds need them. `channels` are the names of the inputs, where they have any.
 
     >>> s = Recording([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
     >>> s.u.shape, s.y.shape
     ((3, 1), (3, 1))
     >>> Recording.labelled([[0.1, 0.2], [0.3, 0.4]], label=2, n_classes=3).y
     array([0., 0., 1.])
+    >>> timed = Recording([[0.1], [0.2], [0.4]], times=[0.0, 0.5, 1.0], channels=["load"])
+    >>> timed.part(1, 3).times, timed.channels
+    (array([0.5, 1. ]), ('load',))
     """
 
     u: Array
     y: Array | None = None
     weight: float = 1.0
     per_step: bool | None = None
+    times: Array | None = None
+    channels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         u = as_matrix(self.u, "inputs")
@@ -45,6 +54,10 @@ class Recording:
             object.__setattr__(self, "per_step", y.ndim == 2)
         if not (np.isfinite(self.weight) and self.weight >= 0):
             raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
+        if self.times is not None:
+            object.__setattr__(self, "times", frozen(_times(self.times, len(u)).view()))
+        if self.channels is not None:
+            object.__setattr__(self, "channels", _channels(self.channels, u.shape[1]))
 
     @classmethod
     def labelled(
@@ -58,6 +71,22 @@ class Recording:
         y[..., label] = 1.0
         return cls(inputs, y, weight, per_step)
 
+    def part(self, start: int, stop: int) -> Recording:
+        """Return steps `start` to `stop` - 1; a target per sequence, weight and names stay.
+
+        Nothing is copied.
+
+        >>> Recording([0.0, 1.0, 2.0], y=[5.0, 6.0, 7.0]).part(1, 3).y.ravel().tolist()
+        [6.0, 7.0]
+        """
+        if not 0 <= start < stop <= len(self.u):
+            raise ValueError(
+                f"there are no steps {start} to {stop - 1} in a recording of {len(self.u)}; "
+                "pass 0 <= start < stop, and stop at most the number of steps"
+            )
+        y = self.y
+        return cut(self, start, stop, y if y is None or not self.per_step else y[start:stop])
+
     @property
     def n_steps(self) -> int:
         return len(self.u)
@@ -65,6 +94,23 @@ class Recording:
     @property
     def n_inputs(self) -> int:
         return int(self.u.shape[1])
+
+
+def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recording:
+    """Return steps of a recording with targets that belong to them, all of which is trusted.
+
+    A recording may have a hundred thousand windows; its arrays have passed their checks once.
+    """
+    made = object.__new__(Recording)
+    made.__dict__.update(
+        u=recording.u[start:stop],
+        y=y,
+        weight=recording.weight,
+        per_step=None if y is None else y.ndim == 2,
+        times=None if recording.times is None else recording.times[start:stop],
+        channels=recording.channels,
+    )
+    return made
 
 
 def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
@@ -81,3 +127,32 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
         )
     refuse_infinite(y, "targets")
     return y
+
+
+def _times(value: Any, n_steps: int) -> Array:
+    times = np.asarray(value, dtype=np.float64)
+    if times.shape != (n_steps,):
+        raise ValueError(
+            f"times have shape {times.shape} for {n_steps} steps; pass one number of seconds for "
+            "each step"
+        )
+    if not np.isfinite(times).all():
+        step = int(np.flatnonzero(~np.isfinite(times))[0])
+        raise ValueError(f"the time of step {step} is {times[step]}; pass finite seconds")
+    late = np.flatnonzero(times[1:] <= times[:-1])
+    if len(late):
+        step = int(late[0]) + 1
+        raise ValueError(
+            f"times do not increase at step {step}, from {times[step - 1]} to {times[step]}; "
+            "sort the steps by time and keep one step per time"
+        )
+    return times
+
+
+def _channels(value: Any, n_inputs: int) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if len(names) != n_inputs or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"channels are {names} for {n_inputs} inputs; pass one name for each")
+    if len(set(names)) != len(names):
+        raise ValueError(f"channels are {names}; two of them have one name, so rename one")
+    return names

@@ -122,9 +122,16 @@ class Moments:
             )
 
 
+MAX_MEAN = 1e12
+MAX_SCALE = 1e12  # and its reciprocal is the least
+
+
 @dataclass(frozen=True, eq=False)
 class Scaler:
     """An affine map per channel: (u - mean) / scale.
+
+    Means are within 1e12 of zero and scales between 1e-12 and 1e12. The bounds are public: a
+    channel outside them is in a unit that nobody meant, whoever sent its moments.
 
     >>> scaler = Scaler.fit([Recording(np.array([[0.0, 7.0], [2.0, 7.0]]))])
     >>> scaler.mean, scaler.scale
@@ -142,8 +149,15 @@ class Scaler:
             raise ValueError(
                 f"mean has shape {mean.shape} and scale {scale.shape}; pass vectors of one length"
             )
-        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError("means must be finite and scales finite and positive")
+        # NaN compares as false, so these refuse it too.
+        inside = (np.abs(mean) <= MAX_MEAN) & (scale >= 1 / MAX_SCALE) & (scale <= MAX_SCALE)
+        if not inside.all():
+            channel = int(np.flatnonzero(~inside)[0])
+            raise ValueError(
+                f"channel {channel} has mean {mean[channel]} and scale {scale[channel]}; means "
+                f"must be within {MAX_MEAN:g} of zero and scales positive, from "
+                f"{1 / MAX_SCALE:g} to {MAX_SCALE:g}: change the unit of the channel"
+            )
         object.__setattr__(self, "mean", frozen(mean.view()))
         object.__setattr__(self, "scale", frozen(scale.view()))
 
@@ -161,6 +175,14 @@ class Scaler:
         known = moments.count > 0
         deviation = np.sqrt(np.where(known, moments.variance, 0.0))
         return cls(np.where(known, moments.mean, 0.0), np.where(deviation > 0, deviation, 1.0))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scaler):
+            return NotImplemented
+        return np.array_equal(self.mean, other.mean) and np.array_equal(self.scale, other.scale)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.mean.tolist()), tuple(self.scale.tolist())))
 
     def __call__(self, u: Any) -> Array:
         """Return rows (T, I) scaled."""

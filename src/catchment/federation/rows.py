@@ -109,7 +109,7 @@ def stretch(
         if first < last and sequence.y is not None:
             y: Array = sequence.y[:last].copy()
             y[:first] = np.nan
-            yield replace(sequence, u=sequence.u[:last], y=y)
+            yield replace(sequence.part(0, last), y=y)
 
 
 def augmented(statistics: RidgeStatistics) -> tuple[Array, Array]:

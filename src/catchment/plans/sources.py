@@ -210,7 +210,7 @@ class Table:
             file,
             inputs=self.inputs,
             target=self.target,
-            sequence=self.sequence,
+            recording=self.sequence,
             client=self.client,
             time=self.time,
             classes=self.classes,
