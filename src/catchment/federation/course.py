@@ -1,0 +1,209 @@
+"""A whole training as stages of one loop: scaling, plasticity, training, delivery, evaluation.
+
+Every way in (a call in Python, scikit-learn, a plan file in one process, Flower) describes what it
+wants as a `Course`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
+carries the messages. What a stage finds is `Known` to the next ones; where clients are elsewhere it
+travels with every request, and a client builds the stage's plan from it and from the course that it
+agreed to. Maps are built once, by whoever conducts: nobody else solves an eigenvalue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from catchment.data.prepare import Prepare
+from catchment.errors import IntegrityError
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.kept import restored
+from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.loop import Result
+from catchment.federation.plan import Algorithm, Masking, Plan, Protection
+from catchment.wire import Fact, Parts, join, split
+
+SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
+DELIVERY, EVALUATION = "delivery", "evaluation"
+STAGES = (SCALING, PLASTICITY, TRAINING, DELIVERY, EVALUATION)
+
+AnyPlan = Plan[Any, Any, Any]
+Maps = tuple[FeatureMap, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is settled before a stage: the maps, and the preparation once it is fitted."""
+
+    maps: Maps = ()
+    prepare: Prepare | None = None
+
+    def parts(self) -> Parts:
+        """Return it as it travels: recipes and settings, a few hundred bytes."""
+        named = {f"map/{k}": one.parts() for k, one in enumerate(self.maps)}
+        if self.prepare is not None:
+            named["prepare"] = Parts("prepare", {"settings": self.prepare.settings()})
+        return join("known", named)
+
+    @classmethod
+    def from_parts(cls, parts: Parts, use: Iterable[type] = ()) -> Known:
+        """Return what travelled; IntegrityError if it is malformed."""
+        named = split(parts, "known")
+        maps = [restored(part, use) for name, part in named.items() if name.startswith("map/")]
+        if "prepare" not in named:
+            return cls(tuple(maps))
+        settings = named["prepare"].facts.get("settings")
+        if not isinstance(settings, Mapping):
+            raise IntegrityError("the preparation lacks its settings")
+        try:
+            return cls(tuple(maps), Prepare.from_settings(settings))
+        except (TypeError, ValueError) as error:
+            raise IntegrityError(f"the preparation is not valid: {error}") from error
+
+
+class Adaptation(Protocol):
+    """Makes the algorithm that adapts a reservoir before the training."""
+
+    def __call__(self, reservoir: Reservoir, /) -> Algorithm[Any, Any, Reservoir]: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Course:
+    """What is learned, from what, how often and how protected: all stages of one training.
+
+    Parameters
+    ----------
+    prepare
+        How recordings are prepared, as it was written: a federated scale is not fitted yet.
+    maps
+        The feature map, or one for each candidate; descriptions such as `EchoState(200)` too.
+    learn
+        Makes the algorithm of the training from the built maps.
+    channels, classes
+        Names of the inputs' channels, and of the outputs if they are classes.
+    per_step
+        Whether every step has a target of its own.
+    adapt, adapt_rounds
+        Makes what adapts the reservoir before the training, if anything does.
+    rounds, share, min_clients, protections, seed
+        As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
+    """
+
+    prepare: Prepare
+    maps: tuple[FeatureMap | MapDescription, ...]
+    learn: Callable[[Maps], Algorithm[Any, Any, Any]]
+    channels: tuple[str, ...] | int
+    classes: tuple[str, ...] | None = None
+    per_step: bool = False
+    adapt: Adaptation | None = None
+    adapt_rounds: int = 10
+    rounds: int | None = None
+    share: float = 1.0
+    min_clients: int = 1
+    protections: tuple[Protection | Masking, ...] = ()
+    seed: int = 0
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def n_channels(self) -> int:
+        return self.channels if isinstance(self.channels, int) else len(self.channels)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that this course has, in their order."""
+        absent = {SCALING: self.prepare.is_fitted, PLASTICITY: self.adapt is None}
+        return tuple(stage for stage in STAGES if not absent.get(stage, False))
+
+    def start(self) -> Known:
+        """Return what is known at first: the maps, built here and carried from here on."""
+        return Known(
+            tuple(self._built(one) for one in self.maps),
+            self.prepare if self.prepare.is_fitted else None,
+        )
+
+    def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
+        if isinstance(one, MapDescription):
+            return one.build(self.n_channels, per_step=self.per_step)
+        return one
+
+    def plan(self, stage: str, known: Known) -> AnyPlan:
+        """Return the plan of a stage: scaling, plasticity or training."""
+        match stage:
+            case "scaling":
+                return self._exact(FederatedScaling(prepare=self.prepare, channels=self.n_channels))
+            case "plasticity" if self.adapt is not None:
+                algorithm = self.adapt(_reservoir(known.maps))
+                before = self._exact(algorithm, rounds=self.adapt_rounds, share=self.share)
+                return replace(before, prepare=self._prepare(known), min_clients=self.min_clients)
+            case "training":
+                return self._training(known)
+        raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
+
+    def _training(self, known: Known) -> AnyPlan:
+        algorithm = self.learn(known.maps)
+        return Plan(
+            algorithm=algorithm,
+            rounds=self.rounds,
+            share=self.share,
+            min_clients=self.min_clients,
+            protections=self.protections,
+            seed=self.seed,
+            prepare=self._prepare(known),
+            channels=None if isinstance(self.channels, int) else self.channels,
+        )
+
+    def _exact(
+        self, algorithm: Algorithm[Any, Any, Any], *, rounds: int = 1, share: float = 1.0
+    ) -> AnyPlan:
+        """Return the plan of a stage before the training, hidden in a sum if the training is.
+
+        A bound on ridge statistics says nothing of other sums, so these are sent without rounding.
+        """
+        masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
+        return Plan(
+            algorithm=algorithm, rounds=rounds, share=share, protections=masks, seed=self.seed
+        )
+
+    @staticmethod
+    def _prepare(known: Known) -> Prepare:
+        if known.prepare is None:
+            raise IntegrityError("the scale is to be fitted first, and no fitted one came")
+        return known.prepare
+
+    def after(self, stage: str, known: Known, result: object) -> Known:
+        """Return what is known when a stage has given its result."""
+        if isinstance(result, Prepare):
+            return replace(known, prepare=result)
+        if isinstance(result, Reservoir):
+            (one,) = known.maps
+            assert isinstance(one, EchoStateMap)
+            return replace(known, maps=(replace(one, reservoir=result),))
+        return known
+
+
+RunStage = Callable[[str, AnyPlan, Known], Result[Any, Any]]
+
+
+def conduct(course: Course, run: RunStage) -> tuple[Known, Result[Any, Any]]:
+    """Run the stages up to the training, and return what is known and what the training gave.
+
+    Parameters
+    ----------
+    run
+        Carries out the plan of a stage; told also what is known, for clients that are elsewhere.
+    """
+    known = course.start()
+    for stage in course.stages:
+        result = run(stage, course.plan(stage, known), known)
+        if stage == TRAINING:
+            return known, result
+        known = course.after(stage, known, result.result)
+    raise AssertionError("a course has a training")
+
+
+def _reservoir(maps: Maps) -> Reservoir:
+    match maps:
+        case (EchoStateMap() as one,):
+            return one.reservoir
+    raise ValueError("plasticity adapts one reservoir; use one EchoState map with it")

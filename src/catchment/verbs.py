@@ -1,0 +1,269 @@
+"""Three verbs: `fit` for one owner, `federate` for many, `evaluate` for either.
+
+All of them, scikit-learn's estimators and plan files describe the same `Course` and run it through
+the same loop, so the same settings on the same clients give the same model to the bit; and with
+nothing set they share the same defaults: recordings have their gaps held and their channels scaled,
+the pool follows the kind of target, and the ridge is the one with the least error on clients left
+out, or by generalised cross-validation where there is one client or only a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.engine.local import Source, data_of, run_locally
+from catchment.errors import FederationError
+from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
+from catchment.federation.course import Course, Known, Maps, conduct
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.loop import Record, Result, Watch
+from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.plan import Algorithm, Masking, Memory, Plan, Protection
+from catchment.readout.model import Model
+from catchment.readout.statistics import RidgeStatistics
+
+Ridge = float | Literal["auto", "clients", "gcv"]
+OWNER = "owner"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What came of a federation: the model, the records of every round, and the state behind it."""
+
+    course: Course
+    known: Known
+    training: Result[Any, Any]
+    stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Any:
+        """What the algorithm makes: mostly a `Model`."""
+        return self.training.result
+
+    @property
+    def model(self) -> Model:
+        """The model; FederationError if the algorithm makes no single one."""
+        return self.training.model
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """One record per round of the training: who was asked, who was used, bytes, seconds."""
+        return self.training.records
+
+    @property
+    def statistics(self) -> RidgeStatistics:
+        """The sum of all clients' statistics, as the server has it."""
+        state = self.training.state
+        if not isinstance(state, RidgeState) or state.total is None:
+            raise FederationError(
+                f"{type(state).__name__} keeps no sum of statistics; only a ridge does"
+            )
+        return state.total
+
+
+def fit(
+    pipeline: Pipeline | AnyMap,
+    recordings: Iterable[Recording],
+    *,
+    ridge: Ridge = "auto",
+    classes: Sequence[str] | None = None,
+    threads: int | None = None,
+) -> Model:
+    """Return the model that predicts one owner's targets from raw recordings.
+
+    It is what `federate` gives for a single client.
+
+    Parameters
+    ----------
+    pipeline
+        A feature map such as `EchoState(200)`, or a `Pipeline` that also says how recordings are
+        prepared; gaps are held and channels scaled if it does not.
+    recordings
+        Raw, with targets.
+    ridge
+        A number, or "auto": by generalised cross-validation.
+    classes
+        Names of the outputs if they are classes; those of the recordings if not given.
+    threads
+        All cores if None; the result does not depend on it.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState
+    >>> u = np.sin(np.arange(400) / 5)
+    >>> model = fit(EchoState(50, seed=1, washout=50), [Recording(u[:-1], u[1:])])
+    >>> bool(np.abs(model.predict(u[:200])[:, 0] - u[51:201]).max() < 1e-3)
+    True
+    """
+    held = recordings if isinstance(recordings, Sequence) else list(recordings)
+    clients = {OWNER: held}
+    return federate(pipeline, clients, ridge=ridge, classes=classes, threads=threads).model
+
+
+def federate(
+    what: Plan[Any, Any, Any] | Pipeline | AnyMap,
+    clients: Mapping[str, Source],
+    *,
+    protect: Sequence[Protection | Masking] = (),
+    ridge: Ridge = "auto",
+    classes: Sequence[str] | None = None,
+    min_clients: int = 1,
+    seed: int = 0,
+    threads: int | None = None,
+    memories: dict[str, Memory] | None = None,
+    watch: Watch | None = None,
+) -> Run:
+    """Return what clients learn together; their recordings stay with them.
+
+    Parameters
+    ----------
+    what
+        A feature map such as `EchoState(200)`, a `Pipeline` that also says how recordings are
+        prepared, or a `Plan` of any algorithm, which is run as it is.
+    clients
+        By name: raw recordings, or a function that returns them when the client is asked, so that
+        only the clients being served are in memory.
+    protect
+        Changes to what leaves a client, in this order, such as `SecureSum`.
+    ridge
+        A number; "clients", the one with the least error on clients left out of the solution;
+        "gcv", which needs only the sum; or "auto": "clients" where there are several and the
+        server sees them one by one, else "gcv".
+    classes
+        Names of the outputs if they are classes; those of the recordings if not given.
+    min_clients
+        Fewest answers with which a round may end.
+    seed
+        Names the algorithm's own draws; a map has its own.
+    threads
+        All cores if None; the result does not depend on it.
+    memories
+        What each client remembers between messages, its private key for secure sums included.
+    watch
+        Called with (round, clients done, clients asked) as replies come in.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState
+    >>> waves = {w: np.sin(np.arange(300) / w) for w in (4.0, 5.0, 6.0)}
+    >>> clients = {f"wave-{w}": [Recording(u[:-1], u[1:])] for w, u in waves.items()}
+    >>> run = federate(EchoState(50, washout=50), clients)
+    >>> run.records[0].n_used, run.model.predict(waves[4.0]).shape
+    (3, (250, 1))
+    """
+    if not clients:
+        raise ValueError("there are no clients; pass at least one")
+    if isinstance(what, Plan):
+        return _planned(what, clients, threads, memories, watch)
+    pipeline = as_pipeline(what, Prepare())
+    first = _first_recording(clients)
+    names = tuple(classes) if classes is not None else first.classes
+    prepare = pipeline.prepare
+    course = Course(
+        prepare=prepare,
+        maps=(pipeline.map,),
+        learn=_learning(ridge, names, protect, len(clients)),
+        channels=first.channels or first.n_inputs,
+        classes=names,
+        per_step=has_target_per_step(prepare, first),
+        min_clients=min_clients,
+        protections=tuple(protect),
+        seed=seed,
+    )
+    stages: dict[str, tuple[Record, ...]] = {}
+
+    def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
+        held = {} if memories is None else memories
+        result = run_locally(plan, clients, threads=threads, memories=held, watch=watch)
+        stages[stage] = result.records
+        return result
+
+    known, training = conduct(course, run)
+    return Run(course, known, training, stages)
+
+
+def evaluate(
+    model: Model, clients: Mapping[str, Source], *, threads: int | None = None
+) -> Scores:
+    """Return how well a model does on each client's raw recordings, and on all together.
+
+    Parameters
+    ----------
+    clients
+        By name: recordings with targets, or a function that returns them.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState
+    >>> u = np.sin(np.arange(400) / 5)
+    >>> model = fit(EchoState(50, washout=50), [Recording(u[:-1], u[1:])])
+    >>> evaluate(model, {"later": [Recording(u[100:-1], u[101:])]}).total.value < 0.001
+    True
+    """
+    plan = Plan(algorithm=Evaluation(model_under_test=model))
+    return run_locally(plan, clients, threads=threads).result
+
+
+def load(path: str | Path, *, use: Iterable[type] = ()) -> Model:
+    """Return the model of a file; see `catchment.readout.storage.load`."""
+    from catchment.readout.storage import load as load_file
+
+    return load_file(path, use=use)
+
+
+def has_target_per_step(prepare: Prepare, recording: Recording) -> bool:
+    """Whether prepared recordings have a target for every step, or one for all.
+
+    >>> has_target_per_step(Prepare(window=10), Recording([0.0, 1.0], [0.0, 1.0]))
+    False
+    """
+    if prepare.window is not None:
+        return False
+    return prepare.horizon is not None or bool(recording.per_step)
+
+
+def _learning(
+    ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
+) -> Any:
+    hidden = any(isinstance(protection, Masking) for protection in protect)
+    chosen = ridge
+    if ridge == "auto":
+        chosen = "gcv" if hidden or n_clients < 2 else "clients"
+
+    def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
+        (features,) = maps
+        if hidden and chosen == "clients":
+            return SelectedRidge(features=features, classes=classes)
+        return FederatedRidge(
+            features=features,
+            ridge=chosen,  # type: ignore[arg-type]  # "auto" is settled
+            classes=classes,
+            keep_clients=not hidden and n_clients > 1,
+        )
+
+    return learn
+
+
+def _first_recording(clients: Mapping[str, Source]) -> Recording:
+    for name in sorted(clients):
+        for recording in data_of(clients[name])():
+            if not isinstance(recording, Recording):
+                raise TypeError(
+                    f"client {name} holds a {type(recording).__name__}; pass Recording(inputs, "
+                    "targets)"
+                )
+            return recording
+    raise ValueError("no client has a recording; pass at least one")
+
+
+def _planned(
+    plan: Plan[Any, Any, Any],
+    clients: Mapping[str, Source],
+    threads: int | None,
+    memories: dict[str, Memory] | None,
+    watch: Watch | None,
+) -> Any:
+    return run_locally(plan, clients, threads=threads, memories=memories, watch=watch)
