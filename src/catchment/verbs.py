@@ -186,9 +186,7 @@ def federate(
     return Run(course, known, training, stages)
 
 
-def evaluate(
-    model: Model, clients: Mapping[str, Source], *, threads: int | None = None
-) -> Scores:
+def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None = None) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
     Parameters

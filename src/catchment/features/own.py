@@ -140,7 +140,8 @@ class Adapted:
                     f"{self.name} gave rows of shape {z.shape} for a recording of {len(u)} steps; "
                     f"return ({n_rows}, {self.n_features})"
                 )
-            refuse_nonfinite(z, f"features of {self.name}")
+            if not np.isfinite(z).all():
+                raise ValueError(f"{self.name} gave features that are not finite; mend its rows")
             if (np.abs(z) > self.bounds * (1 + 1e-9)).any():
                 raise ValueError(
                     f"{self.name} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
