@@ -10,14 +10,15 @@ recording is classified rightly.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from catchment.arrays import Array, Integers, frozen
 from catchment.data.prepare import Prepare, Prepared
@@ -55,6 +56,10 @@ class Model:
         Names of the input channels, in their order, if they are known.
     target_range
         (2, K) lowest and highest output that a closed loop may feed back.
+    deviation
+        (K,) root mean squared error that the choice of the ridge found on rows left out.
+    columns
+        How files name what is no channel: columns of "time", "recording", "client" and "target".
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(300) / 5)
@@ -71,6 +76,8 @@ class Model:
     temperature: float | None = None
     channels: tuple[str, ...] | None = None
     target_range: Array | None = None
+    deviation: Array | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         features = self.features
@@ -112,6 +119,14 @@ class Model:
                     f"value of {self.n_outputs} outputs, (2, {self.n_outputs})"
                 )
             object.__setattr__(self, "target_range", frozen(limits))
+        if self.deviation is not None:
+            deviation = np.array(self.deviation, dtype=np.float64)
+            if deviation.shape != (self.n_outputs,) or not (deviation >= 0).all():
+                raise ValueError(
+                    f"deviation has shape {deviation.shape}; pass one number for each of "
+                    f"{self.n_outputs} outputs, none negative"
+                )
+            object.__setattr__(self, "deviation", frozen(deviation))
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -221,6 +236,27 @@ class Model:
         from catchment.readout.forecast import forecast
 
         return forecast(self, past, horizon, known=known)
+
+    def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.
+
+        They hold a new target with this probability if errors on new data are normal and as large
+        as on the rows that were left out when the ridge was chosen.
+        """
+        if self.deviation is None:
+            raise ValueError(
+                "the model does not know its error on new data; let the ridge be chosen, or use "
+                "catchment.readout.uncertainty"
+            )
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")
+        half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
+        return outputs - half, outputs + half
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Model:
+        """Return the model with the preparation that its training data had, and their channels."""
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, before=Pipeline(prepare, self.features), channels=known)
 
     def save(self, path: str | Path) -> Path:
         """Write the model to a file, whole or not at all, and return its path."""

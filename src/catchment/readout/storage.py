@@ -41,6 +41,7 @@ MAX_HEADER = 1 << 20
 
 _KEY = "catchment"
 _DIGEST = re.compile(rb'header_sha256\\":\\"([0-9a-f]{64})\\"')
+_OPTIONAL = ("target_range", "deviation")
 _SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 Tensors = dict[str, NDArray[Any]]
@@ -141,8 +142,10 @@ def _model_parts(model: Model) -> tuple[Header, Tensors]:
         "readout.ridge": np.asarray(readout.ridge, dtype=np.float64),
     }
     tensors |= {f"map.{k}": array for k, array in enumerate(described.arrays)}
-    if model.target_range is not None:
-        tensors["target_range"] = model.target_range
+    for name in _OPTIONAL:
+        value = getattr(model, name)
+        if value is not None:
+            tensors[name] = value
     header: Header = {
         "kind": "model",
         "fingerprint": model.pipeline.fingerprint,
@@ -151,6 +154,7 @@ def _model_parts(model: Model) -> tuple[Header, Tensors]:
         "classes": None if model.classes is None else list(model.classes),
         "channels": None if model.channels is None else list(model.channels),
         "temperature": model.temperature,
+        "columns": dict(model.columns),
         "statistics": None,
     }
     if model.statistics is not None:
@@ -182,7 +186,8 @@ def _model(header: Header, tensors: Tensors, use: Iterable[type]) -> Model:
         None if facts is None else _statistics(facts, tensors, "statistics."),
         header["temperature"],
         None if channels is None else tuple(channels),
-        tensors.get("target_range"),
+        *(tensors.get(name) for name in _OPTIONAL),
+        dict(header["columns"]),
     )
 
 
