@@ -84,7 +84,7 @@ def test_outputs_of_several_are_those_of_each_and_arrays_will_do() -> None:
     model = classifier(pool=None)
     sequences = noisy_classes(5, 7)
     for one, array, sequence in zip(
-        [model.predict(s.u) for s in sequences],
+        [model.outputs(s.u)[0] for s in sequences],
         model.outputs([s.u for s in sequences]),
         model.outputs(sequences),
         strict=True,

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
+from catchment.data.scaling import Scaler
 from catchment.features.echo_state.advance import advance
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
@@ -128,7 +129,7 @@ def forecast(
     lowest, highest = _limits(model, limit)
     past = _prepared(model, warmup)
     z, x = _last(features, features.checked(past, "warm-up"), None)
-    scale = model.prepare.scaler
+    scale = model.prepare.scale
     out = np.empty((horizon, model.n_outputs))
     first_bound = None
     for step in range(horizon):
@@ -143,7 +144,7 @@ def forecast(
             first_bound = step
         if step + 1 < horizon:
             u = np.concatenate([out[step], given[step]])[None]
-            z, x = _last(features, u if scale is None else scale(u), x)
+            z, x = _last(features, scale(u) if isinstance(scale, Scaler) else u, x)
     if first_bound is not None:
         warnings.warn(
             f"the closed loop left the range of its training targets at step {first_bound} of "

@@ -41,7 +41,6 @@ MAX_HEADER = 1 << 20
 
 _KEY = "catchment"
 _DIGEST = re.compile(rb'header_sha256\\":\\"([0-9a-f]{64})\\"')
-_OPTIONAL = ("target_range", "deviation")
 _SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 Tensors = dict[str, NDArray[Any]]
@@ -142,10 +141,8 @@ def _model_parts(model: Model) -> tuple[Header, Tensors]:
         "readout.ridge": np.asarray(readout.ridge, dtype=np.float64),
     }
     tensors |= {f"map.{k}": array for k, array in enumerate(described.arrays)}
-    for name in _OPTIONAL:
-        value = getattr(model, name)
-        if value is not None:
-            tensors[name] = value
+    known = {"target_range": model.target_range, "deviation": model.deviation}
+    tensors |= {name: array for name, array in known.items() if array is not None}
     header: Header = {
         "kind": "model",
         "fingerprint": model.pipeline.fingerprint,
@@ -186,7 +183,8 @@ def _model(header: Header, tensors: Tensors, use: Iterable[type]) -> Model:
         None if facts is None else _statistics(facts, tensors, "statistics."),
         header["temperature"],
         None if channels is None else tuple(channels),
-        *(tensors.get(name) for name in _OPTIONAL),
+        tensors.get("target_range"),
+        tensors.get("deviation"),
         dict(header["columns"]),
     )
 
