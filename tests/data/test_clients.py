@@ -64,7 +64,7 @@ def test_every_sequence_lands_in_exactly_one_client_and_none_is_empty(
         assert all(groups)
         assert all(group == sorted(group) for group in groups)
         assert sorted(chain.from_iterable(groups)) == list(range(n))
-        assert numbers(split(numbered(n), n_clients)) == groups
+        assert numbers(deal(numbered(n), n_clients)) == groups
 
 
 @pytest.mark.parametrize("split", [iid, label_skew, quantity_skew])
