@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.data.clients import (
+    Clients,
     Cohorts,
     by_subject,
     cohorts,
@@ -18,6 +19,7 @@ from catchment.data.clients import (
     label_skew,
     quantity_skew,
     select,
+    split,
 )
 from catchment.data.recording import Recording
 
@@ -55,14 +57,14 @@ def test_every_sequence_lands_in_exactly_one_client_and_none_is_empty(
         partial(label_skew, alpha=alpha, seed=seed),
         partial(quantity_skew, alpha=alpha, seed=seed),
     ]
-    for split in splits:
-        clients = split(numbered(n), n_clients)
+    for deal in splits:
+        clients = deal(numbered(n), n_clients)
         assert list(clients) == [f"client-{k:03d}" for k in range(n_clients)]
         groups = numbers(clients)
         assert all(groups)
         assert all(group == sorted(group) for group in groups)
         assert sorted(chain.from_iterable(groups)) == list(range(n))
-        assert numbers(split(numbered(n), n_clients)) == groups
+        assert numbers(deal(numbered(n), n_clients)) == groups
 
 
 @pytest.mark.parametrize("split", [iid, label_skew, quantity_skew])
@@ -196,3 +198,57 @@ def test_select_names_a_client_that_is_not_there() -> None:
     assert list(select(clients, ["client-001"])) == ["client-001"]
     with pytest.raises(ValueError, match="no client 'zoe'; the clients are client-000, client-001"):
         select(clients, ["zoe"])
+
+
+def people(n: int) -> Clients:
+    held = {f"p{k}": [Recording(np.zeros((2, 1)), channels=("x",))] for k in range(n)}
+    return Clients(held, classes=("sit", "walk"))
+
+
+@given(n=st.integers(2, 40), test=st.sampled_from([1, 0.1, 0.25, 0.4]), seed=st.integers(0, 2**40))
+def test_split_puts_whole_clients_on_one_side_and_keeps_what_they_share(
+    n: int, test: float, seed: int
+) -> None:
+    everybody = people(n)
+    train, held_out = split(everybody, test=test, seed=seed)
+    assert not set(train) & set(held_out)
+    assert sorted([*train, *held_out]) == sorted(everybody)
+    assert set(held_out) == set(cohorts(everybody, validation=0, test=test, seed=seed).test)
+    for part in (train, held_out):
+        assert part.classes == ("sit", "walk")
+        assert part.channels == ("x",)
+        assert list(part) == [name for name in everybody if name in part]
+        assert all(part[name] is everybody[name] for name in part)
+
+
+def test_split_into_three_and_of_a_plain_mapping() -> None:
+    parts = split(dict(people(10)), test=0.2, validation=3)
+    assert [len(part) for part in parts] == [5, 3, 2]
+    assert all(isinstance(part, Clients) and part.channels == ("x",) for part in parts)
+    with pytest.raises(ValueError, match="leave none of 2 for training"):
+        split(people(2), test=2)
+
+
+def test_clients_are_a_mapping_of_recordings_with_one_set_of_channels() -> None:
+    everybody = people(3)
+    assert everybody["p1"][0].n_steps == 2
+    assert len(everybody) == 3
+    assert "p9" not in everybody
+    with pytest.raises(ValueError, match="there is no client 'p9'"):
+        everybody.only(["p9"])
+    with pytest.raises(ValueError, match=r"client 'b' has the channels \('y',\), others \('x',\)"):
+        Clients(
+            {name: [Recording(np.zeros(1), channels=(c,))] for name, c in (("a", "x"), ("b", "y"))}
+        )
+    bare = Clients({"a": [Recording(np.zeros(1))], "b": [Recording(np.zeros(1), channels=("y",))]})
+    assert bare.channels == ("y",)
+
+
+def test_blocks_of_a_recording_keep_their_times_and_names() -> None:
+    whole = Recording(np.arange(5.0), times=np.arange(5.0) / 2, channels=("x",))
+    blocks = contiguous(whole, 2)
+    assert [part[0].times.tolist() for part in blocks.values() if part[0].times is not None] == [
+        [0.0, 0.5, 1.0],
+        [1.5, 2.0],
+    ]
+    assert {part[0].channels for part in blocks.values()} == {("x",)}

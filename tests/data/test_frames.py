@@ -131,6 +131,27 @@ def test_times_may_be_timestamps(make: Make, as_text: bool) -> None:
     assert clients["all"][0].u[:, 0].tolist() == [0.0, 3.0, 9.0]
 
 
+@makes
+@pytest.mark.parametrize(
+    ("column", "seconds"),
+    [
+        ([3, 1, 2], [1.0, 2.0, 3.0]),
+        ([0.25, -1.0, 1e9], [-1.0, 0.25, 1e9]),
+        ([datetime(2024, 1, 1, 0, 0, s, 500) for s in (2, 0, 1)], [0.0, 1.0, 2.0]),
+        (["2024-01-01T10:00:01.250", "2024-01-01T10:00:00", "2024-01-02"], [0.0, 1.25, 50400.0]),
+        (["10:00:02.5", "10:00:00", "10:00:01"], [0.0, 1.0, 2.5]),
+    ],
+)
+def test_times_are_seconds_and_channels_names(
+    make: Make, column: list[Any], seconds: list[float]
+) -> None:
+    made = from_frame(make({"t": column, "x": [1.0, 2.0, 3.0]}), inputs=["x"], time="t")["all"][0]
+    assert made.times is not None
+    np.testing.assert_array_equal(made.times, seconds)
+    assert made.channels == ("x",)
+    assert from_frame(make({"x": [1.0]}), inputs="x")["all"][0].times is None
+
+
 def test_times_with_a_zone_and_nullable_columns_of_pandas() -> None:
     frame = pd.DataFrame(
         {
@@ -145,6 +166,7 @@ def test_times_with_a_zone_and_nullable_columns_of_pandas() -> None:
         frame, inputs=["x", "b"], target="name", time="t", classes=["a"], per_step=True
     )
     np.testing.assert_array_equal(made["all"][0].u, [[np.nan, np.nan], [1.0, 1.0]])
+    np.testing.assert_array_equal(cast(Array, made["all"][0].times), [0.0, 86400.0])
     np.testing.assert_array_equal(target(made["all"][0]), [[np.nan], [1.0]])
     assert class_labels(frame, "kind") == ("u", "v")
 

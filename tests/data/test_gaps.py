@@ -35,6 +35,17 @@ def test_error_names_the_place() -> None:
         fill_gaps([Recording(np.zeros((2, 2))), Recording(u)])
 
 
+def test_error_names_the_channel_where_it_has_a_name() -> None:
+    with pytest.raises(ValueError, match="no input in channel 'ay' at step 1"):
+        fill_gaps([Recording(np.array([[0.0, 0.0], [0.0, nan]]), channels=("ax", "ay"))])
+
+
+def test_restart_cuts_the_times_too() -> None:
+    timed = Recording(np.array([1.0, nan, 3.0]), times=np.array([0.0, 0.5, 1.0]))
+    pieces, _ = fill_gaps([timed], "restart")
+    assert [cast(Array, piece.times).tolist() for piece in pieces] == [[0.0], [1.0]]
+
+
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="policy is 'guess'; pass one of error, hold"):
         fill_gaps([], cast(Any, "guess"))

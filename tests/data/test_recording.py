@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -81,3 +82,67 @@ def test_arrays_cannot_be_written() -> None:
     sequence = Recording(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     with pytest.raises(ValueError, match="read-only"):
         sequence.u[0] = 5.0
+
+
+def test_times_and_names_stay_when_something_else_changes() -> None:
+    recording = Recording(
+        np.zeros((3, 2)), times=np.array([0.0, 0.5, 2.0]), channels=cast(Any, ["ax", "ay"])
+    )
+    for same in (
+        recording,
+        replace(recording, u=np.ones((3, 2))),
+        replace(recording, y=np.ones(1)),
+    ):
+        assert same.times is not None
+        assert same.times.tolist() == [0.0, 0.5, 2.0]
+        assert same.channels == ("ax", "ay")
+    assert Recording(np.zeros(2), channels=cast(Any, "load")).channels == ("load",)
+
+
+@pytest.mark.parametrize(
+    ("times", "reason"),
+    [
+        ([0.0, 1.0], r"times have shape \(2,\) for 3 steps"),
+        ([[0.0], [1.0], [2.0]], r"times have shape \(3, 1\)"),
+        ([0.0, np.nan, 2.0], "time of step 1 is nan"),
+        ([0.0, 1.0, np.inf], "time of step 2 is inf"),
+        ([0.0, 1.0, 1.0], r"do not increase at step 2, from 1\.0 to 1\.0; sort"),
+        ([3.0, 1.0, 4.0], "do not increase at step 1"),
+    ],
+)
+def test_times_that_are_no_times_are_refused(times: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Recording(np.zeros(3), times=times)
+
+
+@pytest.mark.parametrize("channels", [("ax",), ("ax", "ay", "az"), ("ax", 2), ()])
+def test_there_is_one_name_for_each_channel(channels: Any) -> None:
+    with pytest.raises(ValueError, match="for 2 inputs; pass one name for each"):
+        Recording(np.zeros((3, 2)), channels=channels)
+    with pytest.raises(ValueError, match="two of them have one name"):
+        Recording(np.zeros((3, 2)), channels=("ax", "ax"))
+
+
+@pytest.mark.parametrize("per_step", [True, False])
+def test_a_part_has_what_belongs_to_its_steps(per_step: bool) -> None:
+    y = np.arange(8.0).reshape(4, 2) if per_step else np.array([1.0, 0.0])
+    whole = Recording(
+        np.arange(4.0), y, 2.0, times=np.arange(4.0) * 3, channels=("x",), per_step=per_step
+    )
+    part = whole.part(1, 3)
+    checked = Recording(
+        np.array([1.0, 2.0]), y[1:3] if per_step else y, 2.0, per_step, np.array([3.0, 6.0]), ("x",)
+    )
+    for name in ("u", "y", "times"):
+        np.testing.assert_array_equal(vars(part)[name], vars(checked)[name])
+        assert not vars(part)[name].flags.writeable
+    for name in ("weight", "per_step", "channels"):
+        assert vars(part)[name] == vars(checked)[name]
+    assert np.shares_memory(part.u, whole.u)
+    assert Recording(np.zeros(3)).part(0, 1).per_step is None
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (2, 2), (0, 4), (3, 1)])
+def test_a_part_outside_the_recording_is_refused(start: int, stop: int) -> None:
+    with pytest.raises(ValueError, match="there are no steps"):
+        Recording(np.zeros(3)).part(start, stop)

@@ -130,3 +130,22 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="vectors of one length"):
         Scaler(np.zeros(2), np.ones(1))
     assert one != 3
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale"),
+    [(2e12, 1.0), (-2e12, 1.0), (np.nan, 1.0), (np.inf, 1.0)]
+    + [(0.0, bad) for bad in (0.0, -1.0, 1e-13, 1e13, np.nan, np.inf)],
+)
+def test_numbers_outside_the_public_bounds_are_refused(mean: float, scale: float) -> None:
+    with pytest.raises(ValueError, match=r"channel 1 has mean .* change the unit of the channel"):
+        Scaler(np.array([0.0, mean]), np.array([1.0, scale]))
+    Scaler(np.array([1e12, -1e12]), np.array([1e-12, 1e12]))
+
+
+def test_scalers_of_equal_numbers_are_equal() -> None:
+    one, other = (Scaler(np.array([1.0, 2.0]), np.array([3.0, 4.0])) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != Scaler(np.array([1.0, 2.0]), np.array([3.0, 5.0]))
+    assert one != "none"

@@ -188,8 +188,9 @@ def _inputs(tables: list[_Table], named: set[str]) -> list[str]:
     chosen: dict[str, _Table] = {}
     for table in tables:
         for name, values in table.columns.items():
-            # A table written with its index has a first column without a name.
-            if name and name not in named and values.dtype.kind in "iufb":
+            # The index of a table that pandas wrote has no name, or one made up for Parquet.
+            unnamed = not name or name.startswith("__index_level_")
+            if not unnamed and name not in named and values.dtype.kind in "iufb":
                 chosen.setdefault(name, table)
     for name, origin in chosen.items():
         for table in tables:

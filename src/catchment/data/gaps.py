@@ -74,11 +74,12 @@ def fill_gaps(
 
 
 def fill_recording(
-    recording: Recording, policy: Policy, number: int = 0
+    recording: Recording, policy: Policy, number: int = 0, *, silent: float = 0.0
 ) -> tuple[list[tuple[int, Recording]], GapReport]:
     """Return (first step, piece) for each piece that is left of a recording, and the counts.
 
-    `number` is what an error calls the recording.
+    `number` is what an error calls the recording, `silent` what "hold" and "interpolate" put in a
+    channel without any value.
 
     >>> pieces, _ = fill_recording(Recording([1.0, np.nan, 3.0]), "restart")
     >>> [start for start, _ in pieces]
@@ -97,7 +98,7 @@ def fill_recording(
     elif policy == "restart":
         pieces, found = _cut(recording, missing)
     else:
-        filled, found = _filled(recording, missing, policy)
+        filled, found = _filled(recording, missing, policy, silent)
         pieces = [(0, filled)]
     unknown = sum(_missing_targets(piece) for _, piece in pieces)
     return pieces, found + GapReport(target_rows_missing=unknown)
@@ -122,16 +123,18 @@ def _cut(recording: Recording, missing: Booleans) -> tuple[list[tuple[int, Recor
     return pieces, report
 
 
-def _filled(recording: Recording, missing: Booleans, policy: Policy) -> tuple[Recording, GapReport]:
+def _filled(
+    recording: Recording, missing: Booleans, policy: Policy, silent: float
+) -> tuple[Recording, GapReport]:
     u: Array = recording.u.copy()
     steps = np.arange(len(u))
-    silent = 0
+    n_silent = 0
     for channel in np.flatnonzero(missing.any(axis=0)):
         gap = missing[:, channel]
         known = np.flatnonzero(~gap)
         if len(known) == 0:
-            u[:, channel] = 0.0
-            silent += 1
+            u[:, channel] = silent
+            n_silent += 1
         elif policy == "interpolate":
             u[gap, channel] = np.interp(steps[gap], known, u[known, channel])
         else:
@@ -140,7 +143,7 @@ def _filled(recording: Recording, missing: Booleans, policy: Policy) -> tuple[Re
     report = GapReport(
         gap_rows=int(missing.any(axis=1).sum()),
         values_filled=int(missing.sum()),
-        silent_channels=silent,
+        silent_channels=n_silent,
     )
     return replace(recording, u=u), report
 

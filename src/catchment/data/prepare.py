@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.data.channels import refuse_mixed_channels
 from catchment.data.gaps import Policy, fill_recording
 from catchment.data.recording import Recording
 from catchment.data.resampling import resample
@@ -163,6 +164,8 @@ class Prepare:
     def before_scaling(self, recordings: Iterable[Recording]) -> list[Recording]:
         """Return what the moments of a scale are taken of: inputs without gaps, at the rate.
 
+        A channel without any value in a recording stays missing, so that it does not count.
+
         >>> Prepare(gaps="hold").before_scaling([Recording([1.0, np.nan])])[0].u.ravel().tolist()
         [1.0, 1.0]
         """
@@ -202,6 +205,9 @@ class Prepare:
         Two ways to say one thing, such as "1s" and "1000ms", have one fingerprint.
         """
         window, step = (self._canonical(name) for name in ("window", "step"))
+        scale = self.scale
+        if isinstance(scale, Scaler):
+            scale = replace(scale, mean=scale.mean + 0.0)  # no minus zeros, which scale alike
         facts = {
             "prepare": 1,
             "gaps": self.gaps,
@@ -210,7 +216,7 @@ class Prepare:
             "step": window if step is None else step,
             "label": None if window is None else self.label,
             "horizon": self.horizon,
-            "scale": _scale_settings(self.scale),
+            "scale": _scale_settings(scale),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -280,13 +286,14 @@ class Prepare:
         return windows
 
     def _without_gaps(self, raw: list[Recording], horizon: int | None = None) -> list[Prepared]:
-        _refuse_mixed(raw)
+        refuse_mixed_channels(raw)
         pieces = []
         for source, recording in enumerate(raw):
             steady = recording if self.rate is None else resample(recording, self.rate)
             if horizon is not None:
                 steady = _with_inputs_ahead(steady, horizon, source)
-            for start, piece in fill_recording(steady, self.gaps, source)[0]:
+            filled, _ = fill_recording(steady, self.gaps, source, silent=np.nan)
+            for start, piece in filled:
                 # Pieces share a recording's weight, windows do not.
                 if self.window is not None and piece.weight != recording.weight:
                     piece = replace(piece, weight=recording.weight)
@@ -299,8 +306,6 @@ class Prepare:
         return pieces
 
     def _scaled(self, pieces: list[Prepared]) -> list[Prepared]:
-        if self.scale == "none" or not pieces:
-            return pieces
         if self.scale == "federated":
             raise ValueError(
                 'the scale is "federated" and not fitted yet; fit it with '
@@ -308,10 +313,12 @@ class Prepare:
                 'training clients, or pass scale="own"'
             )
         own = [piece.recording for piece in pieces]
-        scaler = Scaler.fit(own) if isinstance(self.scale, str) else self.scale
+        if self.scale != "none" and own:
+            scaler = Scaler.fit(own) if isinstance(self.scale, str) else self.scale
+            own = scaler.apply(own)
         return [
-            replace(piece, recording=recording)
-            for piece, recording in zip(pieces, scaler.apply(own), strict=True)
+            replace(piece, recording=_without_silence(recording))
+            for piece, recording in zip(pieces, own, strict=True)
         ]
 
     def _lengths(self, recording: Recording, number: int) -> tuple[int, int]:
@@ -337,52 +344,16 @@ class Prepare:
         return window, in_steps("step", self.step) or window
 
 
-def check_channels(recordings: Iterable[Recording], channels: Sequence[str]) -> None:
-    """Raise ValueError, naming the channels, where recordings have others or another order.
-
-    Recordings without names must have the right number of inputs.
-
-    >>> check_channels([Recording([[0.1, 0.2]], channels=("y", "x"))], ("x", "y"))
-    Traceback (most recent call last):
-    ValueError: recording 0 has the channels y, x where x, y are expected; pass them in this order
-    """
-    expected = tuple(channels)
-    for number, recording in enumerate(recordings):
-        own = recording.channels
-        if own is None and recording.n_inputs == len(expected):
-            continue
-        if own != expected:
-            got = (
-                f"{recording.n_inputs} channels"
-                if own is None
-                else f"the channels {', '.join(own)}"
-            )
-            same = own is not None and sorted(own) == sorted(expected)
-            raise ValueError(
-                f"recording {number} has {got} where "
-                f"{', '.join(expected)} are expected; pass "
-                f"{'them in this order' if same else 'these channels, in this order'}"
-            )
-
-
 def _without_targets(recordings: Iterable[Recording]) -> list[Recording]:
     return [one if one.y is None else replace(one, y=None) for one in recordings]
 
 
-def _refuse_mixed(recordings: list[Recording]) -> None:
-    """Raise ValueError unless all recordings have as many channels as the first, and its names."""
-    if not recordings:
-        return
-    first = recordings[0]
-    names = next((one.channels for one in recordings if one.channels is not None), None)
-    for number, recording in enumerate(recordings):
-        if recording.n_inputs != first.n_inputs:
-            raise ValueError(
-                f"recording {number} has {recording.n_inputs} channels, recording 0 has "
-                f"{first.n_inputs}; pass recordings of the same channels"
-            )
-    if names is not None:
-        check_channels(recordings, names)
+def _without_silence(recording: Recording) -> Recording:
+    """Return the recording with zeros, which drive nothing, for channels without any value."""
+    silent = np.isnan(recording.u[0])  # other gaps are filled by now
+    if not silent.any():
+        return recording
+    return replace(recording, u=np.where(silent, 0.0, recording.u))
 
 
 def _with_inputs_ahead(recording: Recording, horizon: int, number: int) -> Recording:
@@ -399,8 +370,7 @@ def _with_inputs_ahead(recording: Recording, horizon: int, number: int) -> Recor
 def _scale_settings(scale: Scale | Scaler) -> Any:
     if not isinstance(scale, Scaler):
         return scale
-    # Adding zero makes minus zero plain, which scales alike.
-    return {"mean": (scale.mean + 0.0).tolist(), "scale": scale.scale.tolist()}
+    return {"mean": scale.mean.tolist(), "scale": scale.scale.tolist()}
 
 
 def _checked_steps(name: str, value: Any) -> int:

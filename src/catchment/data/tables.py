@@ -96,14 +96,14 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
     if kind == ".npz":
         return _arrays(path)
     try:
-        table = pyarrow.parquet.read_table(path) if kind == ".parquet" else _csv(path)
+        table = _parquet(path) if kind == ".parquet" else _csv(path)
     except (pyarrow.ArrowInvalid, gzip.BadGzipFile, EOFError) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
     names = [name.strip() for name in table.column_names]
     if len(set(names)) != len(names):
         raise ValueError(f"{path.name} has two columns of one name; rename one of them")
     columns = zip(names, table.columns, strict=True)
-    return {name: np.asarray(column) for name, column in columns}
+    return {name: np.asarray(_plain(column)) for name, column in columns}
 
 
 def kind_of(path: Path) -> str:
@@ -114,6 +114,22 @@ def kind_of(path: Path) -> str:
     """
     kinds = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     return kinds[-1] if kinds else ""
+
+
+def _parquet(path: Path) -> pyarrow.Table:
+    # The reader of data sets would look for pandas.
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return file.read()
+
+
+def _plain(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """Return a column whose values NumPy knows; those of a dictionary would go through pandas."""
+    kind = column.type
+    if pyarrow.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if pyarrow.types.is_boolean(kind) and column.null_count:
+        return column.cast(pyarrow.int8())
+    return column.cast(pyarrow.float64()) if pyarrow.types.is_decimal(kind) else column
 
 
 def _csv(path: Path) -> pyarrow.Table:
