@@ -129,7 +129,10 @@ class Wrong:
 
     def rows(self, recordings: list[Recording]) -> list[Array]:
         row = {"shape": np.zeros((1, 3)), "nan": np.full((1, 2), np.nan), "bound": np.ones((1, 2))}
-        many = [row.get(self.fault, np.zeros((1, 2))) * (2 if self.fault == "bound" else 1) for _ in recordings]
+        many = [
+            row.get(self.fault, np.zeros((1, 2))) * (2 if self.fault == "bound" else 1)
+            for _ in recordings
+        ]
         return many[:-1] if self.fault == "count" else many
 
 

@@ -147,7 +147,7 @@ def label_skew(
     alpha
         Concentration: 0.1 gives most of a class to few clients, 100 nearly equal shares.
 
-    >>> data = [Recording.labelled([0.0], label=i % 2, n_classes=2) for i in range(40)]
+    >>> data = [Recording.labelled([0.0], label=i % 2, classes=2) for i in range(40)]
     >>> sum(len(part) for part in label_skew(data, 4, alpha=0.3).values())
     40
     """

@@ -133,7 +133,8 @@ def from_frame(
     y = None if target is None else _targets(frame, _names(target), classes)
     times = None if time is None else _times(_column(frame, time), time)
     clients: dict[str, list[Recording]] = {}
-    table = _Rows(u, y, times, tuple(names), per_step)
+    labels = None if classes is None or target is None else _text(classes)
+    table = _Rows(u, y, times, tuple(names), per_step, labels)
     for (name, key), rows in _groups(
         [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
         [""] * len(u) if recording is None else _keys(frame, recording),
@@ -152,6 +153,7 @@ class _Rows:
     times: _Values | None
     channels: tuple[str, ...]
     per_step: bool
+    classes: tuple[str, ...] | None
 
     def recording(self, rows: Integers, where: str) -> Recording:
         """Return some rows in the order of their times; an error says where they are."""
@@ -164,7 +166,12 @@ class _Rows:
             own = _the_same(own, where)
         try:
             return Recording(
-                self.u[rows], own, per_step=self.per_step, times=seconds, channels=self.channels
+                self.u[rows],
+                own,
+                per_step=self.per_step,
+                times=seconds,
+                channels=self.channels,
+                classes=self.classes,
             )
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from error
@@ -228,10 +235,14 @@ def _many_inputs(u: Any) -> list[Any] | None:
 
 def _labelled(u: Any, label: Any, classes: Sequence[object], per_step: bool | None) -> Recording:
     if np.ndim(label) == 0:
-        return Recording(u, one_hot([label], classes)[0], per_step=False)
+        return Recording(u, one_hot([label], classes)[0], per_step=False, classes=_text(classes))
     if per_step is False:
         raise ValueError("there is a label per step; pass one label per sequence")
-    return Recording(u, one_hot(label, classes), per_step=True)
+    return Recording(u, one_hot(label, classes), per_step=True, classes=_text(classes))
+
+
+def _text(classes: Sequence[object]) -> tuple[str, ...]:
+    return tuple(map(str, classes))
 
 
 def _names(columns: str | Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +22,13 @@ class Recording:
     To take some of its steps use `part`, which cuts everything that belongs to a step.
 
     `times` (T,) are seconds, finite and increasing, where they are known: resampling and windows
-    of a length in seconds need them. `channels` are the names of the inputs, where they have any.
+    of a length in seconds need them. `channels` are the names of the inputs and `classes` those of
+    the columns of one-hot targets, where they have any.
 
     >>> s = Recording([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
     >>> s.u.shape, s.y.shape
     ((3, 1), (3, 1))
-    >>> Recording.labelled([[0.1, 0.2], [0.3, 0.4]], label=2, n_classes=3).y
+    >>> Recording.labelled([[0.1, 0.2], [0.3, 0.4]], label="run", classes=("sit", "walk", "run")).y
     array([0., 0., 1.])
     >>> timed = Recording([[0.1], [0.2], [0.4]], times=[0.0, 0.5, 1.0], channels=["load"])
     >>> timed.part(1, 3).times, timed.channels
@@ -39,6 +41,7 @@ class Recording:
     per_step: bool | None = None
     times: Array | None = None
     channels: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         u = as_matrix(self.u, "inputs")
@@ -58,18 +61,41 @@ class Recording:
             object.__setattr__(self, "times", frozen(_times(self.times, len(u)).view()))
         if self.channels is not None:
             object.__setattr__(self, "channels", _channels(self.channels, u.shape[1]))
+        if self.classes is not None:
+            object.__setattr__(self, "classes", _classes(self.classes, self.y))
 
     @classmethod
     def labelled(
-        cls, u: Any, label: int, n_classes: int, *, per_step: bool = False, weight: float = 1.0
+        cls,
+        u: Any,
+        label: int | str,
+        classes: int | Sequence[str],
+        *,
+        per_step: bool = False,
+        weight: float = 1.0,
     ) -> Recording:
-        """Return a sequence whose target is the one-hot row of its class."""
-        if not 0 <= label < n_classes:
-            raise ValueError(f"label {label} is outside 0..{n_classes - 1}")
+        """Return a recording whose target is the one-hot row of its class.
+
+        Parameters
+        ----------
+        label
+            A number, or one of the names.
+        classes
+            How many there are, or their names.
+        """
+        names = None if isinstance(classes, int) else tuple(map(str, classes))
+        n = classes if isinstance(classes, int) else len(classes)
+        if isinstance(label, str):
+            if names is None or label not in names:
+                known = f"0..{n - 1}" if names is None else ", ".join(names)
+                raise ValueError(f"there is no class {label!r}; the classes are {known}")
+            label = names.index(label)
+        if not 0 <= label < n:
+            raise ValueError(f"label {label} is outside 0..{n - 1}")
         inputs = as_matrix(u, "inputs")
-        y = np.zeros((len(inputs), n_classes) if per_step else n_classes)
+        y = np.zeros((len(inputs), n) if per_step else n)
         y[..., label] = 1.0
-        return cls(inputs, y, weight, per_step)
+        return cls(inputs, y, weight, per_step, classes=names)
 
     def part(self, start: int, stop: int) -> Recording:
         """Return steps `start` to `stop` - 1; a target per sequence, weight and names stay.
@@ -109,6 +135,7 @@ def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recordi
         per_step=None if y is None else y.ndim == 2,
         times=None if recording.times is None else recording.times[start:stop],
         channels=recording.channels,
+        classes=None if y is None else recording.classes,
     )
     return made
 
@@ -155,4 +182,16 @@ def _channels(value: Any, n_inputs: int) -> tuple[str, ...]:
         raise ValueError(f"channels are {names} for {n_inputs} inputs; pass one name for each")
     if len(set(names)) != len(names):
         raise ValueError(f"channels are {names}; two of them have one name, so rename one")
+    return names
+
+
+def _classes(value: Any, y: Array | None) -> tuple[str, ...] | None:
+    if y is None:
+        return None
+    names = tuple(map(str, value))
+    if len(set(names)) != y.shape[-1]:
+        raise ValueError(
+            f"{len(set(names))} different classes are named for {y.shape[-1]} columns of targets; "
+            "name each column once"
+        )
     return names

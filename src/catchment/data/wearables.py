@@ -164,9 +164,7 @@ def wearable_user(
     for number in range(windows_per_user):
         rng = seeded_generator(seed, user, 1 + number)
         label = int(rng.choice(len(ACTIVITIES), p=person.balance))
-        windows.append(
-            Recording.labelled(_window(person, label, steps, rng), label, len(ACTIVITIES))
-        )
+        windows.append(Recording.labelled(_window(person, label, steps, rng), label, ACTIVITIES))
     return windows
 
 
