@@ -47,7 +47,7 @@ def _targets(y: Array, starts: range, window: int, label: WindowLabel) -> Iterat
     if label == "last":
         yield from (y[start + window - 1] for start in starts)
         return
-    known = ~np.isnan(y).any(axis=1)
+    known = ~np.logical_or.reduce(np.isnan(y), axis=1)
     values = np.where(known[:, None], y, 0.0)
     for start in starts:
         n_known = np.count_nonzero(known[start : start + window])
