@@ -225,6 +225,8 @@ def test_split_into_three_and_of_a_plain_mapping() -> None:
     parts = split(dict(people(10)), test=0.2, validation=3)
     assert [len(part) for part in parts] == [5, 3, 2]
     assert all(isinstance(part, Clients) and part.channels == ("x",) for part in parts)
+    train, validation, test = split(people(4), test=1, validation=0)
+    assert (len(train), len(validation), len(test)) == (3, 0, 1)
     with pytest.raises(ValueError, match="leave none of 2 for training"):
         split(people(2), test=2)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -239,8 +239,8 @@ def cohorts(
 def split(
     clients: Mapping[str, list[Recording]],
     test: float = 0.25,
-    validation: Literal[0] = 0,
     *,
+    validation: None = None,
     seed: int | None = 0,
 ) -> tuple[Clients, Clients]: ...
 
@@ -249,20 +249,20 @@ def split(
 def split(
     clients: Mapping[str, list[Recording]],
     test: float = 0.25,
-    validation: float = 0,
     *,
+    validation: float,
     seed: int | None = 0,
-) -> tuple[Clients, Clients] | tuple[Clients, Clients, Clients]: ...
+) -> tuple[Clients, Clients, Clients]: ...
 
 
 def split(
     clients: Mapping[str, list[Recording]],
     test: float = 0.25,
-    validation: float = 0,
     *,
+    validation: float | None = None,
     seed: int | None = 0,
 ) -> tuple[Clients, Clients] | tuple[Clients, Clients, Clients]:
-    """Return training and test clients; between them validation clients, if any are asked for.
+    """Return training and test clients; with `validation`, training, validation and test clients.
 
     Whole clients go one way, so that a score on the test clients is one on people never seen.
     Within each part the clients keep the order in which they came.
@@ -286,13 +286,14 @@ def split(
     >>> list(validation), list(test)
     (['f'], ['g', 'h'])
     """
-    parts = cohorts(clients, validation=validation, test=test, seed=seed)
+    parts = cohorts(clients, validation=validation or 0, test=test, seed=seed)
     whole = clients if isinstance(clients, Clients) else Clients(clients)
 
     def kept(names: tuple[str, ...]) -> Clients:
-        return whole.only(name for name in whole if name in set(names))
+        wanted = set(names)
+        return whole.only(name for name in whole if name in wanted)
 
-    if not validation:
+    if validation is None:
         return kept(parts.train), kept(parts.test)
     return kept(parts.train), kept(parts.validation), kept(parts.test)
 

@@ -200,14 +200,14 @@ def one_hot(labels: Iterable[object], classes: Sequence[object]) -> Array:
     if len(place) != len(classes):
         raise ValueError("a class occurs twice; name every class once")
     values = np.asarray(labels, dtype=object).tolist()
+    codes = np.array([place.get(label, -1) for label in values], dtype=np.int64)
     y = np.zeros((len(values), len(classes)))
-    for row, label in enumerate(values):
-        if _is_missing(label):
-            y[row] = np.nan
-        elif label in place:
-            y[row, place[label]] = 1.0
-        else:
+    y[np.arange(len(values)), codes] = 1.0
+    for row in np.flatnonzero(codes < 0).tolist():
+        if not _is_missing(values[row]):
+            label = values[row]
             raise ValueError(f"there is no class {label!r}; {_nearest(str(label), classes)}")
+        y[row] = np.nan
     return y
 
 
@@ -222,7 +222,9 @@ def missing_values(values: _Values) -> Booleans:
     if values.dtype.kind in "mM":
         return np.isnat(values)
     if values.dtype.kind == "O":
-        return np.array([_is_missing(value) for value in values], dtype=bool)
+        # Text is most of what there is, and never missing.
+        missing = [not isinstance(value, str) and _is_missing(value) for value in values]
+        return np.array(missing, dtype=bool)
     return np.zeros(len(values), dtype=bool)
 
 

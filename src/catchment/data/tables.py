@@ -69,8 +69,8 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
     """Return column name -> array (n,), from a file .csv, .tsv (also .gz), .parquet or .npz.
 
     Fields of a CSV file are separated by commas, semicolons or tabs, whichever its first lines
-    have; numbers may have a decimal comma where it separates nothing. Spaces around names and text
-    are dropped. Empty fields and the usual marks (NA, NaN, null) are missing.
+    have; numbers may have a decimal comma, in quotes where commas separate. Spaces around names and
+    text are dropped. Empty fields and the usual marks (NA, NaN, null) are missing.
     Of an npz file a vector (n,) is a column, and a matrix (n, k) called x the columns x_0 to x_k-1.
 
     >>> import tempfile
@@ -138,7 +138,7 @@ def _csv(path: Path) -> pyarrow.Table:
         content = gzip.decompress(content)
     delimiter = _delimiter(content)
     table = _parsed(content, delimiter, ".")
-    if delimiter != "," and b"," in content:
+    if b"," in content and (delimiter != "," or b'"' in content):
         other = _parsed(content, delimiter, ",")
         if _n_numeric(other) > _n_numeric(table):
             return other

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Literal
 
 import numpy as np
@@ -32,29 +33,34 @@ def cut_windows(
     >>> [(start, window.u.ravel().tolist(), window.y.tolist()) for start, window in made]
     [(0, [1.0, 2.0], [4.5]), (1, [2.0, 3.0], [5.5])]
     """
-    if recording.per_step:
+    starts = range(0, recording.n_steps - window + 1, step)
+    targets: Iterable[Array | None] = repeat(recording.y, len(starts))
+    if recording.y is not None and recording.per_step:
         _refuse_label(recording, number, label)
-    for start in range(0, recording.n_steps - window + 1, step):
-        y = recording.y
-        if y is not None and recording.per_step:
-            y = frozen(_window_target(y[start : start + window], label))
+        targets = _targets(recording.y, starts, window, label)
+    for start, y in zip(starts, targets, strict=True):
         yield start, cut(recording, start, start + window, y)
 
 
-def _window_target(y: Array, label: WindowLabel) -> Array:
-    """Return one target (K,) for the steps of a window, from theirs (T, K)."""
-    last: Array = y[-1].copy()
+def _targets(y: Array, starts: range, window: int, label: WindowLabel) -> Iterator[Array]:
+    """Yield one target (K,) for each window, from those (T, K) of the steps."""
     if label == "last":
-        return last
-    known = y[~np.isnan(y).any(axis=1)]
-    if len(known) == 0:
-        return np.full_like(last, np.nan)
-    share: Array = known.mean(axis=0)
-    if label == "mean":
-        return share
-    most = np.zeros_like(share)
-    most[share.argmax()] = 1.0
-    return most
+        yield from (y[start + window - 1] for start in starts)
+        return
+    known = ~np.logical_or.reduce(np.isnan(y), axis=1)
+    values = np.where(known[:, None], y, 0.0)
+    for start in starts:
+        n_known = np.count_nonzero(known[start : start + window])
+        total: Array = values[start : start + window].sum(axis=0)
+        if n_known == 0:
+            total[:] = np.nan
+        elif label == "mean":
+            total /= n_known
+        else:
+            most = total.argmax()
+            total[:] = 0.0
+            total[most] = 1.0
+        yield frozen(total)
 
 
 def _refuse_label(recording: Recording, number: int, label: WindowLabel) -> None:
