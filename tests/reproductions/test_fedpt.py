@@ -9,6 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from catchment.cli import app
+from catchment.errors import IntegrityError
+from catchment.partial.freeze import Freeze
+from catchment.partial.local import IGNORED, Examples
+from reproductions import fedpt as module
+from reproductions import fedpt_values
 from reproductions.fedpt import accuracy, fedpt, paces, runs_of, task_of
 from reproductions.fedpt_tables import (
     PAPER,
@@ -30,14 +38,6 @@ from reproductions.fedpt_tasks import (
     windows,
 )
 from reproductions.fedpt_values import QUICK, FedptResult, FedptSettings, Row
-from typer.testing import CliRunner
-
-from catchment.cli import app
-from catchment.errors import IntegrityError
-from catchment.partial.freeze import Freeze
-from catchment.partial.local import IGNORED, Examples
-from reproductions import fedpt as module
-from reproductions import fedpt_values
 
 TINY = replace(
     QUICK,

@@ -20,7 +20,7 @@ from catchment.readout.model import Model
 
 
 def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
-    """Return targets (T, H K): at each step, the series so many steps later, horizon by horizon.
+    """Return targets (T, H K): at each step, the series as many steps later as each horizon says.
 
     Steps whose future is not known have NaN and leave the statistics by themselves.
 
