@@ -32,15 +32,15 @@ def data(
     from reproductions.places import find
 
     rows = []
-    for name, entry in SOURCES.items():
+    for name in SOURCES:
         try:
             place = find(name, directory=source)
             remark = "" if place is None else _remark(place, check, source)
         except (CatchmentError, ValueError, OSError) as error:
             place, remark = None, f"failed: {error}"
         form, n_bytes = ("-", None) if place is None else (place.form, place.n_bytes)
-        rows.append((name, entry.clients, entry.task, form, size(n_bytes), remark))
-    print_table(("name", "clients", "task", "here", "size", ""), rows)
+        rows.append((name, form, size(n_bytes), remark))
+    print_table(("name", "here", "size", ""), rows)
     if any(str(row[-1]).startswith("failed") for row in rows):
         raise typer.Exit(1)
 

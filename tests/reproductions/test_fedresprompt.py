@@ -14,8 +14,8 @@ pytest.importorskip("peft")
 from tests.prompt.tiny import tiny_model
 from tests.reproductions.test_prompt_tasks import reviews
 
-from catchment.cli import app
 from reproductions import fedresprompt_values
+from reproductions.__main__ import app
 from reproductions.fedresprompt import (
     available,
     best,
@@ -169,7 +169,6 @@ def test_the_command_writes_tables(
 ) -> None:
     monkeypatch.setattr(fedresprompt_values, "QUICK", settings)
     words = [
-        "reproduce",
         "fedresprompt",
         "--quick",
         "--out",

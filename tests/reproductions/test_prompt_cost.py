@@ -10,11 +10,11 @@ from tests.prompt.world import training, waves
 from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
-from catchment.cli import app
 from catchment.engine.local import fit
 from catchment.federation.compression import Float32
 from catchment.federation.plan import Plan
 from catchment.prompt.controller import EdgeController
+from reproductions.__main__ import app
 from reproductions.prompt_cost import (
     SENTIMENT_RUNS,
     SIZES,

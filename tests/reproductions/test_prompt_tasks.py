@@ -12,9 +12,9 @@ pytest.importorskip("transformers")
 
 from tests.prompt.tiny import VOCABULARY, tiny_model
 
-from catchment.data.sources import find
 from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import Example
+from reproductions.places import find
 from reproductions.prompt_tasks import (
     LEVELS,
     recorded,

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment.cli import app
 from catchment.errors import FederationError, MissingDataError
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.recipe import Recipe
@@ -19,6 +18,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.search.adapt import adapt
 from catchment.search.space import Adaptation, PlasticitySpace, Random
 from reproductions import fedip, incfed, unseen, variance
+from reproductions.__main__ import app
 from reproductions.people import synthetic_people
 from reproductions.published import FEDIP_TEST, INCFED_TEST, SHARES
 from reproductions.reproduce import STUDIES, chosen_sets, reproduce, write
@@ -181,7 +181,7 @@ def test_without_data_invented_people_stand_in(tmp_path: Path) -> None:
 def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unseen, "QUICK", replace(TINY["unseen"], steps=20_000))
     out = tmp_path / "results"
-    words = ["reproduce", "unseen", "--quick", "--data", str(tmp_path), "--out", str(out)]
+    words = ["unseen", "--quick", "--data", str(tmp_path), "--out", str(out)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert "These people are invented" in result.output

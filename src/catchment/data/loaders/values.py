@@ -168,7 +168,8 @@ def cut(data: Dataset, window: Window = "usual", step: int | None = None) -> Dat
     test: dict[str, tuple[int, ...]] = {}
     for client, recordings in data.clients.items():
         held_out = set(data.test_positions.get(client, ()))
-        pieces, positions = [], []
+        pieces: list[Recording] = []
+        positions: list[int] = []
         for number, recording in enumerate(recordings):
             for start in range(0, recording.n_steps - steps + 1, stride):
                 if number in held_out:
