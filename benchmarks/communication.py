@@ -18,7 +18,6 @@ from benchmarks.record import write
 from catchment import Features, Recipe, Recording, Reservoir
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
-from catchment.data.loaders import load
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import fit
 from catchment.errors import MissingDataError
@@ -30,6 +29,7 @@ from catchment.federation.plan import Plan
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
+from reproductions.places import load
 
 Clients = Mapping[str, Sequence[Recording]]
 COMPRESSIONS: dict[str, Float32 | FactorUpload | None] = {

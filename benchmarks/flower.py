@@ -2,8 +2,8 @@
 
 Every client has a reservoir of 500 units and as many steps as it needs to send its statistics in
 the clear (20 rows per feature): a megabyte per client and round. The deployment is the one of
-`catchment flower up`, SuperLink, nginx with TLS and a process for every node on this machine, and
-its bytes are counted by a relay between nodes and proxy: all that TCP carries, with TLS, HTTP,
+`python -m tools.fleet up`, SuperLink, nginx with TLS and a process for every node on this machine,
+and its bytes are counted by a relay between nodes and proxy: all that TCP carries, with TLS, HTTP,
 polls, heartbeats and the app itself.
 
     python -m benchmarks.flower --runners process simulation --clients 4 10 100
@@ -33,8 +33,6 @@ from typing import Any
 import numpy as np
 from benchmarks.record import RESULTS, write
 from benchmarks.scale import cores_at_hand
-from tools.fleet.deployment import Deployment
-from tools.fleet.up import sha256
 
 from catchment import Features, Recipe, Recording, Reservoir
 from catchment.engine.local import fit
@@ -44,6 +42,8 @@ from catchment.federation.plan import Plan
 from catchment.federation.runs.read import read_run
 from catchment.readout.model import Model
 from catchment.readout.storage import save
+from tools.fleet.deployment import Deployment
+from tools.fleet.up import sha256
 
 UNITS, STEPS, WASHOUT, RIDGE = 500, 10_200, 100, 1e-6
 RUNNERS = ("process", "simulation", "deployment")

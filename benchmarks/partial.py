@@ -29,9 +29,6 @@ from typing import Any
 import numpy as np
 import torch
 from benchmarks.record import write
-from reproductions.fedpt import accuracy
-from reproductions.fedpt_tasks import Task, image_set, writers_task
-from reproductions.networks import EMNIST_FREEZE
 from torch import nn
 from torch.nn import functional
 
@@ -40,6 +37,9 @@ from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples
 from catchment.partial.training import FederatedTraining
+from reproductions.fedpt import accuracy
+from reproductions.fedpt_tasks import Task, image_set, writers_task
+from reproductions.networks import EMNIST_FREEZE
 
 
 @dataclass(frozen=True)

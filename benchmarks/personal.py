@@ -27,7 +27,6 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 
 from catchment.data.clients import Clients, select
-from catchment.data.loaders import load
 from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
 from catchment.engine.local import fit
@@ -38,6 +37,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.personal_evaluation import Comparison, PersonalEvaluation
 from catchment.federation.plan import Plan
 from catchment.readout.model import Model
+from reproductions.places import load
 
 SETS = ("uci_har", "motionsense", "wisdm_watch")
 METHODS: tuple[Literal["towards", "mixed"], ...] = ("towards", "mixed")

@@ -29,7 +29,6 @@ import numpy as np
 from benchmarks import record
 
 from catchment.arrays import Array, Integers
-from catchment.data import loaders
 from catchment.data.recording import Recording
 from catchment.data.scaling import scale_each
 from catchment.data.wearables import wearable_user
@@ -43,6 +42,8 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.accumulate import accumulate
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
+from reproductions.data.load import load_images
+from reproductions.places import load
 
 EPSILONS = (8.0, 4.0, 2.0, 1.0)
 DELTA = 1e-5
@@ -66,7 +67,7 @@ class Task:
 
 
 def writers(n_public: int, n_test: int, n_train: int) -> Task:
-    images = loaders.load_images("mnist_writers")
+    images = load_images("mnist_writers")
 
     def people(test: bool) -> list[list[Recording]]:
         pixels = images.test if test else images.train
@@ -87,7 +88,7 @@ def writers(n_public: int, n_test: int, n_train: int) -> Task:
 
 
 def har() -> Task:
-    data, other = loaders.load("uci_har"), loaders.load("motionsense")
+    data, other = load("uci_har"), load("motionsense")
     # Each client standardises its channels by itself; nothing is shared for that.
     return Task(scale_each(data.train), scale_each(data.test), scale_each(other.clients))
 

@@ -19,7 +19,6 @@ import numpy as np
 from benchmarks import record
 
 from catchment.arrays import Array
-from catchment.data.sources import find
 from catchment.engine.local import fit
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
@@ -34,15 +33,14 @@ from catchment.privacy.dp.gaussian import gaussian_multiplier
 from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Projection
 from catchment.prompt.exchange import LanguageServer
-from catchment.prompt.language import find_model
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.start import closed_form_start, label_targets
 from catchment.readout.model import train
+from reproductions.places import find, find_model
 
 if TYPE_CHECKING:
-    from reproductions.prompt_tasks import WordTask
-
     from catchment.prompt.causal import TransformersLM
+    from reproductions.prompt_tasks import WordTask
 
 Numbers = dict[str, object]
 BOTTLENECK = 16
@@ -123,11 +121,11 @@ class Naming:
 
     @classmethod
     def made(cls) -> Naming:
-        from reproductions.prompt_tasks import sensors_task
-
         from catchment.prompt.causal import TransformersLM
+        from reproductions.prompt_tasks import sensors_task
+        from reproductions.smollm2 import locate_model
 
-        lm = TransformersLM.load("stories260k", device="cpu", batch_size=256)
+        lm = TransformersLM.load(locate_model("stories260k"), device="cpu", batch_size=256)
         task = sensors_task(lm, "uci_har")
         F = features(task.n_inputs, 0.3, pool="mean_std")
         few = task.within(PER_CLIENT)

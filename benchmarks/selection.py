@@ -28,7 +28,6 @@ from benchmarks.record import RESULTS, write
 
 from catchment.arrays import Array
 from catchment.data.clients import Clients, contiguous
-from catchment.data.loaders import load
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.engine.local import fit
@@ -41,6 +40,7 @@ from catchment.federation.measure.evaluation import evaluate
 from catchment.federation.plan import Plan
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import Model
+from reproductions.places import load
 
 TRAIN = 0.7
 LAGS = (1, 2, 5, 10, 20)

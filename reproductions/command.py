@@ -1,68 +1,82 @@
-"""The commands `reproduce` and `search`, thin."""
+"""The studies, thin: each command reads its options, calls a module and prints its tables."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+STUDIES = {
+    "incfed": "Bacciu et al., IJCNN 2021, Tables III to VI.",
+    "fedip": "De Caro et al., ESANN 2022, Tables 1 and 2.",
+    "variance": "Does plasticity make results depend less on the draw of the reservoir?",
+    "unseen": "UCI HAR, the publisher's nine test subjects.",
+    "fedpt": "Sidahmed et al., 2021, Tables 1 to 5.",
+    "fedresprompt": "Prompts for a frozen language model against LoRA.",
+}
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Data directory, instead of the usual ones."),
 ]
 
 
-def reproduce(
-    study: Annotated[
-        str,
-        typer.Argument(
-            help="incfed, fedip, variance, unseen, fedpt or fedresprompt.", metavar="EXPERIMENT"
-        ),
-    ],
-    quick: Annotated[bool, typer.Option(help="A small version, in minutes at most.")] = False,
-    sets: Annotated[
-        str | None,
-        typer.Option(help="Data sets, separated by commas; all that are here if left out."),
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option(help="Configurations searched, instead of the usual number.")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Time steps of all subjects together, at most.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
-    merge: Annotated[
-        bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
-    ] = False,
-    model: Annotated[
-        str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
-    ] = None,
-    workers: Annotated[
-        int, typer.Option(help="fedpt and fedresprompt: trainings at once.", min=1)
-    ] = 1,
-    data: DataOption = None,
-) -> None:
-    """Run a published experiment again, and print its table beside the paper's figures."""
-    if study in ("fedpt", "fedresprompt") and (trials is not None or steps is not None):
-        raise ValueError(f"{study} has no trials and no steps; leave these options out")
-    if study == "fedresprompt":
-        _fedresprompt(
-            quick=quick, sets=sets, out=out, merge=merge, model=model, workers=workers, data=data
-        )
-    elif study == "fedpt":
-        _fedpt(quick=quick, parts=sets, out=out, merge=merge, workers=workers, data=data)
-    else:
-        _people(
-            study,
-            quick=quick,
-            sets=sets,
-            trials=trials,
-            steps=steps,
-            out=out,
-            merge=merge,
-            data=data,
-        )
+def study_command(study: str) -> Callable[..., None]:
+    """Return the command that runs a study and prints its table beside the paper's figures."""
+
+    def command(
+        quick: Annotated[bool, typer.Option(help="A small version, in minutes at most.")] = False,
+        sets: Annotated[
+            str | None,
+            typer.Option(help="Data sets, separated by commas; all that are here if left out."),
+        ] = None,
+        trials: Annotated[
+            int | None, typer.Option(help="Configurations searched, instead of the usual number.")
+        ] = None,
+        steps: Annotated[
+            int | None, typer.Option(help="Time steps of all subjects together, at most.")
+        ] = None,
+        out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
+        merge: Annotated[
+            bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
+        ] = False,
+        model: Annotated[
+            str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
+        ] = None,
+        workers: Annotated[
+            int, typer.Option(help="fedpt and fedresprompt: trainings at once.", min=1)
+        ] = 1,
+        data: DataOption = None,
+    ) -> None:
+        if study in ("fedpt", "fedresprompt") and (trials is not None or steps is not None):
+            raise ValueError(f"{study} has no trials and no steps; leave these options out")
+        if study == "fedresprompt":
+            _fedresprompt(
+                quick=quick,
+                sets=sets,
+                out=out,
+                merge=merge,
+                model=model,
+                workers=workers,
+                data=data,
+            )
+        elif study == "fedpt":
+            _fedpt(quick=quick, parts=sets, out=out, merge=merge, workers=workers, data=data)
+        else:
+            _people(
+                study,
+                quick=quick,
+                sets=sets,
+                trials=trials,
+                steps=steps,
+                out=out,
+                merge=merge,
+                data=data,
+            )
+
+    command.__doc__ = STUDIES[study]
+    return command
 
 
 def _people(
@@ -173,41 +187,3 @@ def _fedresprompt(
     typer.echo(markdown(result))
     for written in write(result, out):
         typer.echo(f"wrote {written}", err=True)
-
-
-def search(
-    plan: Annotated[Path, typer.Argument(help="A plan file with a table called search.")],
-    storage: Annotated[
-        Path | None,
-        typer.Option(help="File that keeps the trials; PLAN.trials if left out."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write all trials to this JSON file.")] = None,
-    data: DataOption = None,
-) -> None:
-    """Search a plan's ranges on its training clients; run it again to go on where it stopped."""
-    from catchment.plans.file import read_plan
-    from catchment.search.plan_search import advice, search_plan
-    from catchment.search.search import Trial
-
-    kept = storage or plan.with_suffix(".trials")
-
-    def watch(trial: Trial) -> None:
-        typer.echo(f"trial {trial.number}: {trial.state}, {trial.score:.4f}", err=True)
-
-    result = search_plan(read_plan(plan), data=data, storage=kept, watch=watch)
-    finished = sum(trial.state == "complete" for trial in result.trials)
-    typer.echo(
-        f"best {result.metric} on validation clients: {result.best.score:.4f} "
-        f"({len(result.trials)} trials, {finished} of them to the end; kept in {kept})"
-    )
-    typer.echo("[reservoir]")
-    for name, value in advice(result).items():
-        typer.echo(f"{name} = {value}")
-    if result.adaptation is not None:
-        rule = result.adaptation.rule
-        typer.echo(
-            f"# plasticity: target_std {rule.target_std:.4g}, learning_rate "
-            f"{rule.learning_rate:.4g}, epochs {rule.epochs}, rounds {result.adaptation.rounds}"
-        )
-    if out is not None:
-        result.save(out)

@@ -1,4 +1,4 @@
-"""`catchment cost`."""
+"""`python -m reproductions cost`."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import Features
-from catchment.federation.learn.plasticity import FederatedPlasticity
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
+from catchment.search.adapt import adapt
 from catchment.search.cells import (
     Cell,
     Subjects,
@@ -36,8 +36,9 @@ from catchment.search.cells import (
     pooled_readout,
     read_subjects,
 )
-from catchment.search.space import FEDIP_HHAR, FEDIP_WESAD, Adaptation, Random, Space
-from reproductions.people import Clients, People, together
+from catchment.search.space import Adaptation, Random, Space
+from reproductions.people import People, together
+from reproductions.spaces import FEDIP_HHAR, FEDIP_WESAD
 from reproductions.study import Began, Selected, SetResult, Traffic
 
 METHODS = ("incfed", "fedip")
@@ -198,17 +199,6 @@ def decide(
                 values.append(0.0)
         finalists.append(replace(one, validation=float(np.mean(values))))
     return max(finalists, key=lambda one: one.validation)
-
-
-def adapt(
-    reservoir: Reservoir, adaptation: Adaptation, clients: Clients
-) -> tuple[Reservoir, tuple[Record, ...]]:
-    """Return the reservoir that clients adapted together, and the records of the rounds."""
-    algorithm = FederatedPlasticity(reservoir=reservoir, rule=adaptation.rule)
-    # A client whose plasticity diverges is refused; all must have answered.
-    plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
-    result = fit(plan, clients)
-    return algorithm.adapted(result.state), result.records
 
 
 def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:

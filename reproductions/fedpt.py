@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from catchment.data.sources import find
 from catchment.engine.local import fit
 from catchment.federation.learn.optimisers import ServerOptimiser
 from catchment.federation.loop import Result
@@ -44,6 +43,7 @@ from reproductions.networks import (
     TRANSFORMER_FREEZES,
     EmnistCnn,
 )
+from reproductions.places import find
 from reproductions.pool import Pool
 from reproductions.study import Began, Value, environment
 

@@ -22,12 +22,12 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.data.clients import client_name
-from catchment.data.loaders import load_images, load_texts
-from catchment.data.loaders.values import Images, Text
 from catchment.engine.local import Source
 from catchment.federation.learn.optimisers import Mean, Momentum, ServerOptimiser
 from catchment.partial.local import IGNORED, Examples, LocalSteps
 from catchment.partial.schedule import Schedule
+from reproductions.data.load import load_images, load_texts
+from reproductions.data.values import Images, Text
 from reproductions.networks import EmnistCnn, ResNet18, Transformer
 
 N_WORDS = 10_004
@@ -53,7 +53,7 @@ class Task:
     notes: str = ""
 
     def tested_on(self, n: int | None) -> Task:
-        """Return the task with only so many test examples."""
+        """Return the task with at most this many test examples."""
         return self if n is None else replace(self, test=Examples(self.test.x[:n], self.test.y[:n]))
 
 

@@ -25,7 +25,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from catchment.data.sources import find
 from reproductions.fedresprompt_values import (
     METHODS,
     TASKS,
@@ -35,6 +34,7 @@ from reproductions.fedresprompt_values import (
     PromptSettings,
     Variant,
 )
+from reproductions.places import find
 from reproductions.pool import Pool
 from reproductions.study import Began, environment
 

@@ -31,6 +31,7 @@ from catchment.readout.readout import Readout
 from reproductions.fedresprompt_values import Cell, Job, PromptSettings, Variant
 from reproductions.lora import AdapterTraining, Lora, SoftPrompt
 from reproductions.prompt_tasks import WordTask, recorded, routing_task, sensors_task, sst2_task
+from reproductions.smollm2 import locate_model
 
 # What prompts begin as: the end of a text, as many tokens as the prompt has vectors.
 BEGIN = {
@@ -67,7 +68,7 @@ def language_of(settings: PromptSettings) -> TransformersLM:
 
 @lru_cache(maxsize=1)
 def _loaded(model: str, device: str, precision: str | None) -> TransformersLM:
-    return TransformersLM.load(model, device=device, precision=precision)
+    return TransformersLM.load(locate_model(model), device=device, precision=precision)
 
 
 @lru_cache(maxsize=3)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from catchment.prompt.weights import SMOLLM2
+from reproductions.smollm2 import SMOLLM2
 from reproductions.study import Value
 
 TASKS = ("routing", "sst2", "uci_har", "motionsense")

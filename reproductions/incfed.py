@@ -41,8 +41,9 @@ from catchment.search.cells import (
     ridges_of,
     summed,
 )
-from catchment.search.space import INCFED_HAR, INCFED_WESAD, Random, Space
+from catchment.search.space import Random, Space
 from reproductions.people import People, together
+from reproductions.spaces import INCFED_HAR, INCFED_WESAD
 from reproductions.study import Began, Selected, SetResult, Traffic
 
 FEDAVG = {weighting: f"fedavg-{weighting}" for weighting in WEIGHTINGS}

@@ -18,11 +18,13 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.clients import cohorts
-from catchment.data.loaders import Dataset, hhar, load, wesad
+from catchment.data.loaders import Dataset, hhar, wesad
+from catchment.data.loaders.values import cut
 from catchment.data.recording import Recording
 from catchment.data.scaling import scale_each
-from catchment.data.sources import find
 from catchment.data.wearables import ACTIVITIES, CHANNELS, synthetic_wearables
+from reproductions.data.compact import wesad_statistics
+from reproductions.places import find, load, locate
 
 SETS = ("uci_har", "motionsense", "wisdm_watch", "hhar", "wesad")
 SYNTHETIC = "synthetic"
@@ -49,7 +51,7 @@ class People:
         )
 
     def within(self, steps: int) -> People:
-        """Return these people with about so many steps in all, the same share of each subject's.
+        """Return these people with about this many steps in all, the same share of each subject's.
 
         >>> few = synthetic_people(n_users=5, windows=8).within(5 * 128 * 2)
         >>> {len(sequences) for sequences in few.test.values()}
@@ -147,7 +149,7 @@ def split(data: Dataset, *, seed: int = 0, official: bool = False) -> People:
 
 
 def thin(sequences: list[Recording], cap: int) -> list[Recording]:
-    """Return at most so many of the sequences, evenly taken.
+    """Return at most `cap` of the sequences, evenly taken.
 
     >>> [int(s.u[0, 0]) for s in thin([Recording([float(k)]) for k in range(10)], 4)]
     [0, 3, 6, 9]
@@ -158,15 +160,15 @@ def thin(sequences: list[Recording], cap: int) -> list[Recording]:
 
 
 def _loaded(name: str, paper: Paper, directory: Path | None) -> Dataset:
-    place = find(name, directory=directory)
-    original = place is not None and place.original is not None
-    if name == "wesad":
-        if original:
-            return wesad(directory=directory, window=350 if paper == "incfed" else 700)
+    place = locate(name, directory=directory)
+    root = place.directory.parent
+    if name == "wesad" and place.form == "compact":
         # A stretch of one minute every 20 s; the mean alone would lose what 5 s windows averaged.
-        return wesad(directory=directory, window=24, step=8, statistics=("mean", "std"))
-    if name == "hhar" and original and paper == "incfed":
-        return described(hhar(directory=directory, window="whole"))
+        return cut(wesad_statistics(place.directory, statistics=("mean", "std")), 24, step=8)
+    if name == "wesad":
+        return wesad(directory=root, window=350 if paper == "incfed" else 700)
+    if name == "hhar" and place.form != "compact" and paper == "incfed":
+        return described(hhar(directory=root, window="whole"))
     return load(name, directory=directory)
 
 

@@ -19,12 +19,13 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.clients import client_name, cohorts, label_skew
-from catchment.data.loaders import load, sst2
-from catchment.data.loaders.values import Text
 from catchment.data.recording import Recording
 from catchment.data.scaling import scale_each
 from catchment.features.echo_state.random_words import Purpose, Words, signs
 from catchment.prompt.controller import Example
+from reproductions.data.text import sst2
+from reproductions.data.values import Text
+from reproductions.places import load
 
 REVIEW = "Review: {}\nSentiment:"
 PERSON = "The person is"
@@ -102,7 +103,7 @@ class WordTask:
         return tuple({tuple(e.context): np.asarray(e.context) for e in first}.values())
 
     def within(self, n: int) -> WordTask:
-        """Return the task with at most so many examples per client and set, evenly taken.
+        """Return the task with at most this many examples per client and set, evenly taken.
 
         >>> few = routing_task(per_client=9, n_test=12).within(3)
         >>> few.n_train, len(few.test)

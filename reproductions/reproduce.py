@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from catchment.data.loaders import load
 from catchment.errors import MissingDataError
 from reproductions import fedip, incfed, unseen, variance
 from reproductions.people import SYNTHETIC, People, available, people, split
+from reproductions.places import load
 from reproductions.study import (
     Began,
     SetResult,

@@ -1,1 +1,1 @@
-"""Readers of images and texts."""
+"""Readers of images and texts, and the compact form of data sets."""

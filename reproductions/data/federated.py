@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from catchment.data.archive import Folder
 from catchment.data.loaders.files import require
-from catchment.data.loaders.values import Bytes, Images, Text, Texts
-from catchment.data.sources import Place, locate
 from catchment.errors import IntegrityError
 from reproductions.data.images import read_idx
+from reproductions.data.values import Bytes, Images, Text, Texts
+from reproductions.places import Place, locate
 
 _CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _PIXELS = 28 * 28
@@ -71,7 +71,7 @@ def femnist(*, directory: Path | str | None = None, most_clients: int | None = N
     directory
         Data directory; the usual ones if not given.
     most_clients
-        Read so many writers only.
+        Read at most this many writers.
 
     >>> femnist(directory="no/such/place")
     Traceback (most recent call last):
@@ -121,9 +121,9 @@ def stackoverflow(
     directory
         Data directory; the usual ones if not given.
     most_clients
-        Read so many users of each part, by their numbers; all of 342,477 if None.
+        Read at most this many users of each part, by their numbers; all of 342,477 if None.
     most_texts
-        And so many sentences of each.
+        And at most this many sentences of each.
 
     >>> stackoverflow(directory="no/such/place")
     Traceback (most recent call last):
@@ -149,7 +149,7 @@ def stackoverflow(
 
 def _original(place: Place) -> Folder:
     if place.original is None:
-        raise IntegrityError(f"{place.directory} has no {place.source.original}")
+        raise IntegrityError(f"{place.directory} has no {place.source.files}")
     return place.original
 
 

@@ -15,10 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.data.archive import Folder
-from catchment.data.loaders.files import parse_numbers, read_arrays, require
-from catchment.data.loaders.values import Bytes, Images, names_of
-from catchment.data.sources import Place, locate
+from catchment.data.loaders.files import parse_numbers, require
+from catchment.data.loaders.values import names_of
 from catchment.errors import IntegrityError
+from reproductions.data.arrays import read_arrays
+from reproductions.data.catalogue import COMPACT
+from reproductions.data.values import Bytes, Images
+from reproductions.places import Place, locate
 
 _IDX_TYPES = {0x08: ">u1", 0x0C: ">i4"}
 _DIGITS = tuple(str(digit) for digit in range(10))
@@ -69,9 +72,10 @@ def mnist_writers(*, directory: Path | str | None = None) -> Images:
             [arrays[f"{part}_{key}"] for part in ("train", "test")] for key in ("labels", "writer")
         )
     else:
-        train, labels_train, writer_train = _writers(place.original, "train-images", "train")
-        test, labels_test, writer_test = _writers(place.original, "t10k-images", "test")
-        labels, writers = [labels_train, labels_test], [writer_train, writer_test]
+        train, rows_train = mnist_rows(place.original, "train-images", "train")
+        test, rows_test = mnist_rows(place.original, "t10k-images", "test")
+        both = (rows_train, rows_test)
+        labels, writers = ([rows[:, 0].astype(np.uint8) for rows in both], [r[:, 2] for r in both])
     return Images(
         name="mnist_writers",
         train=train,
@@ -95,7 +99,7 @@ def fashion_mnist(*, directory: Path | str | None = None) -> Images:
 
     >>> fashion_mnist(directory="no/such/place")
     Traceback (most recent call last):
-    catchment.errors.MissingDataError: fashion_mnist (clothing, 28 x 28 grey; ...
+    catchment.errors.MissingDataError: fashion_mnist (clothing, 28 x 28 grey) ...
     """
     place = locate("fashion_mnist", directory=directory)
     if place.original is None:
@@ -123,7 +127,7 @@ def cifar10(*, directory: Path | str | None = None) -> Images:
 
     >>> cifar10(directory="no/such/place")
     Traceback (most recent call last):
-    catchment.errors.MissingDataError: cifar10 (colour images, 32 x 32; ...
+    catchment.errors.MissingDataError: cifar10 (colour images, 32 x 32) ...
     """
     place = locate("cifar10", directory=directory)
     if place.original is None:
@@ -145,7 +149,9 @@ _KEYS = ("images", "labels")
 
 def _compact(place: Place, more: tuple[str, ...] = ()) -> dict[str, NDArray[Any]]:
     keys = tuple(f"{part}_{key}" for part in ("train", "test") for key in _KEYS)
-    return dict(read_arrays(place, (*keys, *more)))
+    return dict(
+        read_arrays(place.directory / COMPACT[place.source.name].files[0][0], (*keys, *more))
+    )
 
 
 def _images(name: str, parts: list[Bytes], classes: tuple[str, ...], note: str) -> Images:
@@ -171,8 +177,16 @@ def _writer_names(writers: NDArray[Any]) -> tuple[str, ...]:
     return names_of([f"writer-{writer:04d}" for writer in writers.tolist()])
 
 
-def _writers(folder: Folder, images: str, part: str) -> tuple[Bytes, Bytes, NDArray[np.int64]]:
-    """Return images, labels and writers; the labels of QMNIST's test part go on past MNIST's."""
+def mnist_rows(folder: Folder, images: str, part: str) -> tuple[Bytes, NDArray[np.int64]]:
+    """Return images, and rows of label, series and writer; QMNIST's test part goes on past MNIST's.
+
+    Parameters
+    ----------
+    images
+        How the name of the file of images begins.
+    part
+        train or test.
+    """
     pictures = read_idx(folder, f"{images}?idx3-ubyte*", 3)
     (name, *_) = require(folder, f"qmnist-{part}-labels*")
     if ".tsv" in name:
@@ -183,8 +197,7 @@ def _writers(folder: Folder, images: str, part: str) -> tuple[Bytes, Bytes, NDAr
         raise IntegrityError(
             f"{folder}/{name} has shape {rows.shape} for {len(pictures)} images; get a fresh copy"
         )
-    rows = rows[: len(pictures)]
-    return pictures, rows[:, 0].astype(np.uint8), rows[:, 2]
+    return pictures, rows[: len(pictures)]
 
 
 def _tab_separated(folder: Folder, name: str) -> NDArray[np.int64]:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from catchment.data.archive import Folder
+from catchment.data.archive import Folder, find_folder
 from catchment.data.loaders.files import read_text, require
-from catchment.data.loaders.values import Text, Texts
-from catchment.data.sources import locate
-from catchment.errors import IntegrityError
+from catchment.errors import IntegrityError, MissingDataError
+from reproductions.data.values import Text, Texts
+from reproductions.places import locate
 
 
 def sst2(*, directory: Path | str | None = None, sentences: bool = False) -> Texts:
@@ -64,6 +64,54 @@ def _rows(folder: Folder, name: str) -> Iterator[Text]:
         if label not in ("0", "1"):
             raise IntegrityError(f"{folder}/{name}, line {number}, has label {label[:20]!r}")
         yield Text(sentence.strip(), label=int(label))
+
+
+def treebank_sentences(root: Path) -> dict[str, list[Text]]:
+    """Return whole sentences for train, dev and test, from the Stanford treebank's own files.
+
+    A sentence is negative up to .4 and positive above .6 of its scale from 0 to 1; what lies
+    between is left out.
+
+    Parameters
+    ----------
+    root
+        Holds stanfordSentimentTreebank.zip, or its files unpacked.
+    """
+    folder = find_folder(root, ("datasetSentences.txt",))
+    if folder is None:
+        raise MissingDataError(
+            f"{root} has no datasetSentences.txt; put stanfordSentimentTreebank.zip there"
+        )
+    number = dict(line.rsplit("|", 1) for line in _table(folder, "dictionary.txt", header=False))
+    value = dict(line.split("|") for line in _table(folder, "sentiment_labels.txt"))
+    split = dict(line.split(",") for line in _table(folder, "datasetSplit.txt"))
+    parts: dict[str, list[Text]] = {"train": [], "test": [], "dev": []}
+    for line in _table(folder, "datasetSentences.txt"):
+        index, _, sentence = line.partition("\t")
+        plain = sentence.replace("-LRB-", "(").replace("-RRB-", ")")
+        phrase = plain if plain in number else _decoded_once_more(plain)
+        if phrase not in number:
+            raise IntegrityError(f"{folder}: dictionary.txt lacks sentence {index}")
+        feeling = float(value[number[phrase]])
+        if feeling <= 0.4 or feeling > 0.6:
+            part = ("train", "test", "dev")[int(split[index]) - 1]
+            parts[part].append(Text(phrase, label=int(feeling > 0.6)))
+    return parts
+
+
+def _decoded_once_more(text: str) -> str:
+    """Return text without the second encoding that the treebank's sentences have."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def _table(folder: Folder, name: str, *, header: bool = True) -> list[str]:
+    lines = (
+        read_text(folder, require(folder, name)[0]).replace("\r\n", "\n").rstrip("\n").split("\n")
+    )
+    return lines[1:] if header else lines
 
 
 def shakespeare(*, directory: Path | str | None = None) -> Texts:

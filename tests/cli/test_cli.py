@@ -24,7 +24,7 @@ def data(tmp_path: Path) -> Path:
     (tmp_path / "sunspots").mkdir()
     (tmp_path / "sunspots" / "sunspots.csv").write_text("YEAR,SUNACTIVITY\n1700,5\n1701,11\n")
     (tmp_path / "uci_har").mkdir()
-    (tmp_path / "uci_har" / "uci_har.npz").write_bytes(b"damaged")
+    (tmp_path / "uci_har" / "uci_har.packed.npz").write_bytes(b"damaged")
     (tmp_path / "wesad").mkdir()
     (tmp_path / "wesad" / "WESAD.zip").write_bytes(b"no zip")
     return tmp_path
@@ -47,7 +47,7 @@ def test_version() -> None:
 def test_help_names_the_commands() -> None:
     assert "data" in RUNNER.invoke(app, ["--help"]).output
     output = RUNNER.invoke(app, ["data", "--help"]).output
-    assert all(name in output for name in ("list", "path", "check"))
+    assert all(name in output for name in ("list", "path", "pack", "check"))
 
 
 def test_list_as_a_table(data: Path) -> None:
@@ -57,7 +57,7 @@ def test_list_as_a_table(data: Path) -> None:
     assert set(CATALOGUE) <= set(lines)
     assert "original" in lines["sunspots"]
     assert "0 kB" in lines["sunspots"]
-    assert "compact" in lines["uci_har"]
+    assert "packed" in lines["uci_har"]
     assert "damaged" in lines["wesad"]
     assert " - " in lines["fsdd"]
 
@@ -96,7 +96,7 @@ def test_check_of_everything(data: Path) -> None:
     assert rows["sunspots"]["state"] == "ok"
     assert rows["sunspots"]["what"] == "1 sequence"
     assert rows["uci_har"]["state"] == "failed"
-    assert "SHA-256" in rows["uci_har"]["what"]
+    assert "uci_har.packed.npz is damaged" in rows["uci_har"]["what"]
     assert rows["wesad"]["state"] == "failed"
     assert "WESAD.zip is damaged" in rows["wesad"]["what"]
     assert {row["state"] for name, row in rows.items() if not (data / name).exists()} == {"missing"}
@@ -109,20 +109,14 @@ def test_check_fails_for_a_missing_set_only_if_it_was_named(tmp_path: Path) -> N
     assert "missing" in result.output
 
 
-@pytest.mark.parametrize("kind", ["images", "texts"])
-def test_check_of_images_and_texts(tmp_path: Path, kind: str) -> None:
-    if kind == "images":
-        (tmp_path / "cifar10").mkdir()
-        for name in ("data_batch_1.bin", "test_batch.bin"):
-            (tmp_path / "cifar10" / name).write_bytes(bytes(3073))
-        name, what = "cifar10", "1 + 1 images"
-    else:
-        (tmp_path / "shakespeare").mkdir()
-        (tmp_path / "shakespeare" / "input.txt").write_text("All:\nSpeak.\n")
-        name, what = "shakespeare", "1 + 0 texts"
-    result = RUNNER.invoke(app, ["data", "check", name, "--json", "--data", str(tmp_path)])
-    assert result.exit_code == 0
-    assert json.loads(result.output)[0]["what"] == what
+def test_pack(data: Path, tmp_path: Path) -> None:
+    words = ["data", "pack", "sunspots", "--data", str(data), "--out", str(tmp_path / "packed")]
+    result = RUNNER.invoke(app, words)
+    path = tmp_path / "packed" / "sunspots" / "sunspots.packed.npz"
+    assert (result.exit_code, result.output) == (0, f"{path}\n")
+    listed = RUNNER.invoke(app, ["data", "list", "--json", "--data", str(tmp_path / "packed")])
+    rows = {row["name"]: row for row in json.loads(listed.output)}
+    assert (rows["sunspots"]["form"], rows["sunspots"]["bytes"]) == ("packed", path.stat().st_size)
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

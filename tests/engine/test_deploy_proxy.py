@@ -14,12 +14,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tools.fleet.deployment import Deployment, free_port, listens
-from tools.fleet.processes import Processes
 
 from catchment.engine.deploy.commands import find_nginx
 from catchment.engine.deploy.keys import make_keys
 from catchment.engine.deploy.proxy import FLEET_PATHS, site, whole
+from tools.fleet.deployment import Deployment, free_port, listens
+from tools.fleet.processes import Processes
 
 try:
     find_nginx()

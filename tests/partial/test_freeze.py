@@ -3,6 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
+from catchment.errors import FingerprintError
+from catchment.partial.freeze import Freeze, PartialNetwork
 from reproductions.networks import (
     ECHO_FREEZE,
     EMNIST_FREEZE,
@@ -13,10 +17,6 @@ from reproductions.networks import (
     ResNet18,
     Transformer,
 )
-from torch import nn
-
-from catchment.errors import FingerprintError
-from catchment.partial.freeze import Freeze, PartialNetwork
 
 
 def small() -> nn.Module:

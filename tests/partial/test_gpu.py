@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn
 
 from catchment.partial.freeze import PartialNetwork
 from catchment.partial.local import Examples, LocalSteps, Recordings, train_group
 from catchment.partial.training import frozen_part
+from reproductions.networks import EMNIST_FREEZE, EmnistCnn
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 NETWORK = PartialNetwork(make=EmnistCnn, freeze=EMNIST_FREEZE, seed=3)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from reproductions.networks import RESNET_FREEZES, EmnistCnn, ResNet18
 from torch import nn
 
 from catchment.partial.freeze import Freeze
 from catchment.partial.suggest import by_size, suggest_freeze
+from reproductions.networks import RESNET_FREEZES, EmnistCnn, ResNet18
 
 
 def score(harm: dict[str, float]) -> tuple[list[Freeze], object]:

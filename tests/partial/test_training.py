@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
 from torch import nn
 from torch.nn import functional
 
@@ -14,6 +13,7 @@ from catchment.federation.plan import Turn
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import IGNORED, Examples, LocalSteps, cross_entropy, train_group
 from catchment.partial.training import FederatedTraining
+from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
 
 
 def small() -> nn.Module:

@@ -10,7 +10,6 @@ import pytest
 
 from catchment import load
 from catchment.data.scaling import federated_scaler
-from catchment.data.sources import find
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import data_of, fit
 from catchment.errors import FederationError
@@ -24,6 +23,7 @@ from catchment.federation.runs.write import MODEL
 from catchment.plans.conductor import Finished, run_plan
 from catchment.plans.examples import example_names, example_plan
 from catchment.plans.file import parse_plan
+from reproductions.places import find, packed_directory
 
 # Smaller than the examples are, so that all of them run in a few seconds.
 SMALLER = {
@@ -83,7 +83,8 @@ def test_examples_run(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["uci_har", "demo_uci_har"])
 def test_examples_run_on_uci_har(name: str, tmp_path: Path) -> None:
     text = smaller(name).replace('"local", "averaging", "ensemble", ', "")
-    run = ran(text.replace('"local", ', ""), tmp_path / "run").run
+    plan = parse_plan(text.replace('"local", ', ""))
+    run = run_plan(plan, tmp_path / "run", data=packed_directory("uci_har")).run
     assert (run.facts["train_clients"], run.facts["test_clients"]) == ("21", "9")
     assert run.scores[""]["accuracy"] > 0.7
 

@@ -9,6 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from catchment.errors import IntegrityError
+from catchment.partial.freeze import Freeze
+from catchment.partial.local import IGNORED, Examples
+from reproductions import fedpt as module
+from reproductions import fedpt_values
+from reproductions.__main__ import app
 from reproductions.fedpt import accuracy, fedpt, paces, runs_of, task_of
 from reproductions.fedpt_tables import (
     PAPER,
@@ -30,14 +38,6 @@ from reproductions.fedpt_tasks import (
     windows,
 )
 from reproductions.fedpt_values import QUICK, FedptResult, FedptSettings, Row
-from typer.testing import CliRunner
-
-from catchment.cli import app
-from catchment.errors import IntegrityError
-from catchment.partial.freeze import Freeze
-from catchment.partial.local import IGNORED, Examples
-from reproductions import fedpt as module
-from reproductions import fedpt_values
 
 TINY = replace(
     QUICK,
@@ -234,7 +234,7 @@ def test_accuracy_leaves_out_what_does_not_count() -> None:
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fedpt_values, "QUICK", TINY)
     out = tmp_path / "results"
-    words = ["reproduce", "fedpt", "--quick", "--data", str(tmp_path), "--out", str(out)]
+    words = ["fedpt", "--quick", "--data", str(tmp_path), "--out", str(out)]
     outcome = CliRunner().invoke(app, [*words, "--sets", "writers"])
     assert outcome.exit_code == 0, outcome.output
     assert "data are invented" in outcome.output

@@ -11,6 +11,11 @@ from typer.testing import CliRunner
 
 pytest.importorskip("peft")
 
+from tests.prompt.tiny import tiny_model
+from tests.reproductions.test_prompt_tasks import reviews
+
+from reproductions import fedresprompt_values
+from reproductions.__main__ import app
 from reproductions.fedresprompt import (
     available,
     best,
@@ -28,11 +33,6 @@ from reproductions.fedresprompt_values import (
     Variant,
     load_prompts,
 )
-from tests.prompt.tiny import tiny_model
-from tests.reproductions.test_prompt_tasks import reviews
-
-from catchment.cli import app
-from reproductions import fedresprompt_values
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,6 @@ def test_the_command_writes_tables(
 ) -> None:
     monkeypatch.setattr(fedresprompt_values, "QUICK", settings)
     words = [
-        "reproduce",
         "fedresprompt",
         "--quick",
         "--out",

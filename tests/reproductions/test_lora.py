@@ -12,7 +12,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-from reproductions.lora import Adapted, AdapterTraining, Lora, SoftPrompt  # noqa: E402
 from tests.prompt.tiny import tiny_model  # noqa: E402
 
 from catchment.engine.local import fit  # noqa: E402
@@ -24,6 +23,7 @@ from catchment.federation.sums import WeightedSum  # noqa: E402
 from catchment.partial.local import LocalSteps  # noqa: E402
 from catchment.prompt.causal import TransformersLM  # noqa: E402
 from catchment.prompt.controller import Example  # noqa: E402
+from reproductions.lora import Adapted, AdapterTraining, Lora, SoftPrompt  # noqa: E402
 
 WORDS = (13, 14)
 RANK = 3

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from catchment.data.loaders import Dataset
+from catchment.data.recording import Recording
 from reproductions.people import (
     available,
     described,
@@ -17,9 +20,6 @@ from reproductions.people import (
     window_statistics,
 )
 from reproductions.reproduce import subjects
-
-from catchment.data.loaders import Dataset
-from catchment.data.recording import Recording
 
 STEP_NS = 5_000_000
 

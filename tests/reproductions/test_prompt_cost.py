@@ -6,6 +6,15 @@ import json
 
 import pytest
 import torch
+from tests.prompt.world import training, waves
+from torch.utils.flop_counter import FlopCounterMode
+from typer.testing import CliRunner
+
+from catchment.engine.local import fit
+from catchment.federation.compression import Float32
+from catchment.federation.plan import Plan
+from catchment.prompt.controller import EdgeController
+from reproductions.__main__ import app
 from reproductions.prompt_cost import (
     SENTIMENT_RUNS,
     SIZES,
@@ -18,15 +27,6 @@ from reproductions.prompt_cost import (
     published,
     reservoir_flops,
 )
-from tests.prompt.world import training, waves
-from torch.utils.flop_counter import FlopCounterMode
-from typer.testing import CliRunner
-
-from catchment.cli import app
-from catchment.engine.local import fit
-from catchment.federation.compression import Float32
-from catchment.federation.plan import Plan
-from catchment.prompt.controller import EdgeController
 
 
 def test_the_published_table_is_reproduced() -> None:

@@ -10,6 +10,11 @@ import pytest
 
 pytest.importorskip("transformers")
 
+from tests.prompt.tiny import VOCABULARY, tiny_model
+
+from catchment.prompt.causal import TransformersLM
+from catchment.prompt.controller import Example
+from reproductions.places import find
 from reproductions.prompt_tasks import (
     LEVELS,
     recorded,
@@ -17,11 +22,6 @@ from reproductions.prompt_tasks import (
     sensors_task,
     sst2_task,
 )
-from tests.prompt.tiny import VOCABULARY, tiny_model
-
-from catchment.data.sources import find
-from catchment.prompt.causal import TransformersLM
-from catchment.prompt.controller import Example
 
 
 @pytest.fixture(scope="module")

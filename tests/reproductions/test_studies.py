@@ -9,20 +9,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reproductions.people import synthetic_people
-from reproductions.published import FEDIP_TEST, INCFED_TEST, SHARES
-from reproductions.reproduce import STUDIES, chosen_sets, reproduce, write
-from reproductions.study import StudyResult, load_result, merged
-from reproductions.tables import findings, markdown
 from typer.testing import CliRunner
 
-from catchment.cli import app
 from catchment.errors import FederationError, MissingDataError
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.search.space import FEDIP_HHAR, Adaptation, PlasticitySpace, Random
+from catchment.search.adapt import adapt
+from catchment.search.space import Adaptation, PlasticitySpace, Random
 from reproductions import fedip, incfed, unseen, variance
+from reproductions.__main__ import app
+from reproductions.people import synthetic_people
+from reproductions.published import FEDIP_TEST, INCFED_TEST, SHARES
+from reproductions.reproduce import STUDIES, chosen_sets, reproduce, write
+from reproductions.spaces import FEDIP_HHAR
+from reproductions.study import StudyResult, load_result, merged
+from reproductions.tables import findings, markdown
 
 PEOPLE = synthetic_people(n_users=6, windows=10)
 TINY: dict[str, Any] = {
@@ -85,7 +87,7 @@ def test_a_ridge_after_every_round_leaves_the_rounds_as_they_are() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=1))
     rule = Adaptation(IntrinsicPlasticity(target_std=0.4, learning_rate=1e-3), 3)
     watched = fedip.round_by_round(reservoir, rule, "mean", PEOPLE)
-    at_once, records = fedip.adapt(reservoir, rule, PEOPLE.train)
+    at_once, records = adapt(reservoir, rule, PEOPLE.train)
     assert len(watched) == 1 + len(records) == 4
     for ours, theirs in zip(plasticity_of(watched[-1][0]), plasticity_of(at_once), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
@@ -179,7 +181,7 @@ def test_without_data_invented_people_stand_in(tmp_path: Path) -> None:
 def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unseen, "QUICK", replace(TINY["unseen"], steps=20_000))
     out = tmp_path / "results"
-    words = ["reproduce", "unseen", "--quick", "--data", str(tmp_path), "--out", str(out)]
+    words = ["unseen", "--quick", "--data", str(tmp_path), "--out", str(out)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert "These people are invented" in result.output

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reproductions.people import synthetic_people
 from sklearn.linear_model import Ridge
 
 from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, fit
@@ -26,6 +25,7 @@ from catchment.search.cells import (
     ridges_of,
     summed,
 )
+from reproductions.people import synthetic_people
 
 PEOPLE = synthetic_people(n_users=6, windows=14)
 FEATURES = Features(

@@ -10,9 +10,6 @@ from typer.testing import CliRunner
 
 pytest.importorskip("optuna")
 
-from reproductions.fedip import validated
-from reproductions.people import synthetic_people
-
 from catchment import Features, Reservoir
 from catchment.cli import app
 from catchment.data.generators import narma
@@ -21,6 +18,8 @@ from catchment.plans.file import parse_plan
 from catchment.search.plan_search import read_search
 from catchment.search.search import SearchSettings, Trial, search
 from catchment.search.space import PlasticitySpace, Space
+from reproductions.fedip import validated
+from reproductions.people import synthetic_people
 
 PEOPLE = synthetic_people(n_users=8, windows=10)
 SPACE = Space(units=(15, 25), connections=(1, 10))

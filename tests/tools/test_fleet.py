@@ -18,10 +18,6 @@ import pytest
 
 pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[flower]'")
 
-from tools.fleet.deployment import Deployment, free_port
-from tools.fleet.processes import marked
-from tools.fleet.up import APP, run_on, sha256, up, write_example
-
 from catchment.engine.deploy.commands import (
     CONNECTION,
     find_nginx,
@@ -35,6 +31,9 @@ from catchment.errors import FederationError
 from catchment.federation.runs.read import read_run
 from catchment.plans.conductor import run_plan
 from catchment.plans.file import read_plan
+from tools.fleet.deployment import Deployment, free_port
+from tools.fleet.processes import marked
+from tools.fleet.up import APP, run_on, sha256, up, write_example
 
 try:
     find_nginx()

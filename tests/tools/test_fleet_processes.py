@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tools.fleet.processes import Processes, marked
 
 from catchment.errors import FederationError
+from tools.fleet.processes import Processes, marked
 
 # A parent whose child leaves its session and ignores the polite signal, as a daemon would.
 STUBBORN = """

@@ -33,7 +33,7 @@ APP, PLAN, RUN = "app", "plan.toml", "run"
 
 
 def write_example(folder: Path, n_nodes: int) -> Path:
-    """Write a plan for so many invented people into a folder, and return its path.
+    """Write a plan for `n_nodes` invented people into a folder, and return its path.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:

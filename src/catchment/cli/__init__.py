@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from reproductions.cost_command import cost
 
 import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
 from catchment.cli.data import data_app
 from catchment.cli.flower import flower_app
+from catchment.cli.search import search
 from catchment.errors import CatchmentError
-from reproductions import command as experiments
 
 app = typer.Typer(
     name="catchment",
@@ -32,10 +31,8 @@ app.command("run")(runs.run)
 app.command("plan")(runs.plan)
 app.command("explain")(runs.explain)
 app.command("report")(runs.report)
-app.command("search")(experiments.search)
-app.command("reproduce")(experiments.reproduce)
+app.command("search")(search)
 app.command("audit")(audit)
-app.command("cost")(cost)
 app.add_typer(data_app, name="data")
 app.add_typer(flower_app, name="flower")
 

@@ -12,7 +12,6 @@ from catchment.cli.runs import PlanArgument, RunOption
 from catchment.cli.show import DataOption
 
 flower_app = typer.Typer(help="Run a plan on many machines, with Flower.", no_args_is_help=True)
-flower_app.command("up")(deploy.up)
 flower_app.command("keys")(deploy.keys)
 flower_app.command("proxy")(deploy.proxy)
 flower_app.command("serve")(deploy.serve)

@@ -14,7 +14,7 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Data directory, instead of $CATCHMENT_DATA, ../shared/data and the cache.",
+        help="Data directory, instead of $CATCHMENT_DATA and the cache.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

@@ -98,7 +98,7 @@ class Grouped(Protocol):
     """An algorithm that serves several clients of one machine for less than each by itself."""
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
-        """Return how many clients to serve at once, of so many and on so many threads."""
+        """Return how many clients to serve at once, given their number and that of threads."""
 
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]

@@ -117,7 +117,7 @@ class FeatureSettings:
         One row per sequence: "last", "mean", "mean_std" or "max" over its steps. Without it there
         is a row per step. If not given: "mean_std" for classes of whole sequences, else none.
     segments
-        With a pool: cut each sequence into so many parts, pool each, and join the rows.
+        With a pool: cut each sequence into this many parts, pool each, and join the rows.
     washout
         Steps at the start of each sequence that give no features.
     precision
@@ -209,7 +209,7 @@ class PlanFile:
         identities: Mapping[str, str] | None = None,
         plasticity: tuple[Array, Array] | None = None,
     ) -> Plan[Any, Any]:
-        """Return the plan for data of so many channels and these classes.
+        """Return the plan for data with this number of channels and these classes.
 
         Parameters
         ----------

@@ -153,7 +153,7 @@ class Table:
     target
         Columns of numbers; or, with classes, one column of labels.
     horizon
-        Without a target: forecast the inputs so many steps ahead.
+        Without a target: forecast the inputs this many steps ahead.
     client, sequence, time
         Columns that name a row's client and sequence, and by which rows are sorted.
     classes
@@ -230,7 +230,7 @@ SOURCES: dict[str, type] = {
     "narma": Narma,
     "table": Table,
 }
-PUBLIC = tuple(name for name, entry in CATALOGUE.items() if entry.kind == "sequences")
+PUBLIC = tuple(CATALOGUE)
 
 
 def origin_of(source: str) -> tuple[type, Mapping[str, object]]:

@@ -107,7 +107,7 @@ class Projection:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def first_words(self, vocabulary: int) -> tuple[int, ...]:
-        """Return the tokens (m,) of p0, of a model that knows so many.
+        """Return the tokens (m,) of p0, of a model with this vocabulary.
 
         >>> P = Projection(bottleneck=2, length=3, width=4, seed=1)
         >>> P.first_words(1000) == P.first_words(1000)

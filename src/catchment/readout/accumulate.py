@@ -32,7 +32,7 @@ WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like l
 WINDOW_STEPS = 4_000_000  # ...unless they are long
 FEW_UNUSED = 0.125  # share of unused columns up to which zeroing them beats leaving them out
 PARTS = 2  # sums of a lone batch, which threads add to side by side...
-PARTS_FROM = 4  # ...if it has so many steps per feature; a sum costs memory and one addition
+PARTS_FROM = 4  # ...if it has this many steps per feature; a sum costs memory and one addition
 BUFFERS = 4  # blocks of a lone batch under way
 
 

@@ -171,7 +171,7 @@ def path_values(ridges: ArrayLike, errors: ArrayLike, chosen: float | None) -> R
 
 
 def shown_units(n_units: int, units: int | Sequence[int]) -> list[int]:
-    """Return the units to draw as lines: those named, or so many spread over all.
+    """Return the units to draw as lines: those named, or this many spread over all.
 
     >>> shown_units(100, 4)
     [0, 33, 66, 99]

@@ -46,7 +46,7 @@ def reservoir_graph(
     layout
         "spring" pulls connected units together; "circular" puts them in order on a circle.
     max_units
-        Only the first so many units are drawn, and the title says so.
+        Only the first units, this many, are drawn, and the title says so.
 
     >>> from catchment import Reservoir
     >>> layer = Reservoir.from_matrices(np.diag([0.5, 0.2], 1), np.ones((3, 1))).layers[0]

@@ -23,18 +23,17 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from reproductions.fedip import adapt
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, MissingExtraError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
 from catchment.features.feature_map import FeatureMap
 from catchment.readout.accumulate import accumulate
 from catchment.readout.solve import path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
+from catchment.search.adapt import adapt
 from catchment.search.cells import best_of, read_subjects, ridges_of
 from catchment.search.space import Adaptation, Space
 
@@ -44,7 +43,7 @@ except ImportError as error:
     raise MissingExtraError("search", needed_for="searches") from error
 
 Clients = Mapping[str, list[Recording]]
-Map = Callable[[Reservoir], Features]
+Map = Callable[[Reservoir], FeatureMap]
 Watch = Callable[["Trial"], None]
 
 

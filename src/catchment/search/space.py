@@ -1,9 +1,8 @@
-"""Ranges of hyper-parameters, as the papers print them, and draws from them.
+"""Ranges of hyper-parameters, and draws from them.
 
-IncFed counts connections from 1 to 60 without saying of what; here `connections` are the units that
-a unit receives and `input_connections` the inputs, at most as many as there are. FedIP's learning
-rate of .01 with targets of .005 to .15 diverges under the corrected rule, whose gradient grows as
-1 / target_std^2; so the rate is drawn relative to target_std^2.
+`connections` are the units that a unit receives and `input_connections` the inputs, at most as many
+as there are. The gradient of plasticity grows as 1 / target_std^2, so the learning rate is drawn
+relative to target_std^2.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Random:
 class PlasticitySpace:
     """Ranges of plasticity; `relative_rate` is the learning rate divided by target_std^2.
 
-    The papers' target mean is 0, which pulls tanh units towards odd functions of their inputs, and
+    A target mean of 0 pulls tanh units towards odd functions of their inputs, and
     a mean of odd states tells little about how strong a movement is; other means are tried too.
     """
 
@@ -104,7 +103,7 @@ class Space:
     def draw(
         self, chooser: Chooser, *, inputs: int, base: Recipe | None = None
     ) -> tuple[Recipe, Adaptation | None]:
-        """Return a recipe for so many inputs, and how it is to adapt.
+        """Return a recipe for this many inputs, and how it is to adapt.
 
         Parameters
         ----------
@@ -129,17 +128,3 @@ class Space:
             n = chooser.whole("input_connections", min(low, inputs), min(high, inputs))
             recipe = replace(recipe, input_connections=n)
         return recipe, self.plasticity.draw(chooser) if self.plasticity else None
-
-
-INCFED_WESAD = Space(units=(100, 250))
-INCFED_HAR = Space(units=(100, 500))
-FEDIP_WESAD = Space(
-    units=(200, 300, 400),
-    spectral_radius=(0.3, 0.99),
-    input_scaling=(0.5, 1.0),
-    leak_rate=(0.1, 0.8),
-    connections=None,
-    input_connections=None,
-    plasticity=PlasticitySpace(),
-)
-FEDIP_HHAR = replace(FEDIP_WESAD, units=(100, 200, 300, 400, 500), leak_rate=(0.1, 0.5))

@@ -72,7 +72,7 @@ class EchoState(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return read_inputs(self, X, pooled=self.pool is not None, reset=reset)
 
     def _features(self, n_inputs: int) -> FeatureMap:
-        """Return the features that the settings name, for so many inputs."""
+        """Return the features that the settings name, for this many inputs."""
         state = self.random_state
         if not isinstance(state, int | np.integer):
             state = int(check_random_state(state).randint(2**31 - 1))

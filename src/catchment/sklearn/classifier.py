@@ -40,7 +40,7 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
     Parameters
     ----------
     pool, segments
-        How a sequence is summed up: `last`, `mean`, `mean_std` or `max`, of each of so many equal
+        How a sequence is summed up: `last`, `mean`, `mean_std` or `max`, of each of this many equal
         parts; None classifies every step.
     washout
         Steps at the start of each sequence that are neither pooled nor learnt from.

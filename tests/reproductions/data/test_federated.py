@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from reproductions.data.federated import parse_example
 
-from catchment.data.loaders import emnist, femnist, load_images, load_texts, stackoverflow
 from catchment.errors import IntegrityError
+from reproductions.data.federated import emnist, femnist, parse_example, stackoverflow
+from reproductions.data.load import load_images, load_texts
 
 RNG = np.random.default_rng(1)
 IMAGES = RNG.integers(0, 256, (3, 28, 28), dtype=np.uint8)

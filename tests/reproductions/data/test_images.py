@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from catchment.data.loaders import cifar10, fashion_mnist, load_images, mnist_writers
-from catchment.data.sources import find
 from catchment.errors import IntegrityError
+from reproductions.data.images import cifar10, fashion_mnist, mnist_writers
+from reproductions.data.load import load_images
+from reproductions.places import find
 
 RNG = np.random.default_rng(0)
 

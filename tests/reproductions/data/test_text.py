@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from catchment.data.loaders import load_texts, shakespeare, sotu, sst2
-from catchment.data.sources import find
 from catchment.errors import IntegrityError
+from reproductions.data.load import load_texts
+from reproductions.data.text import shakespeare, sotu, sst2
+from reproductions.places import find
 
 TRAIN = 'sentence\tlabel\nhide new secretions \t0\na "charming\x85 journey" . \t1\n'
 DEV = "sentence\tlabel\r\nfun\t1\r\n"

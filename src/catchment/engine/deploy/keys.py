@@ -12,8 +12,8 @@
 
 Three kinds of keys, because three things are proved: the server's name (TLS), a node's right to
 fetch messages (Flower's node authentication), and that nobody, the server included, invents clients
-of a secure sum (Ed25519, see `catchment.privacy.secure_sum.keys`). Private files are for their owner only, and
-no file that is there is written again.
+of a secure sum (Ed25519, see `catchment.privacy.secure_sum.keys`). Private files are for their
+owner only, and no file that is there is written again.
 """
 
 from __future__ import annotations

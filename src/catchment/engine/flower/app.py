@@ -95,7 +95,7 @@ class Terms:
     def engine(
         self, grid: Grid, *, fewest: int, expect: int = 0, keys: Mapping[str, bytes] | None = None
     ) -> FlowerEngine:
-        """Return the engine over a grid, for a plan that needs so many clients.
+        """Return the engine over a grid, for a plan that needs this many clients.
 
         Parameters
         ----------

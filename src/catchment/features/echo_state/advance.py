@@ -24,7 +24,7 @@ LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows t
 WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
 LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
 DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
-DENSE_UNITS = 300  # ...when there are at least so many units to fill a matrix product
+DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix product
 
 Rows = NDArray[np.floating[Any]]
 
@@ -115,7 +115,7 @@ def preferred_lanes(programs: Sequence[Program], n_sequences: int) -> int:
 
 
 def padded_lanes(n_lanes: int) -> int:
-    """Return the narrowest kernel width that holds so many lanes.
+    """Return the narrowest kernel width that holds this many lanes.
 
     >>> [padded_lanes(n) for n in (1, 2, 8, 9, 33)]
     [1, 8, 8, 16, 64]
@@ -191,7 +191,7 @@ def advance(
     spare_rows
         Rows left free after the states, for the caller to fill.
     n_buffers
-        Blocks that stay valid: each overwrites the one so many before it.
+        Blocks that stay valid: each overwrites the one this many before it.
     sums
         Yield the sum of each block's steps, in rows (1 + I + N + spare, 1, lanes), which saves
         writing them down; for a single layer.

@@ -131,7 +131,7 @@ def plasticity_of(reservoir: Reservoir) -> tuple[Array, Array]:
 
 
 def _batches(us: list[Array], size: int) -> list[list[Array]]:
-    """Return the sequences in their order, so many at a time."""
+    """Return the sequences in their order, in groups of this size."""
     return [us[k : k + size] for k in range(0, len(us), size)]
 
 

@@ -50,7 +50,7 @@ class EchoStateMap:
         None for a row per step; else one row per sequence: its last feature row, or the mean, the
         mean and standard deviation, or the maximum over its steps.
     segments
-        With a pool: cut each sequence into so many equal parts, pool each, and join the rows.
+        With a pool: cut each sequence into this many equal parts, pool each, and join the rows.
     washout
         Steps at the start of each sequence that give no features.
     precision

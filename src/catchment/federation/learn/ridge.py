@@ -79,7 +79,7 @@ class FederatedRidge:
     forgetting
         Factor on the sum before a round's statistics are added.
     window
-        Keep the last so many rounds, one by one, and leave out what came before them.
+        Keep the last rounds, this many, one by one, and leave out what came before them.
     """
 
     features: FeatureMap

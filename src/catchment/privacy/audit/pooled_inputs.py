@@ -10,7 +10,7 @@ from catchment.privacy.audit.least_squares import minimise
 
 
 def solvable(drive: Drive, steps: int) -> bool:
-    """Return whether a window of so many steps has no more numbers than its pooled features."""
+    """Return whether a window of this length has no more numbers than its pooled features."""
     return steps * drive.features.reservoir.n_inputs <= drive.features.n_features
 
 

@@ -110,7 +110,7 @@ class Prompted:
         return np.asarray(b.astype(np.float32), dtype=np.float64)
 
     def steps(self, unknowns: int) -> int:
-        """Return the steps of a context with so many numbers, as far as signals are as long."""
+        """Return the steps of a context with this many numbers, as far as signals are as long."""
         setting = self.world.setting
         least = setting.features.washout + setting.features.segments
         return min(max(unknowns // setting.features.reservoir.n_inputs, least), setting.steps)

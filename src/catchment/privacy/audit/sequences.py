@@ -82,7 +82,7 @@ class Walk:
         return np.asarray((vectors / np.sqrt(np.maximum(values, floor))).T)
 
     def sequences(self, longest: int) -> list[Array]:
-        """Return the input sequences (T, I) found, each of at most so many steps."""
+        """Return the input sequences (T, I) found, each of at most this many steps."""
         rng = np.random.default_rng(self.seed)
         I = self.drive.features.reservoir.n_inputs
         zero = np.zeros(self.drive.features.reservoir.n_units)

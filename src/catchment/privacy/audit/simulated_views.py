@@ -107,7 +107,7 @@ class Setting:
         return self.sequences * (steps if self.features.per_step else 1)
 
     def capped(self) -> Setting:
-        """Return the setting with so many clients and sequences as can be audited in a minute."""
+        """Return the setting cut to the clients and sequences that can be audited in a minute."""
         clients = min(self.n_clients, MOST_CLIENTS)
         most = max(1, MOST_STEPS // (clients * self.steps))
         return replace(self, n_clients=clients, sequences=min(self.sequences, most))
@@ -156,7 +156,7 @@ class World:
         return [self.noise.clip.clipped(s.parts(), self.noise.grid) for s in self.statistics]
 
     def with_noise(self, n_clients: int) -> Clipped:
-        """Return the noisy sum of the first so many clients, as a release has it."""
+        """Return the noisy sum of the first clients, as a release has it."""
         total = reduce(add, self.clipped[:n_clients])
         steps = rounded_normal(self.noise.spread / self.noise.grid, len(total.vector))
         return Clipped(total.vector + steps * self.noise.grid, total.n_clients, total.about)

@@ -3,7 +3,7 @@
 Whole numbers k with probability proportional to exp(-k^2 / (2 s^2)), by rejection from a discrete
 Laplace distribution (Canonne, Kamath and Steinke, NeurIPS 2020, algorithms 1 to 3). All coins are
 tossed at once: a coin of probability exp(-g) compares 64 random bits with exp(-g) in floating
-point, and where the two agree in so many digits that rounding could decide, more bits and exact
+point, and where the two agree to such precision that rounding could decide, more bits and exact
 arithmetic do. So the samples are exact to 2^-200.
 """
 

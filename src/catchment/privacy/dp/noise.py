@@ -1,9 +1,9 @@
 """Differential privacy for any algorithm whose uploads are ridge statistics or weighted sums.
 
-Every client shortens its vector to a public bound D (see `catchment.privacy.dp.clipping`), so that the
-sum moves by at most D when a client is added or left out; noise of s D on every number of the sum
-then gives the bound that `catchment.privacy.dp.gaussian` states. The noise is drawn in whole multiples
-of a fine grid on which the vectors lie, from the operating system, and cannot be seeded.
+Every client shortens its vector to a public bound D (see `catchment.privacy.dp.clipping`), so that
+the sum moves by at most D when a client is added or left out; noise of s D on every number of the
+sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise is drawn in whole
+multiples of a fine grid on which the vectors lie, from the operating system, and cannot be seeded.
 
 Central noise is added once, by a server that sees the exact sum: it protects against everyone who
 sees the model, not against the server. Distributed noise is added by the clients, each a share of

@@ -78,7 +78,7 @@ class PromptNoise:
         return np.where(factor[wide] < 1, factor[wide] * across, gradients)
 
     def epsilon(self, questions: int, delta: float) -> float:
-        """Return the bound on what so many questions about one signal tell; infinite without noise.
+        """Return the bound on what questions about one signal tell; infinite without noise.
 
         >>> noise = PromptNoise(bound=1.0, multiplier=4.0)
         >>> round(noise.epsilon(1, 1e-5), 2), round(noise.epsilon(20, 1e-5), 2)

@@ -33,7 +33,7 @@ def threshold(n_holders: int) -> int:
 
 @lru_cache(maxsize=32)
 def degree(n_clients: int, *, corrupt: float = 0.2, lost: float = 0.1) -> tuple[int, int]:
-    """Return the number of neighbours and the threshold for a round of so many clients.
+    """Return the number of neighbours and the threshold for a round of this many clients.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _circle(members: tuple[int, ...], seed: bytes) -> tuple[dict[int, int], list
 
 
 def _at_least(population: int, marked: int, draws: int, least: int) -> float:
-    """Return the chance that so many draws without replacement hold `least` or more marked ones."""
+    """Return the chance that draws without replacement hold `least` or more marked ones."""
     if least > min(draws, marked):
         return 0.0
     whole = math.comb(population, draws)

@@ -13,9 +13,9 @@ are exact. Five stages:
 
 Against a curious server and fewer than t colluding neighbours of each client, only the sum of the
 sealed set is seen; against a server that lies, the same, but it may choose who takes part, and so
-clients keep the rules of `catchment.privacy.secure_sum.client_rules`. Malicious clients can spoil a sum and cannot
-see others. Not covered: who talks when, the sum itself, one person with many identities, and on the
-sparse graph a server that spends round numbers until it likes the draw.
+clients keep the rules of `catchment.privacy.secure_sum.client_rules`. Malicious clients can spoil a
+sum and cannot see others. Not covered: who talks when, the sum itself, one person with many
+identities, and on the sparse graph a server that spends round numbers until it likes the draw.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class SecureSum:
         return {name: place for place, name in enumerate(self.names)}
 
     def degree(self, n_clients: int) -> tuple[int, int]:
-        """Return how many neighbours a client has among so many, and the shares that open a secret.
+        """Return how many neighbours a client has, and how many shares open a secret.
 
         >>> SecureSum(identities={"ann": "00" * 32}, neighbours=20).degree(100)
         (20, 14)

@@ -68,7 +68,7 @@ class Ring:
         return 2.0 ** -(self.fraction + 1)
 
     def limit(self, n_clients: int) -> float:
-        """Return the absolute value that each of so many clients must stay below."""
+        """Return the absolute value that each of this many clients must stay below."""
         return 2.0 ** (self.bits - 1 - self.fraction) / n_clients
 
 

