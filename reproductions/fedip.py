@@ -208,7 +208,7 @@ def adapt(
     # A client whose plasticity diverges is refused; all must have answered.
     plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
     result = fit(plan, clients)
-    return algorithm.adapted(result.state), result.records
+    return result.result, result.records
 
 
 def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
