@@ -80,7 +80,7 @@ app = client_app(plan({rounds}), load, allow_plain_statistics=True)
 """
 
 
-def plan(rounds: int) -> Plan[Any, Any]:
+def plan(rounds: int) -> Plan[Any, Any, Any]:
     recipe = Recipe(units=UNITS, inputs=1, leak_rate=0.3, connections=10, seed=1)
     features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
     algorithm = FederatedRidge(features=features, ridge=RIDGE, keep_clients=False)

@@ -94,9 +94,9 @@ def with_clients(n_clients: int, seed: int) -> dict[str, float]:
     common = features(seed)
     exact = fit(Plan(algorithm=FederatedRidge(features=common, ridge=RIDGE)), clients).model
     algorithm = ReservoirEnsemble(features=common, ridge=RIDGE)
-    state: Ensemble = fit(Plan(algorithm=algorithm), clients).state
-    chosen = fit(Plan(algorithm=replace(algorithm, ridge="folds")), clients).state
-    stacked = fit(Plan(algorithm=Stacking(ensemble=chosen)), clients).state.ensemble
+    state: Ensemble = fit(Plan(algorithm=algorithm), clients).result
+    chosen = fit(Plan(algorithm=replace(algorithm, ridge="folds")), clients).result
+    stacked = fit(Plan(algorithm=Stacking(ensemble=chosen)), clients).result
     found = {
         "central": nrmse(exact, test),
         "local": float(np.mean([nrmse(state.alone(name), test) for name in clients])),
@@ -105,7 +105,7 @@ def with_clients(n_clients: int, seed: int) -> dict[str, float]:
         "ensemble, stacked": nrmse(stacked.model, test),
     }
     if n_clients <= 4:
-        joint = joint_features([member.features for member in state.members.values()])
+        joint = joint_features(list(state.features.values()))
         ridge = FederatedRidge(features=joint, ridge=RIDGE)
         found["joint statistics"] = nrmse(fit(Plan(algorithm=ridge), clients).model, test)
     return found

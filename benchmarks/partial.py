@@ -92,7 +92,7 @@ def catchment(race: Race) -> Outcome:
     share = task.clients_per_round / len(task.clients)
     result = fit(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
     seconds = tuple(record.seconds for record in result.records[1:])
-    return Outcome(seconds, accuracy(algorithm.trained_module(result.state), task.test))
+    return Outcome(seconds, accuracy(result.result, task.test))
 
 
 def train_one(module: nn.Module, data: Examples, rng: np.random.Generator, task: Task) -> None:

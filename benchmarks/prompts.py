@@ -166,7 +166,7 @@ def closed_form(naming: Naming, seeds: int) -> Numbers:
     for bottleneck in (16, 32, 64):
         made = [naming.training(bottleneck, seed) for seed in range(seeds)]
         out[f"bottleneck {bottleneck}"] = [
-            round(each.accuracy(each.start(), task.test), 3) for each in made
+            round(each.result(each.start()).accuracy(task.test), 3) for each in made
         ]
     return out
 
@@ -193,7 +193,7 @@ def accuracy(naming: Naming, rounds: int, seeds: int) -> Numbers:
             result = fit(Plan(algorithm=training, rounds=rounds, seed=seed), task.clients)
             name = "free" if epsilon is None else "clipped only" if np.isinf(epsilon) else epsilon
             for when, state in (("start", training.start()), (f"{rounds} rounds", result.state)):
-                reached = round(training.accuracy(state, task.test), 3)
+                reached = round(training.result(state).accuracy(task.test), 3)
                 found.setdefault(f"{name}, {when}", []).append(reached)
     return {"examples per client": PER_CLIENT, "clients": len(task.clients), **found}
 

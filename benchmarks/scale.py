@@ -33,6 +33,7 @@ from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
 from catchment.federation.sums import Tally
 from catchment.parallel import ordered_map, single_blas_thread
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
 UNITS, STEPS, WASHOUT, LEAK, RADIUS, RIDGE = 100, 200, 20, 0.3, 0.9, 1e-6
@@ -73,7 +74,7 @@ def features() -> Features:
     return Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
 
 
-def plan() -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def plan() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     return Plan(algorithm=FederatedRidge(features=features(), ridge=RIDGE, keep_clients=False))
 
 

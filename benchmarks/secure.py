@@ -43,9 +43,8 @@ from catchment.privacy.secure_sum.ring import (
     encode,
     readout_error,
 )
-from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import NOTHING, Parts
+from catchment.wire import Parts
 
 TARGETS = 10
 KINDS = 7  # clients send one of so many vectors, which are made once
@@ -85,29 +84,19 @@ class Sending:
 
     n_features: int
 
-    def start(self) -> Parts:
-        return NOTHING
-
-    def broadcast(self, state: Parts, turn: Turn) -> Parts:
-        return NOTHING
+    def start(self) -> RidgeStatistics | None:
+        return None
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         return statistics_of(self.n_features, kind_of(turn.client))
 
-    def read_update(self, parts: Parts, turn: Turn) -> RidgeStatistics:
-        return RidgeStatistics.from_parts(parts)
+    def server_update(
+        self, state: RidgeStatistics | None, total: RidgeStatistics, turn: Turn
+    ) -> RidgeStatistics:
+        return total
 
-    def server_update(self, state: Parts, total: RidgeStatistics, turn: Turn) -> Parts:
-        return total.parts()
-
-    def model(self, state: Parts) -> Model | None:
-        return None
-
-    def save_state(self, state: Parts) -> Parts:
+    def result(self, state: RidgeStatistics | None) -> RidgeStatistics | None:
         return state
-
-    def load_state(self, parts: Parts) -> Parts:
-        return parts
 
 
 @dataclass(eq=False)

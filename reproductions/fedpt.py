@@ -252,7 +252,7 @@ def run(
         data=task.name,
         percent=share.percent,
         reduction=share.reduction,
-        accuracy=accuracy(algorithm.trained_module(result.state), task.test),
+        accuracy=accuracy(result.result, task.test),
         seconds_per_round=float(np.median(seconds)),
         bytes_up_per_client=result.records[-1].bytes_up // result.records[-1].n_used,
         peak_mebibytes=peak,
@@ -262,7 +262,7 @@ def run(
     )
 
 
-def _fitted(plan: Plan[Any, Any], task: Task) -> tuple[Result[Any], float | None]:
+def _fitted(plan: Plan[Any, Any, Any], task: Task) -> tuple[Result[Any, Any], float | None]:
     """Return the outcome of a plan, and the mebibytes of a GPU that it took at most."""
     if not torch.cuda.is_available():
         return fit(plan, task.clients, threads=1), None

@@ -143,7 +143,7 @@ def trained(
     values: Arrays | None = None
     for number, (rounds, make) in enumerate(stages):
         algorithm = make(values)
-        plan: Plan[Any, Any] = Plan(
+        plan: Plan[Any, Any, Any] = Plan(
             algorithm=algorithm,
             rounds=rounds,
             protections=(Float32(),),
@@ -171,8 +171,8 @@ def _measured(
     asked = server.traffic.get("training", Traffic()) if server is not None else Traffic()
     return Cell(
         job=job,
-        development=algorithm.accuracy(state, task.development),
-        test=algorithm.accuracy(state, task.test),
+        development=algorithm.result(state).accuracy(task.development),
+        test=algorithm.result(state).accuracy(task.test),
         trained=n_trained,
         rounds=len(watch.records),
         bytes_up=sum(record.bytes_up for record in watch.records),
@@ -267,7 +267,9 @@ def _step_by_step(
         (n, lambda values, rate=rate: replace(whole, optimiser=_adam(rate), initial=values))
         for n, rate in cooled(rounds, rate)
     ]
-    watch = Watch(lambda state: whole.accuracy(state, task.development), _every(rounds, settings))
+    watch = Watch(
+        lambda state: whole.result(state).accuracy(task.development), _every(rounds, settings)
+    )
     algorithm, state = trained(stages, task.clients, watch, job.seed)
     return _measured(job, task, algorithm, state, watch, n_trained)
 
@@ -301,7 +303,9 @@ def _signals(settings: PromptSettings, job: Job, task: WordTask, model: Transfor
         )
         for n, rate in cooled(rounds, v.rate)
     ]
-    watch = Watch(lambda s: whole.accuracy(s, prepared.development), _every(rounds, settings))
+    watch = Watch(
+        lambda s: whole.result(s).accuracy(prepared.development), _every(rounds, settings)
+    )
     algorithm, state = trained(stages, prepared.clients, watch, job.seed)
     cell = _measured(job, prepared, algorithm, state, watch, controller.n_trained)
     return replace(
@@ -342,7 +346,8 @@ def _start(
     cell = replace(ridge, job=job, trained=begun.controller.n_trained)
     if job.variant.method == "closed-form":
         test, development = (
-            begun.accuracy(begun.start(), examples) for examples in (task.test, task.development)
+            begun.result(begun.start()).accuracy(examples)
+            for examples in (task.test, task.development)
         )
         cell = replace(cell, development=development, test=test)
     return cell, begun, extra

@@ -18,16 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Integers
-from catchment.errors import IntegrityError, MissingExtraError, UploadError
+from catchment.errors import MissingExtraError
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.plan import Data, Turn
 from catchment.federation.sums import WeightedSum
 from catchment.partial.local import LocalSteps
 from catchment.partial.words import gaussian
 from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import Example
 from catchment.prompt.exchange import as_tokens
-from catchment.readout.model import Model
 from catchment.wire import Parts
 
 try:
@@ -109,10 +108,14 @@ class AdapterTraining:
     @property
     def n_trained(self) -> int:
         """Numbers that are trained, and travel in every round."""
-        return sum(p.numel() for p in self._fitted.trained)
+        return sum(p.numel() for p in self.fitted.trained)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def start(self) -> Adapted:
-        values = self.initial or tuple(p.astype(np.float64) for p in self._fitted.start)
+        values = self.initial or tuple(p.astype(np.float64) for p in self.fitted.start)
         return Adapted(values, self.optimiser.start(values))
 
     def broadcast(self, state: Adapted, turn: Turn) -> Parts:
@@ -128,7 +131,7 @@ class AdapterTraining:
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
     ) -> list[WeightedSum]:
-        values = received.expect("adapter", len(self._fitted.trained)).arrays
+        values = received.expect("adapter", len(self.fitted.trained)).arrays
         found = []
         for data, turn in clients:
             examples = cast(list[Example], list(data()))
@@ -142,7 +145,7 @@ class AdapterTraining:
     def _trained(
         self, values: Floats, examples: Sequence[Example], rng: np.random.Generator
     ) -> Floats:
-        fitted = self._fitted
+        fitted = self.fitted
         fitted.set(values)
         rule = torch.optim.Adam if self.steps.optimiser == "adam" else torch.optim.SGD
         optimiser = rule(fitted.trained, lr=self.steps.learning_rate)
@@ -160,50 +163,46 @@ class AdapterTraining:
         return fitted.get()
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        shapes = [value.shape for value in self._fitted.start]
-        update = WeightedSum.from_parts(parts, len(shapes))
-        if [array.shape for array in update.arrays] != shapes:
-            raise UploadError("shape", "a change came that is not of the adapter's shape")
-        return update
+        shapes = [value.shape for value in self.fitted.start]
+        return WeightedSum.from_parts(parts).expect(*shapes)
 
     def server_update(self, state: Adapted, total: WeightedSum, turn: Turn) -> Adapted:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
         return Adapted(values, memory)
 
-    def model(self, state: Adapted) -> Model | None:
-        """Return None: the outcome is inside a language model; see `accuracy`."""
-        return None
+    @cached_property
+    def fitted(self) -> _Fitted:
+        return _Fitted.of(self.language, self.adapter, self.seed)
 
-    def save_state(self, state: Adapted) -> Parts:
-        return Parts("adapted", {}, (*state.values, *state.memory))
+    def result(self, state: Adapted) -> Speaker:
+        """Return the language model with the adapter's values."""
+        return Speaker(self, state.values)
 
-    def load_state(self, parts: Parts) -> Adapted:
-        n = len(self._fitted.trained)
-        if parts.kind != "adapted" or len(parts.arrays) < n:
-            raise IntegrityError(f"expected an adapter of {n} arrays, got {parts.kind!r}")
-        return Adapted(tuple(parts.arrays[:n]), tuple(parts.arrays[n:]))
 
-    def guesses(self, state: Adapted, examples: Sequence[Example]) -> Integers:
+@dataclass(frozen=True, eq=False)
+class Speaker:
+    """A language model with a trained adapter."""
+
+    training: AdapterTraining
+    values: Arrays
+
+    def guesses(self, examples: Sequence[Example]) -> Integers:
         """Return the label (n,) whose word scores highest."""
-        fitted = self._fitted
-        fitted.set(tuple(value.astype(np.float32) for value in state.values))
+        fitted = self.training.fitted
+        fitted.set(tuple(value.astype(np.float32) for value in self.values))
         contexts = [as_tokens(example.context) for example in examples]
         order = np.argsort([len(context) for context in contexts], kind="stable")
         found = np.empty(len(examples), dtype=np.int64)
         with torch.no_grad():
             for rows in np.split(order, range(256, len(order), 256)):
-                logits = fitted.logits([contexts[row] for row in rows], self.words)
+                logits = fitted.logits([contexts[row] for row in rows], self.training.words)
                 found[rows] = logits.argmax(dim=1).cpu().numpy()
         return found
 
-    def accuracy(self, state: Adapted, examples: Sequence[Example]) -> float:
+    def accuracy(self, examples: Sequence[Example]) -> float:
         """Return the share of examples whose label word scores highest."""
         labels = np.array([example.label for example in examples])
-        return float((self.guesses(state, examples) == labels).mean())
-
-    @cached_property
-    def _fitted(self) -> _Fitted:
-        return _Fitted.of(self.language, self.adapter, self.seed)
+        return float((self.guesses(examples) == labels).mean())
 
 
 @dataclass(frozen=True, eq=False)

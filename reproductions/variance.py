@@ -83,11 +83,11 @@ def momentum(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: Pe
 def moments(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: People) -> Reservoir:
     """Exact moments of the drives; twice the rounds, which cost one pass each."""
     algorithm = MomentPlasticity(reservoir=reservoir, rule=rule)
-    return algorithm.adapted(fit(Plan(algorithm=algorithm, rounds=2 * n), people.train).state)
+    return fit(Plan(algorithm=algorithm, rounds=2 * n), people.train).result
 
 
 def _federated(algorithm: FederatedPlasticity, n: int, people: People) -> Reservoir:
-    return algorithm.adapted(fit(Plan(algorithm=algorithm, rounds=n), people.train).state)
+    return fit(Plan(algorithm=algorithm, rounds=n), people.train).result
 
 
 def lopsided(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: People) -> Reservoir:

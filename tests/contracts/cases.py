@@ -50,7 +50,7 @@ class Case:
     """A plan that is quick to run, and clients for it; at least three of them."""
 
     name: str
-    plan: Plan[Any, Any]
+    plan: Plan[Any, Any, Any]
     clients: Mapping[str, list[Any]]
 
 
@@ -96,7 +96,7 @@ def trained() -> Model:
 def members() -> Ensemble:
     """Return an ensemble of the series' clients, to be weighted."""
     algorithm = ReservoirEnsemble(features=step_features(), ridge=1e-2)
-    return fit(Plan(algorithm=algorithm), series(), threads=1).state
+    return fit(Plan(algorithm=algorithm), series(), threads=1).result
 
 
 @cache

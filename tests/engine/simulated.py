@@ -66,7 +66,7 @@ NAMES = sorted(series())
 class Job:
     """A plan, what each client holds, and what each knows before."""
 
-    plan: Plan[Any, Any]
+    plan: Plan[Any, Any, Any]
     clients: Mapping[str, Source]
     memories: Mapping[str, dict[str, bytes]] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ def world(jobs: Mapping[str, Job]) -> Iterator[FlowerEngine]:
         for stage, job in jobs.items()
     }
 
-    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any]:
+    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any, Any]:
         plan, clients, memories = kept[order.stage].get()
         remind(memory, memories.get(name, {}))
         return Node(name, plan, data_of(clients[name]), memory)
@@ -100,8 +100,8 @@ def secured(case: Case) -> Job | None:
     return Job(hidden, case.clients, {name: dict(known) for name, known in MEMORIES.items()})
 
 
-def state_bytes(plan: Plan[Any, Any], state: Any) -> bytes:
-    return plan.algorithm.save_state(state).to_bytes()
+def state_bytes(plan: Plan[Any, Any, Any], state: Any) -> bytes:
+    return plan.whole.save_state(state).to_bytes()
 
 
 def check_same(engine: FlowerEngine, stage: str, job: Job) -> None:
@@ -122,7 +122,7 @@ def jobs_of(plain: tuple[str, ...], secure: tuple[str, ...]) -> dict[str, Job]:
     return jobs
 
 
-def ridge(**settings: Any) -> Plan[Any, Any]:
+def ridge(**settings: Any) -> Plan[Any, Any, Any]:
     algorithm = FederatedRidge(features=step_features(), ridge=0.1, keep_clients=False)
     return Plan(algorithm=algorithm, **settings)
 

@@ -18,12 +18,12 @@ from catchment.features.echo_state.state_map import Features
 from catchment.federation.client import Request
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.plan import Plan, Turn
+from catchment.federation.plan import Plan, Turn, as_algorithm
 from catchment.wire import NOTHING, Parts
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, keep_clients=False)
-PLAN: Plan[Any, Any] = Plan(algorithm=RIDGE)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 
 
 def series(k: int, n: int = 40) -> list[Recording]:
@@ -35,8 +35,8 @@ def many(n: int) -> dict[str, list[Recording]]:
     return {f"{k:03d}": series(k) for k in range(n)}
 
 
-def state_bytes(clients: Any, plan: Plan[Any, Any] = PLAN, **options: Any) -> bytes:
-    return RIDGE.save_state(fit(plan, clients, **options).state).to_bytes()
+def state_bytes(clients: Any, plan: Plan[Any, Any, Any] = PLAN, **options: Any) -> bytes:
+    return as_algorithm(RIDGE).save_state(fit(plan, clients, **options).state).to_bytes()
 
 
 def test_lazy_clients_give_the_same_bytes_as_lists() -> None:
@@ -67,7 +67,7 @@ def test_only_the_clients_being_served_are_in_memory() -> None:
             with lock:
                 alive -= 1
 
-    plan: Plan[Any, Any] = Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1))
+    plan: Plan[Any, Any, Any] = Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1))
     clients = {f"{k:03d}": (lambda k=k: Tracked(k)) for k in range(60)}
     fit(plan, clients, threads=2)
     assert most <= 8
@@ -80,7 +80,7 @@ def test_a_client_that_cannot_be_made_is_left_out() -> None:
     result = fit(PLAN, {**many(5), "zzz": missing})
     (refusal,) = result.records[0].refused
     assert (refusal.client, refusal.reason) == ("zzz", "client-x.parquet is gone")
-    assert RIDGE.save_state(result.state).to_bytes() == state_bytes(many(5))
+    assert as_algorithm(RIDGE).save_state(result.state).to_bytes() == state_bytes(many(5))
 
 
 def test_replies_come_in_the_order_of_the_letters() -> None:

@@ -24,7 +24,7 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts, join
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
-PLAN: Plan[Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1), rounds=9)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1), rounds=9)
 DATA = [Recording(np.sin(np.arange(30.0)), np.cos(np.arange(30.0)))]
 NODE = Node("a", PLAN, lambda: DATA)
 TURN = Turn(4, ("a", "b"), seed=3)

@@ -24,7 +24,7 @@ from catchment.federation import messages as post
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import BLOCK, Record, Result, run
 from catchment.federation.messages import Reply
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, as_algorithm
 from catchment.federation.runs.ledger import Entry
 from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
@@ -33,7 +33,7 @@ from catchment.wire import Parts
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
 OTHER = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=5)
 RIDGE = FederatedRidge(features=FEATURES, ridge=1e-3)
-PLAN: Plan[Any, Any] = Plan(algorithm=RIDGE)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 CLIENTS = contiguous(narma(300, seed=4), 5)
 CULPRIT = "client-002"
 HONEST = {name: data for name, data in CLIENTS.items() if name != CULPRIT}
@@ -64,8 +64,8 @@ class Hostile:
             yield from self.tamper(reply) if reply.client == CULPRIT else [reply]
 
 
-def state_bytes(result: Result[Any]) -> bytes:
-    return RIDGE.save_state(result.state).to_bytes()
+def state_bytes(result: Result[Any, Any]) -> bytes:
+    return as_algorithm(RIDGE).save_state(result.state).to_bytes()
 
 
 def statistics(features: Features = FEATURES, **changes: Any) -> RidgeStatistics:
@@ -190,7 +190,7 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
 ) -> None:
     tiny = [Recording(np.linspace(-1, 1, 8), np.linspace(0, 1, 8))]
     names = [f"{k:04d}" for k in range(n_clients)]
-    plan: Plan[Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
+    plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
     bad = names[-2]  # with more than one block, the one that opens the second
 
     @dataclass(frozen=True)
@@ -214,10 +214,10 @@ def test_sums_of_many_clients_do_not_depend_on_threads_or_order() -> None:
     names = [f"{k:04d}" for k in range(BLOCK + 40)]
     rng = np.random.default_rng(0)
     clients = {name: [Recording(rng.normal(size=12), rng.normal(size=12))] for name in names}
-    plan: Plan[Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
+    plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
     backwards = dict(reversed(clients.items()))
     messages = {
-        RIDGE.save_state(fit(plan, some, threads=threads).state).to_bytes()
+        as_algorithm(RIDGE).save_state(fit(plan, some, threads=threads).state).to_bytes()
         for some, threads in ((clients, 1), (clients, 4), (backwards, 2))
     }
     assert len(messages) == 1

@@ -23,7 +23,7 @@ from catchment.readout.readout import Readout
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
 FEATURES = Features(RESERVOIR)
-PLAN: Plan[Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
 names = st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=30)
 
 
@@ -60,7 +60,7 @@ def test_a_clients_generator_is_its_own() -> None:
     assert turn.rng().random() == replace(turn, cohort=("a",)).rng().random()
 
 
-OTHER_SETTINGS: dict[str, Plan[Any, Any]] = {
+OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
     "rounds": replace(PLAN, rounds=2),
     "share": replace(PLAN, share=0.5),
     "min_clients": replace(PLAN, min_clients=2),
@@ -92,7 +92,7 @@ def test_every_setting_is_in_the_fingerprint() -> None:
 
 def test_the_fingerprint_is_that_of_equal_settings_not_of_one_object() -> None:
     rebuilt = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
-    again: Plan[Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
+    again: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
     assert again.fingerprint() == PLAN.fingerprint()
     assert len(PLAN.fingerprint()) == 64
 

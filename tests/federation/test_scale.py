@@ -17,11 +17,12 @@ from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
 from catchment.federation.sums import Tally
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
 ALGORITHM = FederatedRidge(features=FEATURES, ridge=1e-6, keep_clients=False)
-PLAN: Plan[RidgeState, Tally[RidgeStatistics]] = Plan(algorithm=ALGORITHM)
+PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(algorithm=ALGORITHM)
 
 
 def client_data(k: int) -> list[Recording]:

@@ -21,6 +21,7 @@ from catchment.federation.learn.unlearning import unlearn
 from catchment.federation.loop import BLOCK, Sums, run
 from catchment.federation.sums import Tally
 from catchment.readout.accumulate import accumulate
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
 Clients = dict[str, list[Recording]]
@@ -67,7 +68,9 @@ def clients_of(owners: list[int], order: list[int] | None = None) -> Clients:
     return held
 
 
-def plan(ridge: float = 0.1, increments: int = 1) -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def plan(
+    ridge: float = 0.1, increments: int = 1
+) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     algorithm = FederatedRidge(features=features(), ridge=ridge, increments=increments)
     return Plan(algorithm=algorithm, rounds=increments)
 

@@ -152,7 +152,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
         if round_ == 2 and done == 1:
             raise StoppedError
 
-    def kept(watch: object) -> Result[Trained]:
+    def kept(watch: object) -> Result[Trained, object]:
         with Store(tmp_path / "run", resume=True) as store:
             keeper = store.keeper("train", plan)
             return fit(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]

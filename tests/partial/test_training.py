@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from catchment import Plan, fit
 from catchment.errors import UploadError
-from catchment.federation.plan import Turn
+from catchment.federation.plan import Turn, as_algorithm
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import IGNORED, Examples, LocalSteps, cross_entropy, train_group
 from catchment.partial.training import FederatedTraining
@@ -130,7 +130,7 @@ def test_a_transformer_learns_the_order_of_words() -> None:
     steps = LocalSteps(learning_rate=0.3, batch_size=8)
     algorithm = FederatedTraining(network=network, steps=steps, device="cpu")
     clients = {f"c{k}": [said(96, k)] for k in range(3)}
-    module = algorithm.trained_module(fit(Plan(algorithm=algorithm, rounds=12), clients).state)
+    module = fit(Plan(algorithm=algorithm, rounds=12), clients).result
     test = said(60, 7)
     right = module(torch.from_numpy(test.x)).argmax(-1).numpy() == test.y
     assert right.mean() > 0.9
@@ -141,7 +141,7 @@ def test_training_learns_and_leaves_the_frozen_part_alone() -> None:
         network=NETWORK, steps=LocalSteps(learning_rate=0.3, batch_size=8), device="cpu"
     )
     result = fit(Plan(algorithm=algorithm, rounds=30), CLIENTS)
-    module = algorithm.trained_module(result.state)
+    module = result.result
     frozen = dict(module.named_parameters())["0.weight"]
     assert torch.equal(frozen, dict(NETWORK.build().named_parameters())["0.weight"])
     e = client(300, 99)
@@ -195,7 +195,7 @@ def test_bad_changes_are_refused_with_their_code() -> None:
 def test_state_survives_being_kept() -> None:
     algorithm = FederatedTraining(network=NETWORK, device="cpu")
     state = fit(Plan(algorithm=algorithm), CLIENTS).state
-    again = algorithm.load_state(algorithm.save_state(state))
+    again = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(state))
     for a, b in zip(state.values, again.values, strict=True):
         assert np.array_equal(a, b)
 

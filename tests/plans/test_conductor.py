@@ -259,7 +259,7 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     rule = IntrinsicPlasticity(target_std=0.5, learning_rate=0.0003, epochs=2)
     kind = FederatedPlasticity if name == "fedip" else MomentPlasticity
     algorithm = kind(reservoir=reservoir, rule=rule)
-    by_hand = algorithm.adapted(fit(Plan(algorithm=algorithm, rounds=2), scaled).state)
+    by_hand = fit(Plan(algorithm=algorithm, rounds=2), scaled).result
     mine = plasticity_of(model.features.reservoir)
     for got, wanted in zip(mine, plasticity_of(by_hand), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9)

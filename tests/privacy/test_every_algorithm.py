@@ -36,7 +36,7 @@ REFUSED = {
 CHANGES = {"keep_clients": False, "ridge": "gcv"}
 
 
-def hideable(case: Case) -> Plan[Any, Any] | None:
+def hideable(case: Case) -> Plan[Any, Any, Any] | None:
     """Return a case's plan as it may be hidden in a sum, or None if it needs its clients."""
     algorithm: Any = case.plan.algorithm
     names = {field.name for field in fields(algorithm)}
@@ -66,8 +66,8 @@ def test_the_sum_gives_the_same_state_or_a_reason(case: Case) -> None:
         return
     hidden = fit(hidden_plan, case.clients, memories=memories)
     plain = fit(plan, case.clients)
-    there = plan.algorithm.save_state(plain.state).arrays
-    for array in plan.algorithm.save_state(hidden.state).arrays:
+    there = plan.whole.save_state(plain.state).arrays
+    for array in plan.whole.save_state(hidden.state).arrays:
         # Among all that the plain state keeps, which may be more.
         assert any(
             array.shape == other.shape and np.allclose(array, other, rtol=1e-6, atol=1e-9)

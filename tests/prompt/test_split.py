@@ -14,7 +14,7 @@ from catchment.engine.local import fit
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.compression import Float32
 from catchment.federation.learn.optimisers import Adam, Mean
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, as_algorithm
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.dp.prompt_noise import PromptNoise
@@ -72,13 +72,13 @@ def test_training_learns_to_name_signals() -> None:
     algorithm = training(epochs=4, local=Adam(learning_rate=0.03, tau=1e-8))
     result = fit(Plan(algorithm=algorithm, rounds=8), clients(n=60))
     test = waves(150, seed=99)
-    assert algorithm.accuracy(algorithm.start(), test) < 0.5
-    assert algorithm.accuracy(result.state, test) > 0.9
-    chances = algorithm.chances(result.state, test)
+    assert algorithm.result(algorithm.start()).accuracy(test) < 0.5
+    assert result.result.accuracy(test) > 0.9
+    chances = result.result.chances(test)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     # A prompt that is everyone's cannot know the signal.
     blind = replace(algorithm, controller=EdgeController(projection=PROJECTION))
-    assert blind.accuracy(fit(Plan(algorithm=blind, rounds=8), clients(n=60)).state, test) < 0.6
+    assert fit(Plan(algorithm=blind, rounds=8), clients(n=60)).result.accuracy(test) < 0.6
 
 
 def test_clients_served_together_or_alone_come_to_the_same_bits() -> None:
@@ -230,4 +230,4 @@ def test_a_state_of_another_controller_is_refused() -> None:
     algorithm = training()
     other = training(controller=EdgeController(projection=PROJECTION))
     with pytest.raises(IntegrityError):
-        algorithm.load_state(other.save_state(other.start()))
+        as_algorithm(algorithm).load_state(as_algorithm(other).save_state(other.start()))

@@ -61,8 +61,8 @@ def test_the_start_names_signals_before_any_step() -> None:
     targets = label_targets(algorithm.server, PROJECTION, CONTEXTS)
     values = closed_form_start(CONTROLLER, clients(n=60), targets)
     test = waves(150, seed=99)
-    assert algorithm.accuracy(algorithm.start(), test) < 0.5
-    assert algorithm.accuracy(Controlled(values), test) > 0.85
+    assert algorithm.result(algorithm.start()).accuracy(test) < 0.5
+    assert algorithm.result(Controlled(values)).accuracy(test) > 0.85
     begun = training(initial=values)
     assert (begun.start().values[0] == values[0]).all()
 

@@ -18,7 +18,7 @@ from catchment.engine.local import fit  # noqa: E402
 from catchment.errors import UploadError  # noqa: E402
 from catchment.federation.compression import Float32  # noqa: E402
 from catchment.federation.learn.optimisers import Adam  # noqa: E402
-from catchment.federation.plan import Plan, Turn  # noqa: E402
+from catchment.federation.plan import Plan, Turn  # noqa: E402, as_algorithm
 from catchment.federation.sums import WeightedSum  # noqa: E402
 from catchment.partial.local import LocalSteps  # noqa: E402
 from catchment.prompt.causal import TransformersLM  # noqa: E402
@@ -126,11 +126,11 @@ def test_clients_learn_together_and_leave_the_model_alone(
     clients, test = {"a": sets[0], "b": sets[1]}, sets[2]
     plan = Plan(algorithm=training, rounds=8, protections=(Float32(),))
     result = fit(plan, clients)
-    first, last = (training.accuracy(s, test) for s in (training.start(), result.state))
+    first, last = (training.result(s).accuracy(test) for s in (training.start(), result.state))
     assert last > (0.9 if isinstance(adapter, Lora) else first)
     assert first < 0.9
     assert replace(model).identity() == before
-    kept = training.load_state(training.save_state(result.state))
+    kept = as_algorithm(training).load_state(as_algorithm(training).save_state(result.state))
     for ours, theirs in zip(kept.values, result.state.values, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     halved = 4 * training.n_trained

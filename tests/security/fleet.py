@@ -19,7 +19,7 @@ from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.privacy.secure_sum.ring import Ring
 from catchment.privacy.secure_sum.server import SecureRound
-from catchment.readout.model import Model
+from catchment.structure import Summable
 from catchment.wire import NOTHING, Parts
 
 
@@ -35,16 +35,10 @@ STAGES = ("keys", "shares", "update", "consistency", "unmask")
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(Summable):
     """A vector that adds."""
 
     values: Array
-
-    def __add__(self, other: Numbers) -> Numbers:
-        return Numbers(self.values + other.values)
-
-    def parts(self) -> Parts:
-        return Parts("numbers", {}, (self.values,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,29 +50,17 @@ class Adding:
     def start(self) -> Numbers | None:
         return None
 
-    def broadcast(self, state: Numbers | None, turn: Turn) -> Parts:
-        return NOTHING
-
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Numbers:
         return Numbers(np.concatenate([sequence.u.ravel() for sequence in data()]))
-
-    def read_update(self, parts: Parts, turn: Turn) -> Numbers:
-        return Numbers(parts.expect("numbers", 1).arrays[0])
 
     def server_update(self, state: Numbers | None, total: Numbers, turn: Turn) -> Numbers:
         return total
 
-    def model(self, state: Numbers | None) -> Model | None:
-        return None
-
-    def save_state(self, state: Numbers | None) -> Parts:
-        return NOTHING if state is None else state.parts()
-
-    def load_state(self, parts: Parts) -> Numbers | None:
-        return None if parts.kind == "nothing" else Numbers(parts.arrays[0])
+    def result(self, state: Numbers | None) -> Numbers | None:
+        return state
 
 
-AddingPlan = Plan[Numbers | None, Numbers]
+AddingPlan = Plan[Numbers | None, Numbers, Any]
 
 
 @dataclass(eq=False)
@@ -126,10 +108,10 @@ class Fleet:
 
     def run(
         self, engine: Engine | None = None, *, journal: Journal | None = None
-    ) -> Result[Numbers | None]:
+    ) -> Result[Numbers | None, Any]:
         return run(self.plan, engine or self.engine(), journal=journal)
 
-    def node(self, client: str) -> Node[Numbers | None, Numbers]:
+    def node(self, client: str) -> Node[Numbers | None, Numbers, Any]:
         vector = self.vectors[client]
         return Node(client, self.plan, lambda: [Recording(vector)], self.memories[client])
 
@@ -172,7 +154,7 @@ class Fleet:
         return np.array([sum(column) / 2**fraction for column in zip(*rows, strict=True)])
 
 
-def released(result: Result[Numbers | None]) -> Array:
+def released(result: Result[Numbers | None, Any]) -> Array:
     assert result.state is not None
     return result.state.values
 

@@ -73,7 +73,7 @@ class Wire:
 class Clients:
     """The clients' process: it answers until the server is gone, and remembers what was asked."""
 
-    plan: Plan[Any, Any]
+    plan: Plan[Any, Any, Any]
     data: Mapping[str, list[Recording]]
     memories: dict[str, Memory]
     asked: list[tuple[str, str, int]] = field(default_factory=list)
@@ -145,7 +145,7 @@ class Steps:
             module.replace_file = file  # type: ignore[attr-defined]
 
 
-def serve_plan(plan: Plan[Any, Any], folder: Path, line: socket.socket, last: int) -> None:
+def serve_plan(plan: Plan[Any, Any, Any], folder: Path, line: socket.socket, last: int) -> None:
     """The server's process: run the plan, going on with whatever the folder holds."""
     steps = Steps(last)
     steps.install()

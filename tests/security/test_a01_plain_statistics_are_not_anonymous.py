@@ -20,6 +20,7 @@ from catchment.privacy.audit.differentiable_reservoir import Drive
 from catchment.privacy.audit.sequences import Walk, place_of, targets_of
 from catchment.privacy.in_the_clear import PlainRules, PlainStatisticsWarning, networked
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
@@ -37,12 +38,12 @@ def features(n_inputs: int, *, leak_rate: float = 1.0, washout: int = 0) -> Feat
     return Features(Reservoir.from_recipe(recipe), input=False, washout=washout)
 
 
-def ridge_plan(F: Features) -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def ridge_plan(F: Features) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     return Plan(algorithm=FederatedRidge(features=F, ridge=1e-3))
 
 
 def uploaded(
-    plan: Plan[RidgeState, Tally[RidgeStatistics]], data: list[Recording]
+    plan: Plan[RidgeState, Tally[RidgeStatistics], Model], data: list[Recording]
 ) -> RidgeStatistics:
     """Return what the server makes of the bytes that a client really answers."""
     request = Request(plan.fingerprint(), Turn(0, ("ann",)), "update", NOTHING)

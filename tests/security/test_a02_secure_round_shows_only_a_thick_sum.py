@@ -84,7 +84,7 @@ def recovered(total: RidgeStatistics, data: dict[str, list[Recording]], n_steps:
     return sum(any(len(p) == n_steps and np.abs(p - u).max() < 1e-3 for p in paths) for u in truth)
 
 
-def secure_plan(identities: dict[str, str], **settings: Any) -> Plan[Any, Any]:
+def secure_plan(identities: dict[str, str], **settings: Any) -> Plan[Any, Any, Any]:
     return Plan(
         algorithm=FederatedRidge(features=FEATURES, ridge=1e-3, keep_clients=False),
         protections=(SecureSum(identities=identities, **settings),),
@@ -126,7 +126,7 @@ class Watching:
 
 
 def uploads_of(
-    plan: Plan[Any, Any], data: dict[str, list[Recording]], memories: dict[str, Memory]
+    plan: Plan[Any, Any, Any], data: dict[str, list[Recording]], memories: dict[str, Memory]
 ) -> list[str]:
     """Return whose masked vectors left in a round that must end early."""
     engine = Watching(LocalEngine(plan, data, 1, memories))

@@ -24,6 +24,7 @@ from catchment.federation.sums import Tally
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.accumulate import accumulate
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import save
 
@@ -64,7 +65,7 @@ class Shuffled:
         return (replies[k] for k in order)
 
 
-def ridge() -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def ridge() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     algorithm = FederatedRidge(features=FEATURES, ridge=1e-4, keep_clients=False)
     return Plan(algorithm=algorithm, protections=(SECURE,))
 

@@ -17,6 +17,7 @@ from catchment.engine.local import LocalEngine
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Reply, run
 from catchment.federation.sums import Tally
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import _PREFIX, MAGIC, VERSION, Fact, Parts
 
@@ -31,7 +32,7 @@ def features(units: int = 20) -> Features:
     return Features(reservoir, bias=True, pool="mean")
 
 
-PLAN: Plan[RidgeState, Tally[RidgeStatistics]] = Plan(
+PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(
     algorithm=FederatedRidge(features=features(), classes=ACTIVITIES, ridge=1e-3)
 )
 

@@ -22,6 +22,7 @@ from catchment.privacy.dp import clipping, discrete, entropy, gaussian, noise
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
 FEATURES = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
@@ -39,7 +40,7 @@ def protection(**settings: object) -> GaussianNoise:
     return GaussianNoise(**(usual | settings))  # type: ignore[arg-type]
 
 
-def plan(*, rounds: int = 1, **settings: object) -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def plan(*, rounds: int = 1, **settings: object) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     algorithm = FederatedRidge(features=FEATURES, ridge=0.0, keep_clients=False)
     noisy = protection(releases=rounds, **settings)
     return Plan(algorithm=algorithm, protections=(noisy,), rounds=rounds, seed=1)

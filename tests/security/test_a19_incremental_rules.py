@@ -31,7 +31,7 @@ def clients(n_clients: int, n_steps: int) -> dict[str, list[Recording]]:
     return {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
 
 
-def plan_of(identities: dict[str, str], increments: int, **settings: Any) -> Plan[Any, Any]:
+def plan_of(identities: dict[str, str], increments: int, **settings: Any) -> Plan[Any, Any, Any]:
     masking = SecureSum(identities=identities, rows_per_feature=2, **settings)
     algorithm = FederatedRidge(
         features=FEATURES, ridge=0.1, keep_clients=False, increments=increments

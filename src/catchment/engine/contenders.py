@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from catchment.engine.local import Source, data_of, fit
-from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials, pooled
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
@@ -16,7 +15,7 @@ from catchment.federation.plan import Plan
 
 Clients = Mapping[str, Source]
 Contender = Callable[[Clients, Clients], Outcome]
-AnyPlan = Plan[Any, Any]
+AnyPlan = Plan[Any, Any, Any]
 
 
 def compare(
@@ -70,11 +69,6 @@ def trained(plan: AnyPlan, *, threads: int | None = None) -> Contender:
 
     def contend(train: Clients, test: Clients) -> Outcome:
         result = fit(plan, train, threads=threads)
-        if result.model is None:
-            raise FederationError(
-                f"{type(plan.algorithm).__name__} makes no single model to test; "
-                "pass a function that tests it"
-            )
         evaluation = Plan(algorithm=Evaluation(model_under_test=result.model))
         scores = fit(evaluation, test, threads=threads).state
         return Outcome(scores, result.records, result.model)
@@ -110,7 +104,7 @@ def local_only(
     def contend(train: Clients, test: Clients) -> Outcome:
         algorithm = LocalReadouts(features=features, ridge=ridge, classes=classes)
         gathered = fit(Plan(algorithm=algorithm), train, threads=threads)
-        trials = Trials(models_under_test=algorithm.models(gathered.state))
+        trials = Trials(models_under_test=gathered.result)
         scores: Scores = fit(Plan(algorithm=trials), test, threads=threads).state.each_model()
         return Outcome(scores, note=f"{len(gathered.state.by_client)} models, nothing is sent")
 

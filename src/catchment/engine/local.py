@@ -9,17 +9,18 @@ from typing import Any, Generic, TypeVar
 
 from catchment.federation.client import Node, answer_together
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
-from catchment.federation.plan import Additive, Data, Grouped, Journal, Memory, Plan
+from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 Source = Sequence[Any] | Callable[[], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class LocalEngine(Generic[S, U]):
+class LocalEngine(Generic[S, U, R]):
     """Clients as objects of this process; they share nothing with the server but messages.
 
     Parameters
@@ -34,7 +35,7 @@ class LocalEngine(Generic[S, U]):
         What each client remembers between messages, secrets included.
     """
 
-    plan: Plan[S, U]
+    plan: Plan[S, U, R]
     sources: Mapping[str, Source]
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class LocalEngine(Generic[S, U]):
         groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
         return (reply for group in groups for reply in group)
 
-    def _node(self, client: str) -> Node[S, U]:
+    def _node(self, client: str) -> Node[S, U, R]:
         memory = self.memories.setdefault(client, {}) if self.plan.masking else {}
         return Node(client, self.plan, data_of(self.sources[client]), memory)
 
@@ -75,7 +76,7 @@ def data_of(source: Source) -> Data:
 
 
 def fit(
-    plan: Plan[S, U],
+    plan: Plan[S, U, R],
     clients: Mapping[str, Source],
     *,
     threads: int | None = None,
@@ -83,7 +84,7 @@ def fit(
     watch: Watch | None = None,
     memories: dict[str, Memory] | None = None,
     journal: Journal | None = None,
-) -> Result[S]:
+) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
 
     Parameters

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from catchment.errors import CatchmentError, IntegrityError
-from catchment.federation.plan import Additive, Data, Grouped, Memory, Plan, Turn, Upload
+from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
 from catchment.wire import Parts, join, split
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 # What a client answers with its reason; anything else is a mistake in the program.
 REFUSED = (CatchmentError, ValueError, ArithmeticError, OSError)
@@ -64,11 +65,11 @@ def refusal(error: Exception) -> bytes:
 
 
 @dataclass(frozen=True, eq=False)
-class Node(Generic[S, U]):
+class Node(Generic[S, U, R]):
     """One client: its name, the plan it agreed to, its data and its secrets, which stay here."""
 
     name: str
-    plan: Plan[S, U]
+    plan: Plan[S, U, R]
     data: Data
     memory: Memory = field(default_factory=dict)
 
@@ -89,7 +90,7 @@ class Node(Generic[S, U]):
             return masking.on_stage(request.stage, request.payload, request.turn, self.memory)
 
         def upload(payload: Parts) -> Upload:
-            made = self.plan.algorithm.client_update(payload, self.data, request.turn)
+            made = self.plan.whole.client_update(payload, self.data, request.turn)
             return self._protected(made, request.turn)
 
         if masking is None:
@@ -102,7 +103,7 @@ class Node(Generic[S, U]):
         return upload
 
 
-def answer_together(nodes: Sequence[Node[S, U]], message: bytes) -> list[bytes]:
+def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[bytes]:
     """Return the replies of several clients of one machine to one and the same request.
 
     If that fails for any of them, each answers by itself, so that only the culprit is refused.

@@ -50,7 +50,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one round when it is over."""
+    """What is known of one round when it is over.
+
+    `figures` are what the algorithm says of the state after it: a loss, a score, the ridge.
+    """
 
     round: int
     n_asked: int
@@ -59,6 +62,7 @@ class Record:
     bytes_down: int
     bytes_up: int
     refused: tuple[Refusal, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -13,20 +13,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.plan import Data, Turn
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples, LocalSteps, Recordings, Tensors, train_group
 from catchment.partial.schedule import Schedule
-from catchment.readout.model import Model
-from catchment.wire import Fact, Parts
+from catchment.structure import ANY_FLOAT, WEIGHT, Kind, Structure
+from catchment.wire import Parts
 
 STEPS = LocalSteps()
 MEAN = Mean()
@@ -63,20 +63,27 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class Change(Structure):
     """What one client sends: how far its tensors moved times its weight, in float32.
 
     A sum of such messages, number by number, is one of all clients: it can be masked and noised
     like any other weighted sum. `names` is None if the client trains all that the plan trains.
     """
 
-    changes: tuple[NDArray[np.float32], ...]
-    weight: float
-    names: tuple[str, ...] | None = None
+    KIND: ClassVar[Kind] = Kind(
+        "change",
+        "how far the parameters that the client trained on its own data moved, multiplied by their "
+        "weight, and the weight",
+        (
+            "how many examples the client has, if it is weighed by them",
+            "which classes the client has: the parameters of a class it never saw do not move",
+            "the gradient of this one client's data, from which examples may be rebuilt",
+        ),
+    )
 
-    def parts(self) -> Parts:
-        facts: dict[str, Fact] = {} if self.names is None else {"names": list(self.names)}
-        return Parts("weighted-sum", facts, (np.array([1.0, self.weight]), *self.changes))
+    changes: Annotated[tuple[NDArray[np.float32], ...], ANY_FLOAT]
+    weight: Annotated[float, WEIGHT]
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +134,10 @@ class FederatedTraining:
     at_once: int | None = None
     record: bool = True
     device: str = "auto"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         if self.at_once or self.torch_device().type == "cpu":
@@ -212,31 +223,25 @@ class FederatedTraining:
 
     def read_update(self, parts: Parts, turn: Turn) -> Moved:
         names, shapes = layout(self.network)
-        sent = parts.facts.get("names", list(names))
-        if not isinstance(sent, list) or not set(sent) <= set(names):
+        came = Change.from_parts(parts)
+        sent = names if came.names is None else came.names
+        if not set(sent) <= set(names) or len(sent) != len(came.changes):
             raise UploadError("shape", "the change names tensors that are not trained")
-        counts, *changes = parts.expect("weighted-sum", 1 + len(sent)).arrays
-        arrived = dict(zip([str(name) for name in sent], changes, strict=True))
-        if counts.shape != (2,) or any(arrived[name].shape != shapes[name] for name in arrived):
+        arrived = dict(zip(sent, came.changes, strict=True))
+        if any(arrived[name].shape != shapes[name] for name in arrived):
             raise UploadError("shape", "a change has another shape than its tensor")
-        if not all(np.isfinite(array).all() for array in parts.arrays) or (counts < 0).any():
-            raise UploadError("not-finite", "a change or its weight is not a finite number")
         full = tuple(
             arrived[name] if name in arrived else np.zeros(shapes[name], np.float32)
             for name in names
         )
-        weight = float(counts[1])
-        return Moved(names, full, np.array([weight if n in arrived else 0.0 for n in names]))
+        weights = [came.weight if name in arrived else 0.0 for name in names]
+        return Moved(names, full, np.array(weights))
 
     def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
         return Trained(values, memory)
 
-    def model(self, state: Trained) -> Model | None:
-        """Return None: the outcome is a torch module, see `trained_module`."""
-        return None
-
-    def trained_module(self, state: Trained) -> torch.nn.Module:
+    def result(self, state: Trained) -> torch.nn.Module:
         """Return the network with the state's values."""
         module = self.network.build(self.torch_device())
         with torch.no_grad():
@@ -245,14 +250,8 @@ class FederatedTraining:
                 parameter.copy_(torch.from_numpy(value))
         return module
 
-    def save_state(self, state: Trained) -> Parts:
-        return Parts("trained", {"values": len(state.values)}, (*state.values, *state.memory))
-
-    def load_state(self, parts: Parts) -> Trained:
-        n = len(layout(self.network)[0])
-        if parts.kind != "trained" or parts.facts.get("values") != n:
-            raise IntegrityError(f"expected the values of {n} tensors, got {parts.kind!r}")
-        return Trained(tuple(parts.arrays[:n]), tuple(parts.arrays[n:]))
+    def figures(self, state: Trained) -> dict[str, float]:
+        return {"weight norm": float(np.sqrt(sum(float((v**2).sum()) for v in state.values)))}
 
     def torch_device(self) -> torch.device:
         if self.device == "auto":

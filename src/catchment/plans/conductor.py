@@ -23,12 +23,10 @@ from catchment.engine.contenders import (
     trained,
 )
 from catchment.engine.local import fit
-from catchment.errors import FederationError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.input_scaling import FederatedScaling
-from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import Result
 from catchment.federation.measure.baselines import Guess, autoregression, mean_target
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
@@ -39,7 +37,7 @@ from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import MODEL, Store
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.results import metrics, ridge_choice, write_comparison, write_results
+from catchment.plans.results import metrics, write_comparison, write_results
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
@@ -97,15 +95,11 @@ def run_plan(
             adapted = found.gain, found.shift
             plan = file.build(len(held.channels), held.classes, identities, adapted)
         result = stages.fit("training", plan, held.train, memories)
-        if result.model is None:
-            raise FederationError(
-                f"{file.algorithm['name']} makes no single model; use it from Python"
-            )
         store.save_model(result.model)
         scores = stages.fit(
             "evaluation", Plan(algorithm=Evaluation(model_under_test=result.model)), held.test
         ).state
-        write_results(store, result.state, result.model, scores, held)
+        write_results(store, plan.whole.kept(result.state), result.model, scores, held)
         store.write_facts(_facts(file, plan, held, result, scores))
         if "finished" not in store.facts():
             rows = stages.compared(contenders(file, plan, held, result, threads), held)
@@ -126,10 +120,10 @@ class Stages:
     def fit(
         self,
         stage: str,
-        plan: Plan[Any, Any],
+        plan: Plan[Any, Any, Any],
         clients: Mapping[str, Any],
         memories: dict[str, Memory] | None = None,
-    ) -> Result[Any]:
+    ) -> Result[Any, Any]:
         """Run a stage, or what is left of it."""
 
         def watch(round_: int, done: int, asked: int) -> None:
@@ -154,7 +148,7 @@ class Stages:
         self,
         held: PlanData,
         scaling: str,
-        plan: Plan[Any, Any],
+        plan: Plan[Any, Any, Any],
         memories: dict[str, Memory] | None = None,
     ) -> PlanData:
         """Return the data scaled, after a round of its own if all clients share one scaler."""
@@ -162,18 +156,19 @@ class Stages:
             return held.scaled(scaling)
         before = scaling_plan(len(held.channels), plan)
         result = self.fit("scaling", before, held.train, memories)
-        scaler = Scaler.from_moments(result.state)
-        write_scaler(self.store, scaler)
-        return held.scaled(scaling, scaler)
+        write_scaler(self.store, result.result)
+        return held.scaled(scaling, result.result)
 
 
-def scaling_plan(n_channels: int, plan: Plan[Any, Any]) -> Plan[Any, Any]:
+def scaling_plan(n_channels: int, plan: Plan[Any, Any, Any]) -> Plan[Any, Any, Any]:
     """Return the plan of one scaler for all clients, hidden in a sum if the plan's messages are."""
     masks = (exact(plan.masking),) if plan.masking else ()
     return Plan(algorithm=FederatedScaling(channels=n_channels), protections=masks)
 
 
-def plasticity_plan(file: PlanFile, n_channels: int, plan: Plan[Any, Any]) -> Plan[Any, Any]:
+def plasticity_plan(
+    file: PlanFile, n_channels: int, plan: Plan[Any, Any, Any]
+) -> Plan[Any, Any, Any]:
     """Return the plan that adapts the reservoir before the training.
 
     It asks clients as the training does, hidden in a sum if that is.
@@ -212,7 +207,7 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
     return {name: FileMemory(folder / "clients" / name) for name in names}
 
 
-def own_row(file: PlanFile, result: Result[Any], scores: Scores) -> Row:
+def own_row(file: PlanFile, result: Result[Any, Any], scores: Scores) -> Row:
     """Return the plan's own row of the comparison."""
     seconds = sum(record.seconds for record in result.records)
     return Row.of(label(file), Outcome(scores, result.records), seconds)
@@ -234,14 +229,13 @@ def _with_own(compared: Iterable[Row], own: Row) -> list[Row]:
 
 def contenders(
     file: PlanFile,
-    plan: Plan[Any, Any],
+    plan: Plan[Any, Any, Any],
     held: PlanData,
-    result: Result[Any],
+    result: Result[Any, Any],
     threads: int | None = None,
 ) -> dict[str, Contender]:
     """Return the baselines that stand beside a plan, by name."""
     model = result.model
-    assert model is not None
     features, classes = model.features, held.classes
     usual = ("random", "majority") if classes else ("persistence", "autoregression")
     lags = {"lags": file.run.lags, "washout": features.washout}
@@ -282,20 +276,20 @@ def _personalised(model: Model, held: PlanData, threads: int | None) -> Contende
     return contend
 
 
-def _alone(plan: Plan[Any, Any], result: Result[Any]) -> Plan[Any, Any]:
+def _alone(plan: Plan[Any, Any, Any], result: Result[Any, Any]) -> Plan[Any, Any, Any]:
     """Return the plan for one who has all data: with nobody to leave out, the ridge is kept."""
-    algorithm = plan.algorithm
-    choice = ridge_choice(result.state)
-    if isinstance(algorithm, FederatedRidge) and choice is not None:
-        algorithm = replace(algorithm, ridge=choice.best)  # type: ignore[arg-type]
+    algorithm = plan.whole.alone(result.state)
     return replace(plan, algorithm=algorithm, share=1.0, min_clients=1, protections=())
 
 
 def _facts(
-    file: PlanFile, plan: Plan[Any, Any], held: PlanData, result: Result[Any], scores: Scores
+    file: PlanFile,
+    plan: Plan[Any, Any, Any],
+    held: PlanData,
+    result: Result[Any, Any],
+    scores: Scores,
 ) -> dict[str, str]:
     model, total = result.model, scores.total
-    assert model is not None
     assert total is not None
     return {
         "source": file.source,

@@ -43,7 +43,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.measure.baselines import delay_line
 from catchment.federation.measure.outliers import InfluenceCap
-from catchment.federation.plan import Algorithm, Plan
+from catchment.federation.plan import Learner, Plan, as_algorithm
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import Reader, nearest, refuse_unknown
 from catchment.plans.sources import PUBLIC, SOURCES, Origin, origin_of
@@ -60,7 +60,6 @@ ALGORITHMS: dict[str, type] = {
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
 }
-ROUNDS = {"selected": 2}  # what an algorithm needs, if it does not say so itself
 PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
 PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
@@ -208,7 +207,7 @@ class PlanFile:
         classes: tuple[str, ...] | None,
         identities: Mapping[str, str] | None = None,
         plasticity: tuple[Array, Array] | None = None,
-    ) -> Plan[Any, Any]:
+    ) -> Plan[Any, Any, Any]:
         """Return the plan for data with this number of channels and these classes.
 
         Parameters
@@ -225,7 +224,7 @@ class PlanFile:
         maps = [self.features.of(reservoir, classes=whole) for reservoir in reservoirs]
         return self._plan(maps, classes, identities or {})
 
-    def plastic(self, reservoir: Reservoir) -> tuple[Algorithm[Any, Any], int]:
+    def plastic(self, reservoir: Reservoir) -> tuple[Learner[Any, Any, Any], int]:
         """Return what adapts the reservoir before training, and its number of rounds."""
         rounds = self.plasticity.get("rounds", PLASTICITY_ROUNDS)
         if type(rounds) is not int or rounds < 1:
@@ -267,19 +266,17 @@ class PlanFile:
         maps: list[FeatureMap],
         classes: tuple[str, ...] | None,
         identities: Mapping[str, str],
-    ) -> Plan[Any, Any]:
+    ) -> Plan[Any, Any, Any]:
         features = tuple(maps) if self.candidates else maps[0]
         given = {"features": features, "classes": classes}
-        algorithm: Algorithm[Any, Any] = _named(ALGORITHMS, self.algorithm, "[algorithm]", given)
+        algorithm: Learner[Any, Any, Any] = _named(ALGORITHMS, self.algorithm, "[algorithm]", given)
         protections = [
             _named(PROTECTIONS, table, f"[[protections]] {k}", {"identities": dict(identities)})
             for k, table in enumerate(self.protections, start=1)
         ]
-        fewest = ROUNDS.get(str(self.algorithm["name"]), 1)
-        needed = int(getattr(algorithm, "rounds", getattr(algorithm, "increments", fewest)))
         return Plan(
             algorithm=algorithm,
-            rounds=self.run.rounds or needed,
+            rounds=self.run.rounds or as_algorithm(algorithm).needs.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
             protections=tuple(protections),

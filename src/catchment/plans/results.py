@@ -7,26 +7,22 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.engine.local import data_of
-from catchment.federation.learn.candidates import Race
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.algorithm import Kept
 from catchment.federation.measure.comparison import Row
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.runs.write import Cell, Store
 from catchment.plans.data import PlanData
 from catchment.readout.model import Model
-from catchment.readout.ridge_choice import RidgeChoice
 
 SHOWN_STEPS = 300
 
 
-def write_results(
-    store: Store, state: object, model: Model, scores: Scores, held: PlanData
-) -> None:
+def write_results(store: Store, kept: Kept, model: Model, scores: Scores, held: PlanData) -> None:
     """Keep all that a report shows of a finished training and its evaluation."""
     write_scores(store, scores, held.classes)
-    write_rows(store, state)
-    write_flags(store, state)
-    write_path(store, state, held.classes)
+    write_rows(store, kept)
+    write_flags(store, kept)
+    write_path(store, kept, held.classes)
     write_forecast(store, model, scores, held)
 
 
@@ -62,27 +58,20 @@ def metrics(score: Score) -> list[tuple[str, float]]:
     return [("NRMSE", e.nrmse), ("RMSE", e.rmse), ("MAE", e.mae), ("R2", e.r2)]
 
 
-def write_rows(store: Store, state: object) -> None:
-    """Keep how many rows are behind each client's statistics, where the server knows them."""
-    match state:
-        case RidgeState():
-            rows = [(name, s.n_rows) for name, s in state.by_client.items()]
-            store.insert("clients", rows, replace=True)
-        case Race():
-            first = {name: next(iter(s.members.values())) for name, s in state.by_client.items()}
-            store.insert("clients", [(n, s.n_rows) for n, s in first.items()], replace=True)
+def write_rows(store: Store, kept: Kept) -> None:
+    """Keep how many rows are behind each client's message, where the server knows them."""
+    store.insert("clients", kept.rows.items(), replace=True)
 
 
-def write_flags(store: Store, state: object) -> None:
+def write_flags(store: Store, kept: Kept) -> None:
     """Keep the clients whose data the others predict badly; they are in the sum all the same."""
-    if isinstance(state, RidgeState):
-        rows = [(flag.client, flag.loss, flag.z) for flag in state.flags]
-        store.insert("flags", rows, replace=True)
+    rows = [(flag.client, flag.loss, flag.z) for flag in kept.flags]
+    store.insert("flags", rows, replace=True)
 
 
-def write_path(store: Store, state: object, classes: tuple[str, ...] | None) -> None:
+def write_path(store: Store, kept: Kept, classes: tuple[str, ...] | None) -> None:
     """Keep the errors along the path of ridges, if the algorithm chose one."""
-    choice = ridge_choice(state)
+    choice = kept.choice
     if choice is None:
         return
     K = choice.errors.shape[1]
@@ -97,14 +86,6 @@ def write_path(store: Store, state: object, classes: tuple[str, ...] | None) -> 
         ],
         replace=True,
     )
-
-
-def ridge_choice(state: object) -> RidgeChoice | None:
-    """Return the path of ridges that an algorithm's state holds, if it chose one."""
-    match state:
-        case RidgeState() | Race():
-            return state.choice
-    return None
 
 
 def write_forecast(store: Store, model: Model, scores: Scores, held: PlanData) -> None:

@@ -13,11 +13,12 @@ from typing import TypeVar
 from catchment.errors import RuleError
 from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
 from catchment.privacy.dp.per_sequence import Records
-from catchment.privacy.secure_sum.client_rules import statistics_inside
+from catchment.structure import measured
 from catchment.wire import Parts
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 FEWEST_ROWS_PER_FEATURE = 5.0
 
@@ -76,14 +77,16 @@ class PlainRules:
 def _rows_and_features(upload: Upload) -> list[tuple[float, int]]:
     """Return the rows behind each of an upload's statistics, and their features."""
     if not isinstance(upload, Records):
-        return [(n, d) for n, d, _ in statistics_inside(upload.parts())]
-    counts = [part for one in upload.uploads() for part in statistics_inside(one.parts())]
-    return [(sum(n for n, _, _ in counts), counts[0][1])] if counts else []
+        return [(found.rows, found.sizes.get("features", 0)) for found in measured(upload)]
+    counts = [found for one in upload.uploads() for found in measured(one)]
+    if not counts:
+        return []
+    return [(sum(found.rows for found in counts), counts[0].sizes.get("features", 0))]
 
 
 def networked(
-    plan: Plan[S, U], *, allow_plain_statistics: bool = False, rows_per_feature: float = 20.0
-) -> Plan[S, U]:
+    plan: Plan[S, U, R], *, allow_plain_statistics: bool = False, rows_per_feature: float = 20.0
+) -> Plan[S, U, R]:
     """Return the plan as it may be run over a network.
 
     A plan with a secure sum is returned as it is. Any other is refused, unless plain statistics are

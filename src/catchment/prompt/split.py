@@ -20,15 +20,14 @@ from typing import cast, final
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import IntegrityError
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Adam, Arrays, Mean, ServerOptimiser
-from catchment.federation.plan import Data, Turn
 from catchment.federation.sums import WeightedSum
 from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
 from catchment.prompt.language import losses, softmax
-from catchment.readout.model import Model
 from catchment.wire import Parts
 
 MEAN = Mean()
@@ -96,6 +95,10 @@ class PromptTraining:
         if self.initial is not None:
             _check(self.initial, self.controller)
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     def start(self) -> Controlled:
         values = self.controller.start() if self.initial is None else self.initial
         return Controlled(values, self.optimiser.start(values))
@@ -127,44 +130,42 @@ class PromptTraining:
         return [learner.upload() for learner in learners]
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        shapes = self.controller.shapes
-        update = WeightedSum.from_parts(parts, len(shapes))
-        if tuple(array.shape for array in update.arrays) != shapes:
-            raise UploadError("shape", f"changes came that are not of shapes {list(shapes)}")
-        return update
+        return WeightedSum.from_parts(parts).expect(*self.controller.shapes)
 
     def server_update(self, state: Controlled, total: WeightedSum, turn: Turn) -> Controlled:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
         return Controlled(values, memory)
 
-    def model(self, state: Controlled) -> Model | None:
-        """Return None: what is learned steers a language model; see `chances`."""
-        return None
+    def result(self, state: Controlled) -> Prompter:
+        """Return the controller with the state's values, and the language model it steers."""
+        return Prompter(self, state.values)
 
-    def save_state(self, state: Controlled) -> Parts:
-        return Parts("controlled", {}, (*state.values, *state.memory))
+    def figures(self, state: Controlled) -> dict[str, float]:
+        return {"weight norm": float(np.sqrt(sum(float((v**2).sum()) for v in state.values)))}
 
-    def load_state(self, parts: Parts) -> Controlled:
-        n = len(self.controller.shapes)
-        if parts.kind != "controlled" or len(parts.arrays) < n:
-            raise IntegrityError(f"expected a controller of {n} arrays, got {parts.kind!r}")
-        _check(parts.arrays[:n], self.controller)
-        return Controlled(tuple(parts.arrays[:n]), tuple(parts.arrays[n:]))
 
-    def chances(self, state: Controlled, examples: Sequence[Example]) -> Array:
+@dataclass(frozen=True, eq=False)
+class Prompter:
+    """A trained controller in front of the language model's server."""
+
+    training: PromptTraining
+    values: Arrays
+
+    def chances(self, examples: Sequence[Example]) -> Array:
         """Return the chances (n, L) of the label words, asked of the language model's server."""
-        owned = _Owned.of(self, examples)
+        owned = _Owned.of(self.training, examples)
         found = []
         for rows in np.split(np.arange(owned.n), range(ASKED_AT_ONCE, owned.n, ASKED_AT_ONCE)):
-            question = _question(self, state.values, owned, rows, gradient=False)
-            (reply,) = self.server.answers([question.to_bytes(self.controller.projection)])
+            question = _question(self.training, self.values, owned, rows, gradient=False)
+            asked = question.to_bytes(self.training.controller.projection)
+            (reply,) = self.training.server.answers([asked])
             found.append(softmax(Answer.from_bytes(reply).values))
         return np.concatenate(found)
 
-    def accuracy(self, state: Controlled, examples: Sequence[Example]) -> float:
+    def accuracy(self, examples: Sequence[Example]) -> float:
         """Return the share of examples whose label word has the best chance."""
         labels = np.array([example.label for example in examples])
-        return float((self.chances(state, examples).argmax(axis=1) == labels).mean())
+        return float((self.chances(examples).argmax(axis=1) == labels).mean())
 
 
 @dataclass(frozen=True, eq=False)

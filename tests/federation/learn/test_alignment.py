@@ -14,7 +14,7 @@ from catchment.federation.learn.alignment import AlignedRidge, aligned
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.evaluation import evaluate
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, as_algorithm
 from catchment.readout.model import Model
 from catchment.wire import Parts
 
@@ -94,12 +94,16 @@ def test_aggregation_pays_only_at_full_alignment_and_the_ensemble_always() -> No
 def test_the_state_survives_and_the_ensemble_remembers_its_alignment() -> None:
     algorithm = AlignedRidge(ridge=FederatedRidge(features=FEATURES, ridge=1e-6), alpha=0.5)
     state = fit(Plan(algorithm=algorithm), clients()).state
-    again = algorithm.load_state(Parts.from_bytes(algorithm.save_state(state).to_bytes()))
+    again = as_algorithm(algorithm).load_state(
+        Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
+    )
     assert again.total == state.total
     assert algorithm.model_of(algorithm.start(), "client-0") is None
     ensemble = ReservoirEnsemble(features=FEATURES, alpha=0.5, ridge=1e-6)
     members = fit(Plan(algorithm=ensemble), clients()).state
-    kept = ensemble.load_state(Parts.from_bytes(ensemble.save_state(members).to_bytes()))
+    kept = as_algorithm(ensemble).load_state(
+        Parts.from_bytes(as_algorithm(ensemble).save_state(members).to_bytes())
+    )
     u = narma(60, seed=5).u
     np.testing.assert_array_equal(kept.predict(u), members.predict(u))
     own = members.members["client-0"].features.reservoir

@@ -202,7 +202,7 @@ def test_a_client_without_known_targets_takes_no_part() -> None:
         GradientAveraging(features=FEATURES, batch_size=5),
         ReadoutAveraging(features=FEATURES),
     ):
-        plan: Plan[Any, Any] = Plan(algorithm=algorithm)
+        plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm)
         with pytest.raises(TooFewClientsError):
             fit(plan, {"a": unknown})
 

@@ -27,7 +27,7 @@ from catchment.federation.learn.ensemble import (
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.stacking import Stacking
 from catchment.federation.measure.evaluation import Evaluation
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, as_algorithm
 from catchment.readout.storage import load, save
 from catchment.wire import Parts
 
@@ -194,15 +194,26 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
 def test_states_survive_saving() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3)
     state = fit(Plan(algorithm=algorithm), narma_clients()).state
-    again = algorithm.load_state(Parts.from_bytes(algorithm.save_state(state).to_bytes()))
+    again = as_algorithm(algorithm).load_state(
+        Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
+    )
     u = narma(60, seed=50).u
     np.testing.assert_array_equal(again.predict(u), state.predict(u))
-    assert algorithm.model(algorithm.load_state(algorithm.save_state(algorithm.start()))) is None
+    assert (
+        algorithm.model(
+            as_algorithm(algorithm).load_state(
+                as_algorithm(algorithm).save_state(algorithm.start())
+            )
+        )
+        is None
+    )
     stacking = Stacking(ensemble=state)
     stack = fit(Plan(algorithm=stacking), narma_clients()).state
-    kept = stacking.load_state(Parts.from_bytes(stacking.save_state(stack).to_bytes()))
+    kept = as_algorithm(stacking).load_state(
+        Parts.from_bytes(as_algorithm(stacking).save_state(stack).to_bytes())
+    )
     np.testing.assert_array_equal(kept.ensemble.weights, stack.ensemble.weights)
-    fresh = stacking.load_state(stacking.save_state(stacking.start()))
+    fresh = as_algorithm(stacking).load_state(as_algorithm(stacking).save_state(stacking.start()))
     np.testing.assert_array_equal(fresh.ensemble.weights, state.weights)
 
 

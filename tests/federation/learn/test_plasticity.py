@@ -23,7 +23,7 @@ from catchment.federation.learn.plasticity import (
     Plasticity,
     matched,
 )
-from catchment.federation.plan import Additive, Read, Turn, Upload
+from catchment.federation.plan import Additive, Read, Turn, Upload, as_algorithm
 from catchment.federation.sums import WeightedSum
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
@@ -48,7 +48,7 @@ def test_one_client_is_centralised_training(reservoir: Reservoir, weighting: Any
     twice = replace(RULE, epochs=2 * RULE.epochs).adapt(reservoir, [s.u for s in data])
     np.testing.assert_allclose(state.gain, plasticity_of(twice)[0], rtol=1e-12)
     np.testing.assert_allclose(state.shift, plasticity_of(twice)[1], rtol=1e-10, atol=1e-13)
-    assert algorithm.adapted(state).n_units == reservoir.n_units
+    assert algorithm.result(state).n_units == reservoir.n_units
 
 
 @pytest.mark.parametrize("n_clients", [2, 5])
@@ -83,12 +83,12 @@ def test_momentum_goes_on_after_the_mean() -> None:
     plain = FederatedPlasticity(reservoir=RESERVOIR, rule=RULE)
     moved = replace(plain, optimiser=Momentum(momentum=0.5))
     first = fit(Plan(algorithm=plain), clients).state
-    after_first = replace(plain, reservoir=plain.adapted(first))
+    after_first = replace(plain, reservoir=plain.result(first))
     second = fit(Plan(algorithm=after_first), clients).state
     state = fit(Plan(algorithm=moved, rounds=2), clients).state
     expected = second.gain + 0.5 * (first.gain - 1.0)
     np.testing.assert_allclose(state.gain, expected, rtol=1e-12)
-    kept = moved.load_state(moved.save_state(state))
+    kept = as_algorithm(moved).load_state(as_algorithm(moved).save_state(state))
     assert all((a == b).all() for a, b in zip(kept.memory, state.memory, strict=True))
 
 
@@ -180,7 +180,7 @@ def test_moments_bring_outputs_to_the_target_from_any_start() -> None:
         algorithm = MomentPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
         state = fit(Plan(algorithm=algorithm, rounds=15), {"a": data[:5], "b": data[5:]}).state
         # With leak rate 1 a state is the output itself.
-        y = np.concatenate([x[20:] for x in algorithm.adapted(state).run([s.u for s in data])])
+        y = np.concatenate([x[20:] for x in algorithm.result(state).run([s.u for s in data])])
         np.testing.assert_allclose(y.mean(axis=0), 0.1, atol=0.03)
         np.testing.assert_allclose(y.std(axis=0), 0.3, atol=0.05)
 
@@ -215,7 +215,7 @@ def test_it_serves_an_exact_ridge_in_a_second_plan() -> None:
     test = {"user-005": users.pop("user-005")}
     reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=6, seed=1))
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=IntrinsicPlasticity(target_std=0.4))
-    adapted = algorithm.adapted(fit(Plan(algorithm=algorithm, rounds=2), users).state)
+    adapted = fit(Plan(algorithm=algorithm, rounds=2), users).result
     features = Features(adapted, input=False, pool="mean")
     model = fit(Plan(algorithm=FederatedRidge(features=features, classes=ACTIVITIES)), users).model
     assert model is not None
@@ -246,7 +246,7 @@ def test_wrong_shapes_and_numbers_are_refused(kind: Any) -> None:
     with pytest.raises(UploadError, match="finite"):
         algorithm.read_update(bad.parts(), turn)
     with pytest.raises((UploadError, IntegrityError)):
-        algorithm.load_state(Plasticity(np.ones(3), np.ones(3)).parts())
+        as_algorithm(algorithm).load_state(Plasticity(np.ones(3), np.ones(3)).parts())
 
 
 def test_settings_out_of_range_are_refused() -> None:

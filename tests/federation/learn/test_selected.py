@@ -136,7 +136,7 @@ class Absent:
 
 
 def test_a_client_that_missed_the_first_round_is_told_so() -> None:
-    plan: Plan[Any, Any] = Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=2)
+    plan: Plan[Any, Any, Any] = Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=2)
     late = "client-002"
     state = run(plan, Absent(LocalEngine(plan, SERIES), late, 0)).state
     others = {name: part for name, part in SERIES.items() if name != late}
@@ -147,7 +147,9 @@ def test_a_client_that_missed_the_first_round_is_told_so() -> None:
 
 
 def test_a_client_that_misses_the_second_round_only_leaves_its_errors_out() -> None:
-    plan: Plan[Any, Any] = Plan(algorithm=SelectedRidge(features=PER_STEP, ridges=RIDGES), rounds=2)
+    plan: Plan[Any, Any, Any] = Plan(
+        algorithm=SelectedRidge(features=PER_STEP, ridges=RIDGES), rounds=2
+    )
     state = run(plan, Absent(LocalEngine(plan, SERIES), "client-002", 1)).state
     _, _, by_client = explicit(PER_STEP, SERIES)
     rest = sum(errors for name, errors in by_client.items() if name != "client-002")
@@ -263,7 +265,7 @@ def test_a_secure_sum_chooses_the_same_ridge_and_shows_no_client() -> None:
     identities, memories = make_identities(clients)
     secure = SecureSum(identities=identities, min_clients=3, rows_per_feature=2)
     algorithm = SelectedRidge(features=small, ridges=RIDGES)
-    plan: Plan[Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
+    plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
     hidden = fit(plan, clients, memories=memories).state
     seen = select(algorithm, clients)
     assert hidden.clients == ()

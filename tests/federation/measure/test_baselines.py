@@ -24,7 +24,7 @@ from catchment.federation.measure.baselines import (
     pooled,
 )
 from catchment.federation.measure.evaluation import Evaluation, Scores, evaluate
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, as_algorithm
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import train
 from catchment.readout.readout import Readout
@@ -165,7 +165,7 @@ def test_guesses_check_their_settings(settings: dict[str, object], message: str)
 def test_local_readouts_are_each_clients_own() -> None:
     data, f = wearers(), features()
     algorithm = LocalReadouts(features=f, ridge=0.1, classes=ACTIVITIES)
-    models = algorithm.models(fit(Plan(algorithm=algorithm), data).state)
+    models = fit(Plan(algorithm=algorithm), data).result
     assert list(models) == sorted(data)
     for name, sequences in data.items():
         alone = train(f, sequences, 0.1, classes=ACTIVITIES)
@@ -187,7 +187,7 @@ def test_readouts_of_other_features_are_refused() -> None:
 def test_trials_score_each_model_as_evaluation_does() -> None:
     data, f = wearers(), features()
     algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
-    models = algorithm.models(fit(Plan(algorithm=algorithm), data).state)
+    models = fit(Plan(algorithm=algorithm), data).result
     strangers = {f"new-{k}": s for k, s in enumerate(data.values())}
     trials = fit(Plan(algorithm=Trials(models_under_test=models)), strangers).state
     for name, model in models.items():
@@ -205,7 +205,7 @@ def test_trials_score_each_model_as_evaluation_does() -> None:
 def test_a_client_with_its_own_model_tests_only_that() -> None:
     data, f = wearers(), features()
     algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
-    models = algorithm.models(fit(Plan(algorithm=algorithm), data).state)
+    models = fit(Plan(algorithm=algorithm), data).result
     trials = fit(Plan(algorithm=Trials(models_under_test=models)), data).state
     assert {name: set(s.by_client) for name, s in trials.by_model.items()} == {
         name: {name} for name in data
@@ -225,16 +225,22 @@ def test_states_survive_the_disk() -> None:
     data, f = wearers(), features()
     local = LocalReadouts(features=f, classes=ACTIVITIES)
     readouts = fit(Plan(algorithm=local), data).state
-    again: Readouts = local.load_state(Parts.from_bytes(local.save_state(readouts).to_bytes()))
+    again: Readouts = as_algorithm(local).load_state(
+        Parts.from_bytes(as_algorithm(local).save_state(readouts).to_bytes())
+    )
     for name in data:
         np.testing.assert_array_equal(
             again.by_client[name].weights, readouts.by_client[name].weights
         )
-    trials = Trials(models_under_test=local.models(readouts))
+    trials = Trials(models_under_test=local.result(readouts))
     scores = fit(Plan(algorithm=trials), data).state
-    kept: TrialScores = trials.load_state(Parts.from_bytes(trials.save_state(scores).to_bytes()))
+    kept: TrialScores = as_algorithm(trials).load_state(
+        Parts.from_bytes(as_algorithm(trials).save_state(scores).to_bytes())
+    )
     assert kept.each_model().worst() == scores.each_model().worst()
     random = Guess(how="random", classes=ACTIVITIES)
     guessed: Scores = fit(Plan(algorithm=random), data).state
-    same = random.load_state(Parts.from_bytes(random.save_state(guessed).to_bytes()))
+    same = as_algorithm(random).load_state(
+        Parts.from_bytes(as_algorithm(random).save_state(guessed).to_bytes())
+    )
     assert same.worst() == guessed.worst()

@@ -25,7 +25,7 @@ from catchment.federation.sums import Tally
 from catchment.wire import Parts
 
 ROUNDS = 4
-RidgePlan = Plan[RidgeState, Tally[RidgeStatistics]]
+RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
 
 def plan(ridge: float = 1e-3, rounds: int = ROUNDS) -> RidgePlan:

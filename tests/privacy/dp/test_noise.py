@@ -16,7 +16,7 @@ from catchment.federation.learn.averaging import GradientAveraging
 from catchment.federation.learn.plasticity import FederatedPlasticity
 from catchment.federation.loop import run
 from catchment.federation.measure.evaluation import Evaluation
-from catchment.federation.plan import Turn
+from catchment.federation.plan import Turn, as_algorithm
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.sums import WeightedSum
 from catchment.privacy.dp.budget import Budget
@@ -81,7 +81,7 @@ def test_the_server_sees_no_statistics_of_any_client() -> None:
     assert result.state.by_client == {}
 
 
-def secure_plan(**settings: object) -> tuple[Plan[object, WeightedSum], dict[str, object]]:
+def secure_plan(**settings: object) -> tuple[Plan[object, WeightedSum, object], dict[str, object]]:
     identities, memories = make_identities(CLIENTS)
     shared = noise(distributed=True, min_clients=10, **settings)
     secure = SecureSum(identities=identities, min_clients=10)
@@ -153,7 +153,7 @@ def test_privacy_per_sequence() -> None:
     # Each sequence counts once, or less where it was clipped.
     assert 0.2 * n < result.state.total.weight < 1.01 * n
     algorithm = plan.algorithm
-    state = algorithm.load_state(algorithm.save_state(result.state))
+    state = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(result.state))
     assert algorithm.model(state) is not None
 
 

@@ -26,8 +26,8 @@ from catchment.engine.flower.engine import FlowerEngine
 from catchment.engine.flower.roster import HELLO, Hello, Order, Roll
 from catchment.engine.flower.transport import GridLine, packed, unpacked_order
 from catchment.federation.client import REFUSED, Node, refusal
-from catchment.federation.loop import Keeper, Record, Result, run
-from catchment.federation.plan import Additive, Memory, Plan
+from catchment.federation.loop import Keeper, Record, Result, model_of, run
+from catchment.federation.plan import Memory, Plan
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.write import Store
 from catchment.privacy.in_the_clear import networked
@@ -35,11 +35,12 @@ from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.server_journal import Journal
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 Config = Mapping[str, bool | float | int | str]
 Load = Callable[[Config], Iterable[Any]]
-Answering = Callable[[Order, Config, Memory], "Node[Any, Any]"]
+Answering = Callable[[Order, Config, Memory], "Node[Any, Any, Any]"]
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class Terms:
         )
 
 
-def needed(plan: Plan[Any, Any]) -> int:
+def needed(plan: Plan[Any, Any, Any]) -> int:
     """Return the fewest clients with which a round of a plan can end.
 
     >>> from catchment.federation.learn.input_scaling import FederatedScaling
@@ -120,11 +121,11 @@ def needed(plan: Plan[Any, Any]) -> int:
 
 
 def server_app(
-    plan: Plan[S, U],
+    plan: Plan[S, U, R],
     folder: str | Path | None = None,
     *,
     terms: Terms | None = None,
-    done: Callable[[Result[S]], None] | None = None,
+    done: Callable[[Result[S, R]], None] | None = None,
 ) -> ServerApp:
     """Return the Flower app of a plan's server.
 
@@ -154,8 +155,9 @@ def server_app(
                 Aloud(store.keeper("training", agreed), "training", plan.rounds) if store else None
             )
             result = run(agreed, engine, keeper=keeper, journal=journal)
-            if store and result.model is not None:
-                store.save_model(result.model)
+            model = model_of(result.result)
+            if store and model is not None:
+                store.save_model(model)
         if done:
             done(result)
 
@@ -164,7 +166,7 @@ def server_app(
 
 @contextmanager
 def kept(
-    folder: str | Path | None, plan: Plan[Any, Any]
+    folder: str | Path | None, plan: Plan[Any, Any, Any]
 ) -> Iterator[tuple[Store | None, Journal | None]]:
     """Open a run's folder and its journal for a plan of its own, if there is a folder."""
     if folder is None:
@@ -229,7 +231,7 @@ def speak() -> None:
 
 
 def client_app(
-    plan: Plan[S, U],
+    plan: Plan[S, U, R],
     load_data: Load,
     *,
     allow_plain_statistics: bool = False,
@@ -260,7 +262,7 @@ def client_app(
     def hello(config: Config) -> Hello:
         return Hello(named(config))
 
-    def node(order: Order, config: Config, memory: Memory) -> Node[S, U]:
+    def node(order: Order, config: Config, memory: Memory) -> Node[S, U, R]:
         agreed = networked(plan, allow_plain_statistics=allow_plain_statistics)
         return Node(named(config), agreed, lambda: load_data(config), memory)
 

@@ -17,8 +17,8 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.spectral import spectral_radius
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
 from catchment.features.feature_map import FeatureMap
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.plan import Data, Turn
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.sums import Tally
 from catchment.readout.accumulate import accumulate
 from catchment.readout.model import Model
@@ -97,6 +97,7 @@ class AlignedRidge:
     >>> from catchment import Recording
     >>> from catchment.engine.local import fit
     >>> from catchment.federation.plan import Plan
+    >>> from catchment import Features
     >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
@@ -125,17 +126,16 @@ class AlignedRidge:
         own = aligned(Reservoir.from_recipe(recipe), target, self.alpha)
         return replace(self.ridge.features, reservoir=own)
 
-    def model_of(self, state: RidgeState, client: str) -> Model | None:
+    def model_of(self, state: RidgeState, client: str) -> Model:
         """Return the model as one client uses it: the common readout on its own reservoir."""
-        if state.readout is None:
-            return None
-        return Model(self.features_of(client), state.readout, self.ridge.classes)
+        return Model(self.features_of(client), learned(state.readout), self.ridge.classes)
+
+    @property
+    def needs(self) -> Needs:
+        return self.ridge.needs
 
     def start(self) -> RidgeState:
         return self.ridge.start()
-
-    def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
-        return self.ridge.broadcast(state, turn)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         statistics = accumulate(self.features_of(turn.client), data(), threads=1)
@@ -150,12 +150,15 @@ class AlignedRidge:
     ) -> RidgeState:
         return self.ridge.server_update(state, total, turn)
 
-    def model(self, state: RidgeState) -> Model | None:
+    def result(self, state: RidgeState) -> Model:
         """Return the common readout on the target reservoir, which belongs to no client."""
-        return self.ridge.model(state)
+        return self.ridge.result(state)
 
-    def save_state(self, state: RidgeState) -> Parts:
-        return self.ridge.save_state(state)
+    def figures(self, state: RidgeState) -> dict[str, float]:
+        return self.ridge.figures(state)
 
-    def load_state(self, parts: Parts) -> RidgeState:
-        return self.ridge.load_state(parts)
+    def kept(self, state: RidgeState) -> Kept:
+        return self.ridge.kept(state)
+
+    def alone(self, state: RidgeState) -> AlignedRidge:
+        return replace(self, ridge=self.ridge.alone(state))

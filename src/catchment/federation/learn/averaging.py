@@ -24,15 +24,16 @@ from scipy.linalg import eigvalsh
 from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.plan import Data, Turn
+from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import augmented, feature_rows, local_blocks
 from catchment.federation.sums import WeightedSum
 from catchment.readout.accumulate import accumulate
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks, choose_by_gcv
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Parts
 
 Weighting = Literal["samples", "uniform", "printed"]
 MEAN = Mean()
@@ -78,11 +79,12 @@ class ReadoutAveraging:
             raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'gcv' or 'blocks'")
         _check_weighting(self.weighting)
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     def start(self) -> Averaged:
         return Averaged()
-
-    def broadcast(self, state: Averaged, turn: Turn) -> Parts:
-        return NOTHING
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
         if self.ridge == "blocks":
@@ -102,16 +104,11 @@ class ReadoutAveraging:
     def server_update(self, state: Averaged, total: WeightedSum, turn: Turn) -> Averaged:
         return Averaged(Readout(*total.mean()))
 
-    def model(self, state: Averaged) -> Model | None:
-        if state.readout is None:
-            return None
-        return Model(self.features, state.readout, self.classes)
+    def result(self, state: Averaged) -> Model:
+        return Model(self.features, learned(state.readout), self.classes)
 
-    def save_state(self, state: Averaged) -> Parts:
-        return saved(state)
-
-    def load_state(self, parts: Parts) -> Averaged:
-        return loaded(parts)
+    def figures(self, state: Averaged) -> dict[str, float]:
+        return averaged_figures(state)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +163,10 @@ class GradientAveraging:
         if not 0 <= self.ridge < np.inf:
             raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
         _check_weighting(self.weighting)
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def start(self) -> Averaged:
         return Averaged(self.initial)
@@ -235,16 +236,11 @@ class GradientAveraging:
         values, memory = self.optimiser.step(values, change, memory)
         return Averaged(Readout(*values), memory)
 
-    def model(self, state: Averaged) -> Model | None:
-        if state.readout is None:
-            return None
-        return Model(self.features, state.readout, self.classes)
+    def result(self, state: Averaged) -> Model:
+        return Model(self.features, learned(state.readout), self.classes)
 
-    def save_state(self, state: Averaged) -> Parts:
-        return saved(state)
-
-    def load_state(self, parts: Parts) -> Averaged:
-        return loaded(parts)
+    def figures(self, state: Averaged) -> dict[str, float]:
+        return averaged_figures(state)
 
 
 def client_weight(weighting: Weighting, rows: float) -> float:
@@ -262,7 +258,9 @@ def read_readouts(
     parts: Parts, features: FeatureMap, classes: tuple[str, ...] | None
 ) -> WeightedSum:
     """Return a weighted readout that travelled; UploadError if its shape is not the plan's."""
-    update = WeightedSum.from_parts(parts, 2)
+    update = WeightedSum.from_parts(parts)
+    if len(update.arrays) != 2:
+        raise UploadError("shape", f"{len(update.arrays)} arrays came, a readout has 2")
     weights, intercept = update.arrays
     K = len(classes) if classes else intercept.size
     if weights.shape != (features.n_features, K) or intercept.shape != (K,):
@@ -286,20 +284,10 @@ def largest_eigenvalue(A: Array) -> float:
     return float(eigvalsh(A, subset_by_index=(n - 1, n - 1), check_finite=False)[0])
 
 
-def saved(state: Averaged) -> Parts:
-    """Return an average as it is kept between rounds."""
-    if state.readout is None:
-        return NOTHING
-    memory = Parts("memory", {}, state.memory)
-    return join("averaged", {"readout": state.readout.parts(), "memory": memory})
-
-
-def loaded(parts: Parts) -> Averaged:
-    """Return the average that was kept."""
-    if parts.kind == NOTHING.kind:
-        return Averaged()
-    named = split(parts, "averaged")
-    return Averaged(Readout.from_parts(named["readout"]), named["memory"].arrays)
+def averaged_figures(state: Averaged) -> dict[str, float]:
+    """Return the norm of the average readout's weights."""
+    named = readout_figures(state.readout)
+    return {name: value for name, value in named.items() if name == "weight norm"}
 
 
 def _stacked(received: Parts, n_features: int, n_targets: int) -> Array:

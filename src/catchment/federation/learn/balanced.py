@@ -18,15 +18,15 @@ import numpy as np
 
 from catchment.errors import UploadError
 from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.plan import Data, Turn
 from catchment.federation.rows import feature_rows
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +80,12 @@ class BalancedRidge:
             keep_clients=self.keep_clients,
         )
 
+    @property
+    def needs(self) -> Needs:
+        return self._solver().needs
+
     def start(self) -> ByClass:
         return ByClass()
-
-    def broadcast(self, state: ByClass, turn: Turn) -> Parts:
-        return NOTHING
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
         z, y, weight = feature_rows(self.features, data())
@@ -117,8 +118,7 @@ class BalancedRidge:
                 n_features=self.features.n_features,
                 n_targets=K,
             )
-        kept = self.keep_clients and turn.client
-        return Tally(update, {turn.client: update} if kept else {})
+        return Tally.of(update, turn.client if self.keep_clients else "")
 
     def server_update(self, state: ByClass, total: Tally[StatisticsSet], turn: Turn) -> ByClass:
         by_client = dict(state.by_client)
@@ -142,24 +142,17 @@ class BalancedRidge:
         size = np.array([total.members[k].weight for k in range(len(self.classes))])
         return [float(size.sum() / (size > 0).sum() / n) if n > 0 else 0.0 for n in size]
 
-    def model(self, state: ByClass) -> Model | None:
-        return self._solver().model(state.weighted)
+    def result(self, state: ByClass) -> Model:
+        return self._solver().result(state.weighted)
 
-    def save_state(self, state: ByClass) -> Parts:
-        if state.total is None:
-            return NOTHING
-        named = {f"client/{name}": s.parts() for name, s in sorted(state.by_client.items())}
-        return join("by-class", {"total": state.total.parts(), **named})
+    def figures(self, state: ByClass) -> dict[str, float]:
+        return self._solver().figures(state.weighted)
 
-    def load_state(self, parts: Parts) -> ByClass:
-        if parts.kind == NOTHING.kind:
-            return ByClass()
-        named = {
-            name: StatisticsSet.from_parts(part) for name, part in split(parts, "by-class").items()
-        }
-        total = named.pop("total")
-        by_client = {name.removeprefix("client/"): value for name, value in named.items()}
-        return self.solved(ByClass(total, by_client))
+    def kept(self, state: ByClass) -> Kept:
+        return self._solver().kept(state.weighted)
+
+    def alone(self, state: ByClass) -> BalancedRidge:
+        return replace(self, ridge=self._solver().alone(state.weighted).ridge)
 
 
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:

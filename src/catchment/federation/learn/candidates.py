@@ -17,7 +17,8 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features.feature_map import FeatureMap
-from catchment.federation.plan import Data, Turn
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
@@ -26,11 +27,12 @@ from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.structure import Kind, Summable
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, eq=False)
-class StatisticsSet:
+class StatisticsSet(Summable):
     """Statistics of several feature maps, by the number of the map; they add one by one.
 
     >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
@@ -39,30 +41,22 @@ class StatisticsSet:
     6
     """
 
-    members: Mapping[int, RidgeStatistics]
+    KIND: ClassVar[Kind] = Kind(
+        "statistics-set",
+        "for each candidate or class, sums over the client's rows: how many there are, the sum of "
+        "every feature and target, and the sums of their products",
+        (
+            "how many rows the client has, and for classes how many of each, exactly",
+            "the mean state of each class, and more of it: several sets of sums tell more than one",
+            "whether a given recording is among the client's",
+        ),
+    )
 
-    def __add__(self, other: StatisticsSet) -> StatisticsSet:
-        if self.members.keys() != other.members.keys():
-            raise UploadError(
-                "candidates",
-                f"candidates {sorted(other.members)} do not add to {sorted(self.members)}",
-            )
-        return StatisticsSet({k: s + other.members[k] for k, s in self.members.items()})
+    members: Mapping[int, RidgeStatistics]
 
     def only(self, numbers: Iterable[int]) -> StatisticsSet:
         """Return the members with these numbers."""
         return StatisticsSet({k: self.members[k] for k in numbers})
-
-    def parts(self) -> Parts:
-        return join("statistics-set", {str(k): s.parts() for k, s in sorted(self.members.items())})
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> StatisticsSet:
-        """Return the statistics that travelled; IntegrityError if they are malformed."""
-        named = split(parts, "statistics-set")
-        if not all(name.isdecimal() for name in named):
-            raise IntegrityError("a set of statistics has a member without a number")
-        return cls({int(k): RidgeStatistics.from_parts(part) for k, part in named.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +87,18 @@ class Candidates:
         The candidates.
     halvings
         How often the worse half is dropped before all data are used: the first round has a share
-        of 2^-halvings of every client's data, and `rounds` says how many the plan needs.
+        of 2^-halvings of every client's data, and `needs.rounds` says how many the plan has.
     per_output
         Whether each output chooses its own ridge.
     classes
         Names of the outputs if they are classes.
 
-    >>> from catchment import Recipe, Reservoir
+    >>> from catchment import Features, Recipe, Reservoir
     >>> recipes = [Recipe(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
     >>> maps = tuple(Features(Reservoir.from_recipe(r), washout=10) for r in recipes)
-    >>> Candidates(features=maps, halvings=2).rounds
+    >>> Candidates(features=maps, halvings=2).needs.rounds
     3
     """
-
-    needs_clients: ClassVar[bool] = True
 
     features: tuple[FeatureMap, ...]
     halvings: int = 0
@@ -125,9 +117,13 @@ class Candidates:
             )
 
     @property
-    def rounds(self) -> int:
-        """How many rounds the plan is to have."""
-        return self.halvings + 1
+    def needs(self) -> Needs:
+        return Needs(
+            each_client="candidates are judged by clients left out; choose one of them, and use "
+            "FederatedRidge",
+            data_choice="the best candidate cannot be found under noise; choose one of them",
+            rounds=self.halvings + 1,
+        )
 
     def start(self) -> Race:
         return Race(tuple(range(len(self.features))), np.empty((0, len(self.features))))
@@ -155,7 +151,7 @@ class Candidates:
     def share(self, round_: int) -> tuple[float, float]:
         """Return the fractions of a client's data between which a round's share lies."""
         if round_ > self.halvings:
-            raise ValueError(f"round {round_ + 1} has no new data; plan {self.rounds} rounds")
+            raise ValueError(f"round {round_ + 1} has no new data; plan {self.needs.rounds} rounds")
         end = 2.0 ** (round_ - self.halvings)
         return (0.0 if round_ == 0 else end / 2), end
 
@@ -170,7 +166,7 @@ class Candidates:
                 n_features=self.features[k].n_features,
                 n_targets=len(self.classes) if self.classes else None,
             )
-        return Tally(update, {turn.client: update} if turn.client else {})
+        return Tally.of(update, turn.client)
 
     def server_update(self, state: Race, total: Tally[StatisticsSet], turn: Turn) -> Race:
         by_client = {name: old.only(state.alive) for name, old in state.by_client.items()}
@@ -209,31 +205,23 @@ class Candidates:
         blocks = [state.by_client[name].members[number] for name in sorted(state.by_client)]
         return choose_by_blocks(blocks, per_output=self.per_output)
 
-    def model(self, state: Race) -> Model | None:
-        if state.readout is None or state.best is None:
-            return None
-        return Model(self.features[state.best], state.readout, self.classes)
+    def result(self, state: Race) -> Model:
+        readout = learned(state.readout)
+        return Model(self.features[state.best or 0], readout, self.classes)
 
-    def save_state(self, state: Race) -> Parts:
-        if state.total is None:
-            return NOTHING
-        # The last judgement is made again when the state is loaded.
-        named = {"scores": Parts("scores", {}, (state.scores[:-1],)), "total": state.total.parts()}
-        for name, value in sorted(state.by_client.items()):
-            named[f"client/{name}"] = value.parts()
-        return join("race", named)
-
-    def load_state(self, parts: Parts) -> Race:
-        if parts.kind == NOTHING.kind:
-            return self.start()
-        named = split(parts, "race")
-        (scores,) = named.pop("scores").expect("scores", 1).arrays
-        total = StatisticsSet.from_parts(named.pop("total"))
-        by_client = {
-            name.removeprefix("client/"): StatisticsSet.from_parts(part)
-            for name, part in named.items()
+    def figures(self, state: Race) -> dict[str, float]:
+        """Return how many candidates are left, and what the best of them scores."""
+        if state.best is None:
+            return {}
+        named = {
+            "candidates": float(len(state.alive)),
+            "NRMSE": float(state.scores[-1, state.best]),
         }
-        return self._judged(Race(tuple(sorted(total.members)), scores, total, by_client))
+        return named | readout_figures(state.readout, state.choice)
+
+    def kept(self, state: Race) -> Kept:
+        rows = {name: next(iter(s.members.values())).n_rows for name, s in state.by_client.items()}
+        return Kept(rows, choice=state.choice)
 
 
 def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:

@@ -17,56 +17,73 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar, Literal
+from functools import cached_property, lru_cache
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.errors import FederationError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
 from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
-from catchment.federation.plan import Data, Turn
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.wire import Fact, Parts, join, split
+from catchment.structure import GATHERED, Kind, Structure, Summable
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class Member(Structure):
     """One client's reservoir, by its recipe, and the readout it trained on its own rows."""
 
+    KIND: ClassVar[Kind] = Kind(
+        "member",
+        "the recipe of the client's reservoir, the readout it fitted on its own data, and how many "
+        "rows it has",
+        (
+            "how many rows the client has, and which classes",
+            "a model of this one client's data, against which recordings can be tested",
+        ),
+    )
+
     recipe: Recipe
-    features: FeatureMap
     readout: Readout
     n_rows: int
 
-    def parts(self) -> Parts:
-        """Return the member as it travels: its reservoir is only named."""
-        facts: dict[str, Fact] = {"recipe": self.recipe.to_json(), "rows": self.n_rows}
-        return Parts("member", facts, self.readout.parts().arrays)
+
+@dataclass(frozen=True, eq=False)
+class Members(Summable):
+    """Members gathered from several clients; adding puts them together."""
+
+    by_client: Annotated[Mapping[str, Member], GATHERED] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Members by client, their weights (M,) in the order of the names, and the classes if any."""
+    """Members and their features by client, and their weights (M,) in the order of the names."""
 
     members: Mapping[str, Member] = field(default_factory=dict)
+    features: Mapping[str, FeatureMap] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
 
     @cached_property
     def model(self) -> Model:
         """The ensemble as one model on the joint features of all members."""
-        members = [self.members[name] for name in sorted(self.members)]
-        if not members:
+        names = sorted(self.members)
+        if not names:
             raise ValueError("the ensemble has no members; train at least one")
-        features = joint_features([member.features for member in members])
-        return Model(features, _joint_readout(members, self.weights, features), self.classes)
+        apart = [self.features[name] for name in names]
+        readouts = [self.members[name].readout for name in names]
+        features = joint_features(apart)
+        return Model(
+            features, _joint_readout(readouts, apart, self.weights, features), self.classes
+        )
 
     def predict(self, u: Array) -> Array:
         """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
@@ -74,18 +91,7 @@ class Ensemble:
 
     def alone(self, client: str) -> Model:
         """Return the model that one client trained by itself."""
-        member = self.members[client]
-        return Model(member.features, member.readout, self.classes)
-
-
-@dataclass(frozen=True, eq=False)
-class Members:
-    """Members gathered from several clients; adding puts them together."""
-
-    by_client: Mapping[str, Member]
-
-    def __add__(self, other: Members) -> Members:
-        return Members({**self.by_client, **other.by_client})
+        return Model(self.features[client], self.members[client].readout, self.classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +122,7 @@ class ReservoirEnsemble:
     >>> from catchment.engine.local import fit
     >>> from catchment.federation.plan import Plan
     >>> from catchment import Recording
+    >>> from catchment import Features
     >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
@@ -123,8 +130,6 @@ class ReservoirEnsemble:
     >>> result.model.features.reservoir.n_units, result.model.predict(wave[:25]).shape
     (30, (20, 1))
     """
-
-    needs_clients: ClassVar[bool] = True
 
     features: FeatureMap
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
@@ -142,11 +147,14 @@ class ReservoirEnsemble:
         if self.n_folds < 2:
             raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
 
-    def start(self) -> Ensemble:
-        return Ensemble(classes=self.classes)
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            each_client="each client is a member of the ensemble; use FederatedRidge, or do without"
+        )
 
-    def broadcast(self, state: Ensemble, turn: Turn) -> Parts:
-        return Parts("nothing")
+    def start(self) -> Members:
+        return Members()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
         recipe = self.recipe_of(turn.client).prepared()
@@ -154,7 +162,7 @@ class ReservoirEnsemble:
         rows = FoldedRows.of(features, data(), self.n_folds)
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
-        return Member(recipe, features, total.solve(ridge), total.n_rows)
+        return Member(recipe, total.solve(ridge), total.n_rows)
 
     def recipe_of(self, client: str) -> Recipe:
         """Return the recipe of a client's reservoir: its own, or the common one with its seed."""
@@ -171,29 +179,33 @@ class ReservoirEnsemble:
     def read_update(self, parts: Parts, turn: Turn) -> Members:
         return Members({turn.client: read_member(parts, self.features, self.alpha)})
 
-    def server_update(self, state: Ensemble, total: Members, turn: Turn) -> Ensemble:
-        members = {**state.members, **total.by_client}
+    def server_update(self, state: Members, total: Members, turn: Turn) -> Members:
+        return state + total
+
+    def result(self, state: Members) -> Ensemble:
+        members = state.by_client
+        if not members:
+            raise FederationError("no client has sent a member yet; run a round of the plan")
         rows = np.array([members[name].n_rows for name in sorted(members)], dtype=np.float64)
         if self.weighting == "mean":
             rows = np.ones(len(members))
         if not rows.sum() > 0:
             raise FederationError("no member was trained on any row; there is nothing to weigh by")
-        return Ensemble(members, rows / rows.sum(), self.classes)
+        features = {
+            name: member_features(member.recipe, self.features, self.alpha)
+            for name, member in members.items()
+        }
+        return Ensemble(members, features, rows / rows.sum(), self.classes)
 
-    def model(self, state: Ensemble) -> Model | None:
-        return state.model if state.members else None
-
-    def save_state(self, state: Ensemble) -> Parts:
-        return save_ensemble(state)
-
-    def load_state(self, parts: Parts) -> Ensemble:
-        return load_ensemble(parts, self.features, self.classes, self.alpha)
+    def figures(self, state: Members) -> dict[str, float]:
+        return {"members": float(len(state.by_client))}
 
 
 def joint_features(features: Sequence[FeatureMap]) -> FeatureMap:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> apart = [FeatureMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> from catchment import Features
+    >>> apart = [Features(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """
@@ -203,42 +215,43 @@ def joint_features(features: Sequence[FeatureMap]) -> FeatureMap:
     return replace(first, reservoir=side_by_side([f.reservoir for f in features]))
 
 
-def _joint_readout(members: Sequence[Member], weights: Array, joint: FeatureMap) -> Readout:
+def _joint_readout(
+    readouts: Sequence[Readout], apart: Sequence[FeatureMap], weights: Array, joint: FeatureMap
+) -> Readout:
     """Return the readout on joint features that is the weighted sum of the members' readouts."""
-    K = members[0].readout.n_outputs
+    K = readouts[0].n_outputs
     n_parts = joint.n_features // joint.n_base  # segments times kinds of pooling
     n_shared = joint.n_base - joint.state * joint.reservoir.n_units
     W = np.zeros((n_parts, joint.n_base, K))
     b = np.zeros(K)
-    places = state_places([member.features.reservoir for member in members])
-    for member, weight, place in zip(members, weights, places, strict=True):
-        own = weight * member.readout.weights.reshape(n_parts, -1, K)
+    places = state_places([features.reservoir for features in apart])
+    for readout, weight, place in zip(readouts, weights, places, strict=True):
+        own = weight * readout.weights.reshape(n_parts, -1, K)
         W[:, :n_shared] += own[:, :n_shared]
         if joint.state:
             W[:, n_shared + place] = own[:, n_shared:]
-        b += weight * member.readout.intercept
+        b += weight * readout.intercept
     return Readout(W.reshape(-1, K), b)
 
 
 def member_features(recipe: Recipe, template: FeatureMap, alpha: float | None = None) -> FeatureMap:
     """Return what the template reads, of the reservoir that the recipe and alpha name."""
-    own = Reservoir.from_recipe(recipe)
+    own = _built(recipe)
     if alpha is not None:
         own = aligned(own, template.reservoir, alpha)
     return replace(template, reservoir=own)
 
 
+@lru_cache(maxsize=256)
+def _built(recipe: Recipe) -> Reservoir:
+    # Built once to see that it can be, and once more for the ensemble.
+    return Reservoir.from_recipe(recipe)
+
+
 def read_member(parts: Parts, template: FeatureMap, alpha: float | None = None) -> Member:
-    """Return the member that travelled, its reservoir rebuilt; UploadError if it does not fit."""
-    weights, intercept, ridge = parts.expect("member", 3).arrays
-    text, rows = parts.facts.get("recipe"), parts.facts.get("rows")
-    if not isinstance(text, str) or type(rows) is not int:
-        raise IntegrityError(f"a member came with {rows!r} rows and no recipe")
-    if rows < 0:
-        raise UploadError("count", f"a member was trained on {rows} rows; it cannot be negative")
-    if not all(np.isfinite(array).all() for array in parts.arrays):
-        raise UploadError("not-finite", "the readout holds NaN or infinite numbers")
-    recipe = Recipe.from_json(text)
+    """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
+    member = Member.from_parts(parts)
+    recipe, weights = member.recipe, member.readout.weights
     # Counted before anything is built: a recipe of a few bytes can name a huge reservoir.
     n_units = sum(layer.units for layer in recipe.layers)
     n_extra = template.n_base - template.state * template.reservoir.n_units
@@ -251,31 +264,8 @@ def read_member(parts: Parts, template: FeatureMap, alpha: float | None = None) 
             f"{recipe.inputs} inputs; {expected} features and {template.reservoir.n_inputs} "
             "inputs are asked for",
         )
-    features = member_features(recipe, template, alpha)
-    readout = Readout.from_parts(Parts("readout", {}, (weights, intercept, ridge)))
-    return Member(recipe, features, readout, rows)
-
-
-def save_ensemble(ensemble: Ensemble) -> Parts:
-    """Return an ensemble as it is kept; `load_ensemble` reads it."""
-    named = {f"member/{name}": ensemble.members[name].parts() for name in sorted(ensemble.members)}
-    return join("ensemble", {**named, "weights": Parts("weights", {}, (ensemble.weights,))})
-
-
-def load_ensemble(
-    parts: Parts,
-    template: FeatureMap,
-    classes: tuple[str, ...] | None = None,
-    alpha: float | None = None,
-) -> Ensemble:
-    """Return the ensemble that was kept; each reservoir is rebuilt from its recipe."""
-    named = split(parts, "ensemble")
-    weights = named.pop("weights").expect("weights", 1).arrays[0]
-    members = {
-        name.removeprefix("member/"): read_member(part, template, alpha)
-        for name, part in named.items()
-    }
-    return Ensemble(members, weights, classes)
+    member_features(recipe, template, alpha)
+    return member
 
 
 def simplex_weights(errors: Array) -> Array:

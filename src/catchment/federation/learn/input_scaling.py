@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 
+from catchment.arrays import Array, Integers
 from catchment.data.scaling import Moments, Scaler
 from catchment.errors import UploadError
-from catchment.federation.plan import Data, Turn
-from catchment.readout.model import Model
-from catchment.wire import NOTHING, Parts
+from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.structure import NOT_NEGATIVE, Kind, Shape, Summable
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, eq=False)
-class SentMoments:
+class SentMoments(Summable):
     """Counts, sums and sums of squares of each channel, as they travel and add."""
 
-    moments: Moments
+    KIND: ClassVar[Kind] = Kind(
+        "moments",
+        "for each channel how many values there are, their sum and their sum of squares",
+        ("how much data the client has, and the mean and spread of each of its channels",),
+    )
 
-    def __add__(self, other: SentMoments) -> SentMoments:
-        return SentMoments(self.moments + other.moments)
+    count: Annotated[Integers, Shape("channels")]
+    total: Annotated[Array, Shape("channels")]
+    squares: Annotated[Array, Shape("channels"), NOT_NEGATIVE]
 
-    def parts(self) -> Parts:
-        m = self.moments
-        return Parts("moments", {}, (m.count.astype(np.float64), m.total, m.squares))
+    @property
+    def moments(self) -> Moments:
+        return Moments(self.count, self.total, self.squares, np.zeros(len(self.count)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,55 +44,42 @@ class FederatedScaling:
     >>> from catchment import Plan, Recording, fit
     >>> clients = {"a": [Recording(np.array([0.0, 2.0]))], "b": [Recording(np.array([4.0]))]}
     >>> plan = Plan(algorithm=FederatedScaling(channels=1))
-    >>> plan.algorithm.scaler(fit(plan, clients).state).mean
+    >>> fit(plan, clients).result.mean
     array([2.])
     """
 
     channels: int
 
-    def start(self) -> Moments:
-        nothing = np.zeros(self.channels)
-        return Moments(nothing.astype(np.int64), nothing, nothing, nothing)
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
-    def broadcast(self, state: Moments, turn: Turn) -> Parts:
-        return NOTHING
+    def start(self) -> SentMoments:
+        nothing = np.zeros(self.channels)
+        return SentMoments(nothing.astype(np.int64), nothing, nothing)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> SentMoments:
         moments = Moments.of(data())
         if not moments.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
-        return SentMoments(moments)
+        return SentMoments(moments.count, moments.total, moments.squares)
 
     def read_update(self, parts: Parts, turn: Turn) -> SentMoments:
-        return SentMoments(self._read(parts))
-
-    def server_update(self, state: Moments, total: SentMoments, turn: Turn) -> Moments:
-        return state + total.moments
-
-    def scaler(self, state: Moments) -> Scaler:
-        """Return the scaler that the sums amount to."""
-        return Scaler.from_moments(state)
-
-    def model(self, state: Moments) -> Model | None:
-        return None
-
-    def save_state(self, state: Moments) -> Parts:
-        return SentMoments(state).parts()
-
-    def load_state(self, parts: Parts) -> Moments:
-        return self._read(parts)
-
-    def _read(self, parts: Parts) -> Moments:
-        count, total, squares = parts.expect("moments", 3).arrays
-        if {array.shape for array in parts.arrays} != {(self.channels,)}:
+        came = SentMoments.from_parts(parts)
+        if len(came.count) != self.channels:
             raise UploadError(
                 "shape", f"moments of {parts.shapes()} came, there are {self.channels} channels"
             )
-        if not all(np.isfinite(array).all() for array in parts.arrays):
-            raise UploadError("not-finite", "the moments hold NaN or infinite numbers")
-        whole = (count >= 0) & (count < 2**53) & (count == np.floor(count))
         # The mean's square cannot exceed the mean of squares, but for rounding.
-        possible = total**2 <= count * squares * (1 + 1e-9)
-        if not (whole & possible).all():
+        if not (came.total**2 <= came.count * came.squares * (1 + 1e-9)).all():
             raise UploadError("moments", "no values can have these moments")
-        return Moments(count.astype(np.int64), total, squares, np.zeros(self.channels))
+        return came
+
+    def server_update(self, state: SentMoments, total: SentMoments, turn: Turn) -> SentMoments:
+        return state + total
+
+    def result(self, state: SentMoments) -> Scaler:
+        return Scaler.from_moments(state.moments)
+
+    def figures(self, state: SentMoments) -> dict[str, float]:
+        return {"values": float(state.count.sum())}

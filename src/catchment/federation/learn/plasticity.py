@@ -11,14 +11,14 @@ for any split. The mean drive that counts is the one to come: once all outputs h
 is the row sum of W times m, plus W_in times the mean input, plus its bias. (To aim at the mean
 measured before a change of gains would overshoot, and for gains that make W expand, diverge.)
 
-Both make a reservoir, not a readout: train one on `adapted(state)` with a second plan.
+Both make a reservoir, not a readout: train one on the result with a second plan.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -27,10 +27,10 @@ from catchment.errors import UploadError
 from catchment.features.echo_state.plasticity import ADAPTIVE, IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.weights import ACTIVATIONS
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.plan import Data, Turn
 from catchment.federation.sums import WeightedSum
-from catchment.readout.model import Model
+from catchment.structure import Shape, Structure
 from catchment.wire import Parts
 
 RULE = IntrinsicPlasticity()
@@ -39,23 +39,18 @@ TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Plasticity:
+class Plasticity(Structure):
     """Gains (N,) and shifts (N,) so far, and what the server's optimiser remembers."""
 
-    gain: Array
-    shift: Array
+    gain: Annotated[Array, Shape("units")]
+    shift: Annotated[Array, Shape("units")]
     memory: Arrays = ()
 
-    def parts(self) -> Parts:
-        return Parts("plasticity", {}, (self.gain, self.shift, *self.memory))
-
-    @classmethod
-    def from_parts(cls, parts: Parts, n_units: int) -> Plasticity:
-        gain, shift, *memory = parts.expect("plasticity", len(parts.arrays)).arrays
-        if gain.shape != (n_units,) or shift.shape != (n_units,):
-            raise UploadError("shape", f"{gain.shape} gains came for {n_units} units")
-        # Kernels are compiled for float64; for anything else they would be compiled anew.
-        return cls(gain.astype(np.float64), shift.astype(np.float64), tuple(memory))
+    def expect(self, n_units: int) -> Plasticity:
+        """Return self; UploadError if it is that of another number of units."""
+        if self.gain.shape != (n_units,):
+            raise UploadError("shape", f"{self.gain.shape} gains came for {n_units} units")
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +72,7 @@ class FederatedPlasticity:
     >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = FederatedPlasticity(reservoir=reservoir)
-    >>> state = fit(Plan(algorithm=algorithm, rounds=2), {"a": [Recording(u)]}).state
-    >>> algorithm.adapted(state).n_units
+    >>> fit(Plan(algorithm=algorithm, rounds=2), {"a": [Recording(u)]}).result.n_units
     20
     """
 
@@ -86,6 +80,10 @@ class FederatedPlasticity:
     rule: IntrinsicPlasticity = RULE
     weighting: Literal["samples", "uniform"] = "samples"
     optimiser: ServerOptimiser = MEAN
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def start(self) -> Plasticity:
         values = plasticity_of(self.reservoir)
@@ -95,7 +93,7 @@ class FederatedPlasticity:
         return Plasticity(state.gain, state.shift).parts()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        before = Plasticity.from_parts(received, self.reservoir.n_units)
+        before = Plasticity.from_parts(received).expect(self.reservoir.n_units)
         inputs = [sequence.u for sequence in data()]
         start = self.reservoir.with_plasticity(before.gain, before.shift)
         gain, shift = plasticity_of(self.rule.adapt(start, inputs))
@@ -104,7 +102,7 @@ class FederatedPlasticity:
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
         N = self.reservoir.n_units
-        return _sized(WeightedSum.from_parts(parts, 2), (N, N))
+        return WeightedSum.from_parts(parts).expect((N,), (N,))
 
     def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
         (gain, shift), memory = self.optimiser.step(
@@ -112,18 +110,12 @@ class FederatedPlasticity:
         )
         return Plasticity(gain, shift, memory)
 
-    def model(self, state: Plasticity) -> Model | None:
-        return None
-
-    def adapted(self, state: Plasticity) -> Reservoir:
+    def result(self, state: Plasticity) -> Reservoir:
         """Return the reservoir with the state's gains and shifts."""
         return self.reservoir.with_plasticity(state.gain, state.shift)
 
-    def save_state(self, state: Plasticity) -> Parts:
-        return state.parts()
-
-    def load_state(self, parts: Parts) -> Plasticity:
-        return Plasticity.from_parts(parts, self.reservoir.n_units)
+    def figures(self, state: Plasticity) -> dict[str, float]:
+        return {"mean gain": float(state.gain.mean()), "mean shift": float(state.shift.mean())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +139,7 @@ class MomentPlasticity:
     >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = MomentPlasticity(reservoir=reservoir)
-    >>> state = fit(Plan(algorithm=algorithm, rounds=3), {"a": [Recording(u)]}).state
-    >>> algorithm.adapted(state).n_units
+    >>> fit(Plan(algorithm=algorithm, rounds=3), {"a": [Recording(u)]}).result.n_units
     20
     """
 
@@ -162,6 +153,10 @@ class MomentPlasticity:
         if any((layer.activation != ADAPTIVE[0]).any() for layer in self.reservoir.layers):
             raise ValueError(f"moments set the plasticity of {ACTIVATIONS[ADAPTIVE[0]]} units only")
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     def start(self) -> Plasticity:
         return Plasticity(*plasticity_of(self.reservoir))
 
@@ -169,7 +164,7 @@ class MomentPlasticity:
         return state.parts()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
-        now = Plasticity.from_parts(received, self.reservoir.n_units)
+        now = Plasticity.from_parts(received).expect(self.reservoir.n_units)
         reservoir = self.reservoir.with_plasticity(now.gain, now.shift)
         us = [reservoir.checked(sequence.u) for sequence in data()]
         drives = self.rule.drives(reservoir, us)
@@ -180,7 +175,7 @@ class MomentPlasticity:
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
         N, I = self.reservoir.n_units, self.reservoir.n_inputs
-        return _sized(WeightedSum.from_parts(parts, 3), (N, N, I))
+        return WeightedSum.from_parts(parts).expect((N,), (N,), (I,))
 
     def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
         mean, squares, inputs = total.mean()
@@ -202,18 +197,12 @@ class MomentPlasticity:
             below = outputs
         return np.concatenate(means)
 
-    def model(self, state: Plasticity) -> Model | None:
-        return None
-
-    def adapted(self, state: Plasticity) -> Reservoir:
+    def result(self, state: Plasticity) -> Reservoir:
         """Return the reservoir with the state's gains and shifts."""
         return self.reservoir.with_plasticity(state.gain, state.shift)
 
-    def save_state(self, state: Plasticity) -> Parts:
-        return state.parts()
-
-    def load_state(self, parts: Parts) -> Plasticity:
-        return Plasticity.from_parts(parts, self.reservoir.n_units)
+    def figures(self, state: Plasticity) -> dict[str, float]:
+        return {"mean gain": float(state.gain.mean()), "mean shift": float(state.shift.mean())}
 
 
 def matched(
@@ -258,10 +247,3 @@ def _standard_match(mean: float, std: float) -> tuple[float, float]:
     if not np.abs(gap(found.x)).max() < 1e-9:
         raise ArithmeticError(f"no gain gives mean {mean} and standard deviation {std}")
     return float(np.exp(found.x[0])), float(found.x[1])
-
-
-def _sized(total: WeightedSum, sizes: tuple[int, ...]) -> WeightedSum:
-    shapes = [array.shape for array in total.arrays]
-    if shapes != [(size,) for size in sizes]:
-        raise UploadError("shape", f"plasticity came with shapes {shapes}, not {list(sizes)}")
-    return total

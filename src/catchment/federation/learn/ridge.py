@@ -15,11 +15,13 @@ from functools import cached_property, reduce
 from operator import add
 from typing import Literal
 
+import numpy as np
+
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
 from catchment.federation.measure.outliers import Flag, flags
-from catchment.federation.plan import Data, Turn
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
@@ -29,7 +31,7 @@ from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, choose_by_gcv
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import Parts
 
 GROUP = 32  # clients served together
 
@@ -111,12 +113,16 @@ class FederatedRidge:
                 "pass 1 round or more, and no forgetting beside it"
             )
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            each_client=KEPT_APART if self.keep_clients else "",
+            data_choice=chosen_ridge(self.ridge),
+            rounds=self.increments,
+        )
+
     def start(self) -> RidgeState:
         return RidgeState()
-
-    def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
-        """Return nothing: the recipe, which the plan holds, is all a client needs."""
-        return NOTHING
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side; it does not show in what they send."""
@@ -151,8 +157,7 @@ class FederatedRidge:
             constant=self.features.constant and not noisy,
             one_hot=self.classes is not None and not noisy,
         )
-        kept = self.keep_clients and turn.client
-        return Tally(statistics, {turn.client: statistics} if kept else {})
+        return Tally.of(statistics, turn.client if self.keep_clients else "")
 
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
@@ -196,38 +201,59 @@ class FederatedRidge:
             choice = choose_by_blocks(clients, per_output=self.per_output)
         return choice, total.solve(choice.best)
 
-    def model(self, state: RidgeState) -> Model | None:
-        if state.readout is None:
-            return None
-        return Model(self.features, state.readout, self.classes)
+    def result(self, state: RidgeState) -> Model:
+        return Model(self.features, learned(state.readout), self.classes)
 
-    def save_state(self, state: RidgeState) -> Parts:
-        if state.total is None:
-            return NOTHING
-        rounds = state.recent or (Tally(state.total, state.by_client),)
-        named = {}
-        for k, tally in enumerate(rounds):
-            named[f"{k}/total"] = tally.total.parts()
-            for name, value in sorted(tally.by_client.items()):
-                named[f"{k}/client/{name}"] = value.parts()
-        return join("ridge-state", named)
+    def figures(self, state: RidgeState) -> dict[str, float]:
+        """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
+        rows = {} if state.total is None else {"rows": float(state.total.n_rows)}
+        return rows | readout_figures(state.readout, state.choice)
 
-    def load_state(self, parts: Parts) -> RidgeState:
-        if parts.kind == NOTHING.kind:
-            return RidgeState()
-        totals: dict[int, RidgeStatistics] = {}
-        clients: dict[int, dict[str, RidgeStatistics]] = {}
-        for name, part in split(parts, "ridge-state").items():
-            number, kind, *client = name.split("/", 2)
-            value = RidgeStatistics.from_parts(part)
-            if kind == "total":
-                totals[int(number)] = value
-            else:
-                clients.setdefault(int(number), {})[client[0]] = value
-        rounds = tuple(Tally(totals[k], clients.get(k, {})) for k in sorted(totals))
-        if self.window is not None:
-            return self.solved(_of_rounds(rounds))
-        return self.solved(RidgeState(rounds[0].total, rounds[0].by_client))
+    def kept(self, state: RidgeState) -> Kept:
+        rows = {name: s.n_rows for name, s in state.by_client.items()}
+        return Kept(rows, state.flags, state.choice)
+
+    def alone(self, state: RidgeState) -> FederatedRidge:
+        """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""
+        if state.choice is None:
+            return self
+        return replace(self, ridge=state.choice.best)  # type: ignore[arg-type]
+
+
+KEPT_APART = "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number"
+
+
+def chosen_ridge(ridge: float | str) -> str:
+    """Return why a ridge cannot be chosen under noise, nothing if it is a number."""
+    if not isinstance(ridge, str):
+        return ""
+    return (
+        f"the ridge cannot be chosen by {ridge!r} under noise; pass a number such as 0: what the "
+        "noise needs is added to it"
+    )
+
+
+def learned(readout: Readout | None) -> Readout:
+    """Return a readout; FederationError if there is none yet."""
+    if readout is None:
+        raise FederationError("nothing has been learned yet; run all the rounds of the plan")
+    return readout
+
+
+def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) -> dict[str, float]:
+    """Return the norm of a readout's weights, its ridge, and the error the ridge was chosen by.
+
+    >>> import numpy as np
+    >>> readout_figures(Readout(np.array([[3.0], [4.0]]), np.zeros(1), 0.1))
+    {'weight norm': 5.0, 'ridge': 0.1}
+    """
+    if readout is None:
+        return {}
+    named = {"weight norm": float(np.linalg.norm(readout.weights))}
+    if choice is None:
+        return named | {"ridge": float(np.mean(readout.ridge))}
+    error = float(np.nanmin(choice.errors.sum(axis=1)))
+    return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
 
 
 def _of_rounds(recent: tuple[Tally[RidgeStatistics], ...]) -> RidgeState:

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.feature_map import FeatureMap
-from catchment.federation.plan import Data, Turn, Upload
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import feature_rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulate import accumulate
@@ -31,11 +32,12 @@ from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
 from catchment.readout.solve import path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
 from catchment.wire import NOTHING, Parts, join, split
 
 
 @dataclass(frozen=True, eq=False)
-class PathErrors:
+class PathErrors(Summable):
     """Held-out errors along a path of ridges, summed over rows and clients.
 
     >>> a = PathErrors(2, 2.0, np.array([[1.0]]), np.array([2.0]))
@@ -43,22 +45,17 @@ class PathErrors:
     (array([[0.5]]), array([1.]))
     """
 
-    n_rows: int
-    weight: float
-    squared: Array  # (R, K)
-    correct: Array  # (R,) rows whose class was found; zeros if outputs are numbers
+    KIND: ClassVar[Kind] = Kind(
+        "path-errors",
+        "sums of the errors of readouts that were solved without the client, for each ridge",
+        ("how unlike the others this client is, and how many rows it has",),
+    )
 
-    def __add__(self, other: PathErrors) -> PathErrors:
-        if self.squared.shape != other.squared.shape:
-            raise UploadError(
-                "shape", f"errors of {other.squared.shape} do not add to {self.squared.shape}"
-            )
-        return PathErrors(
-            self.n_rows + other.n_rows,
-            self.weight + other.weight,
-            self.squared + other.squared,
-            self.correct + other.correct,
-        )
+    n_rows: int
+    weight: Annotated[float, WEIGHT]
+    squared: Annotated[Array, Shape("ridges", "targets"), NOT_NEGATIVE]
+    # Rows whose class was found; zeros if outputs are numbers.
+    correct: Annotated[Array, Shape("ridges"), NOT_NEGATIVE]
 
     def mean_squared(self) -> Array:
         """Return the mean squared error (R, K) at each ridge."""
@@ -68,42 +65,22 @@ class PathErrors:
         """Return the share (R,) of rows whose class was found at each ridge."""
         return self.correct / self.n_rows
 
-    def parts(self) -> Parts:
-        counts = np.array([self.n_rows, self.weight])
-        return Parts("path-errors", {}, (counts, self.squared, self.correct))
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> PathErrors:
-        """Return the errors that travelled; UploadError if no data can have them."""
-        counts, squared, correct = parts.expect("path-errors", 3).arrays
-        if counts.shape != (2,) or squared.ndim != 2 or correct.shape != squared.shape[:1]:
-            raise IntegrityError(
-                f"counts {counts.shape}, errors {squared.shape}, hits {correct.shape} do not fit"
+    def checked(self) -> PathErrors:
+        """Return self; UploadError if no data can have such errors."""
+        if (self.correct > self.n_rows).any():
+            raise UploadError(
+                "count", f"{self.correct.max():g} of {self.n_rows} rows cannot be right"
             )
-        if not all(np.isfinite(array).all() for array in parts.arrays):
-            raise UploadError("not-finite", "the errors hold NaN or infinite numbers")
-        if (counts < 0).any() or (squared < 0).any() or (correct < 0).any():
-            raise UploadError("count", "a count or a squared error is negative")
-        if (correct > counts[0]).any():
-            raise UploadError("count", f"{correct.max():g} of {counts[0]:g} rows cannot be right")
-        return cls(int(counts[0]), float(counts[1]), squared, correct)
+        return self
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class Evidence(Summable):
     """What a round of `SelectedRidge` sums: statistics in the first, path errors after it."""
 
     statistics: RidgeStatistics | None = None
     errors: PathErrors | None = None
-    by_client: Mapping[str, PathErrors | None] = field(default_factory=dict)
-
-    def __add__(self, other: Evidence) -> Evidence:
-        both = {**self.by_client, **other.by_client}
-        if self.statistics is not None and other.statistics is not None:
-            return Evidence(self.statistics + other.statistics, None, both)
-        if self.errors is not None and other.errors is not None:
-            return Evidence(None, self.errors + other.errors, both)
-        raise UploadError("kind", "statistics and errors do not add")
+    by_client: Annotated[Mapping[str, PathErrors | None], GATHERED] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +129,14 @@ class SelectedRidge:
         if self.by == "accuracy" and (self.classes is None or self.per_output):
             raise ValueError("choosing by accuracy needs classes, and one ridge for all outputs")
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            data_choice="the ridge cannot be chosen on left-out clients under noise; use "
+            "FederatedRidge with a number such as 0: what the noise needs is added to it",
+            rounds=2,
+        )
+
     def start(self) -> Selection:
         return Selection()
 
@@ -161,7 +146,9 @@ class SelectedRidge:
         tried = self._tried(state.total)
         return join("path", {"total": state.total.parts(), "ridges": Parts("ridges", {}, (tried,))})
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Upload:
+    def client_update(
+        self, received: Parts, data: Data, turn: Turn
+    ) -> RidgeStatistics | PathErrors:
         mine = accumulate(self.features, data(), threads=1)
         if received.kind == NOTHING.kind:
             return mine
@@ -182,7 +169,7 @@ class SelectedRidge:
 
     def read_update(self, parts: Parts, turn: Turn) -> Evidence:
         if turn.round > 0:
-            errors = PathErrors.from_parts(parts)
+            errors = PathErrors.from_parts(parts).checked()
             return Evidence(None, errors, {turn.client: errors} if turn.client else {})
         statistics = RidgeStatistics.from_parts(parts)
         check_statistics(
@@ -214,39 +201,14 @@ class SelectedRidge:
     def _tried(self, total: RidgeStatistics) -> Array:
         return ridge_grid(total) if self.ridges is None else np.asarray(self.ridges, float)
 
-    def model(self, state: Selection) -> Model | None:
-        if state.readout is None:
-            return None
-        return Model(self.features, state.readout, self.classes)
+    def result(self, state: Selection) -> Model:
+        return Model(self.features, learned(state.readout), self.classes)
 
-    def save_state(self, state: Selection) -> Parts:
-        if state.total is None:
-            return NOTHING
-        named = {
-            "total": state.total.parts(),
-            "clients": Parts("clients", {"names": list(state.clients)}),
-        }
-        if state.errors is not None:
-            named["errors"] = state.errors.parts()
-        for name, errors in sorted(state.by_client.items()):
-            named[f"client/{name}"] = errors.parts()
-        return join("selection", named)
+    def figures(self, state: Selection) -> dict[str, float]:
+        return readout_figures(state.readout, state.choice)
 
-    def load_state(self, parts: Parts) -> Selection:
-        if parts.kind == NOTHING.kind:
-            return Selection()
-        named = split(parts, "selection")
-        names = named["clients"].facts["names"]
-        prefix = "client/"
-        by_client = {
-            name.removeprefix(prefix): PathErrors.from_parts(part)
-            for name, part in named.items()
-            if name.startswith(prefix)
-        }
-        errors = PathErrors.from_parts(named["errors"]) if "errors" in named else None
-        total = RidgeStatistics.from_parts(named["total"])
-        clients = tuple(str(name) for name in names) if isinstance(names, list) else ()
-        return self._solved(Selection(total, clients, errors, by_client))
+    def kept(self, state: Selection) -> Kept:
+        return Kept(choice=state.choice)
 
 
 def chosen(

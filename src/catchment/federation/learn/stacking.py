@@ -10,30 +10,28 @@ must not be negative).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import IntegrityError
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.ensemble import Ensemble, simplex_weights
-from catchment.federation.plan import Data, Turn
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.model import Model
 from catchment.readout.packing import unpack
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import Parts, join, split
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The sum of the clients' statistics of predictions, and the ensemble with its new weights."""
+    """The sum of the clients' statistics of predictions."""
 
     total: RidgeStatistics | None = None
-    ensemble: Ensemble = field(default_factory=Ensemble)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +43,7 @@ class Stacking:
     Parameters
     ----------
     ensemble
-        The state of a `ReservoirEnsemble` plan that was run before.
+        The result of a `ReservoirEnsemble` plan that was run before.
     n_folds
         Folds in which a client's own member predicts rows it has not seen.
 
@@ -56,8 +54,8 @@ class Stacking:
     >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
-    >>> first = fit(Plan(algorithm=ReservoirEnsemble(features=features)), clients).state
-    >>> stacked = fit(Plan(algorithm=Stacking(ensemble=first)), clients).state.ensemble
+    >>> first = fit(Plan(algorithm=ReservoirEnsemble(features=features)), clients).result
+    >>> stacked = fit(Plan(algorithm=Stacking(ensemble=first)), clients).result
     >>> round(float(stacked.weights.sum()), 9), stacked.predict(wave[:25]).shape
     (1.0, (20, 1))
     """
@@ -82,12 +80,16 @@ class Stacking:
         sha = hashlib.sha256()
         for name in self.names:
             member = self.ensemble.members[name]
-            sha.update(member.features.fingerprint.encode())
+            sha.update(self.ensemble.features[name].fingerprint.encode())
             sha.update(member.readout.weights.tobytes() + member.readout.intercept.tobytes())
         return sha.hexdigest()
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     def start(self) -> Stack:
-        return Stack(None, self.ensemble)
+        return Stack()
 
     def broadcast(self, state: Stack, turn: Turn) -> Parts:
         """Return all readouts; the recipes are part of the plan."""
@@ -104,7 +106,7 @@ class Stacking:
         columns = []
         for name in self.names:
             member = self.ensemble.members[name]
-            rows = FoldedRows.of(member.features, sequences, self.n_folds)
+            rows = FoldedRows.of(self.ensemble.features[name], sequences, self.n_folds)
             own = name == turn.client
             columns.append(
                 rows.out_of_fold(member.readout.ridge) if own else readouts[name](rows.z)
@@ -124,21 +126,21 @@ class Stacking:
         return statistics
 
     def server_update(self, state: Stack, total: RidgeStatistics, turn: Turn) -> Stack:
-        total = total if state.total is None else state.total + total
-        weights = simplex_weights(error_products(total))
-        return Stack(total, replace(self.ensemble, weights=weights))
+        return Stack(total if state.total is None else state.total + total)
 
-    def model(self, state: Stack) -> Model:
-        return state.ensemble.model
+    def result(self, state: Stack) -> Ensemble:
+        """Return the ensemble with the weights that were learned."""
+        if state.total is None:
+            return self.ensemble
+        return replace(self.ensemble, weights=simplex_weights(error_products(state.total)))
 
-    def save_state(self, state: Stack) -> Parts:
-        return NOTHING if state.total is None else state.total.parts()
-
-    def load_state(self, parts: Parts) -> Stack:
-        if parts.kind == NOTHING.kind:
-            return self.start()
-        total = RidgeStatistics.from_parts(parts)
-        return Stack(total, replace(self.ensemble, weights=simplex_weights(error_products(total))))
+    def figures(self, state: Stack) -> dict[str, float]:
+        """Return the mean squared error of the weighted members on rows they have not seen."""
+        if state.total is None or state.total.weight <= 0:
+            return {}
+        E = error_products(state.total)
+        w = simplex_weights(E)
+        return {"held-out error": float(w @ E @ w / state.total.weight)}
 
 
 def error_products(statistics: RidgeStatistics) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -20,9 +20,10 @@ from catchment.errors import UploadError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import Features
 from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
-from catchment.federation.plan import Data, Plan, Turn
+from catchment.federation.plan import Plan
 from catchment.federation.rows import feature_rows
 from catchment.federation.sums import Tally
 from catchment.readout.accumulate import accumulate
@@ -31,9 +32,10 @@ from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_gcv
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.structure import GATHERED, Kind, Structure, Summable
+from catchment.wire import Parts, join, split
 
-RidgePlan = Plan[RidgeState, Tally[RidgeStatistics]]
+RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
 
 def delay_line(inputs: int, lags: int) -> Reservoir:
@@ -132,11 +134,12 @@ class Guess:
                 "pass 1 step or more, and a washout that is not negative"
             )
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     def start(self) -> Scores:
         return Scores()
-
-    def broadcast(self, state: Scores, turn: Turn) -> Parts:
-        return NOTHING
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
         rng = turn.rng()
@@ -165,30 +168,36 @@ class Guess:
         return y[known], guess[known]
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts)
-        return Tally(score, {turn.client: score} if turn.client else {})
+        return Tally.of(Score.from_parts(parts).checked(), turn.client)
 
     def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
         return Scores(total.total, total.by_client)
 
-    def model(self, state: Scores) -> Model | None:
-        return None
+    def result(self, state: Scores) -> Scores:
+        return state
 
-    def save_state(self, state: Scores) -> Parts:
-        return state.parts()
-
-    def load_state(self, parts: Parts) -> Scores:
-        return Scores.from_parts(parts)
+    def figures(self, state: Scores) -> dict[str, float]:
+        return state.figures
 
 
 @dataclass(frozen=True, eq=False)
-class Readouts:
+class SentReadout(Structure):
+    """A readout on its way to the server."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "own-readout",
+        "the readout that the client fitted on its own data",
+        ("a model of this one client's data, against which recordings can be tested",),
+    )
+
+    readout: Readout
+
+
+@dataclass(frozen=True, eq=False)
+class Readouts(Summable):
     """Readouts by client; adding puts them together."""
 
-    by_client: Mapping[str, Readout] = field(default_factory=dict)
-
-    def __add__(self, other: Readouts) -> Readouts:
-        return Readouts({**self.by_client, **other.by_client})
+    by_client: Annotated[Mapping[str, Readout], GATHERED] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,25 +217,24 @@ class LocalReadouts:
         Names of the outputs if they are classes.
     """
 
-    needs_clients: ClassVar[bool] = True
-
     features: FeatureMap
     ridge: float | Literal["gcv"] = "gcv"
     classes: tuple[str, ...] | None = None
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(each_client="each client's own readout is what it is for; use FederatedRidge")
+
     def start(self) -> Readouts:
         return Readouts()
 
-    def broadcast(self, state: Readouts, turn: Turn) -> Parts:
-        return NOTHING
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Readout:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> SentReadout:
         statistics = accumulate(self.features, data(), threads=1)
         ridge = choose_by_gcv(statistics).best if self.ridge == "gcv" else self.ridge
-        return statistics.solve(ridge)
+        return SentReadout(statistics.solve(ridge))
 
     def read_update(self, parts: Parts, turn: Turn) -> Readouts:
-        readout = Readout.from_parts(parts)
+        readout = SentReadout.from_parts(parts).readout
         if readout.n_features != self.features.n_features:
             raise UploadError(
                 "shape",
@@ -240,27 +248,26 @@ class LocalReadouts:
     def server_update(self, state: Readouts, total: Readouts, turn: Turn) -> Readouts:
         return state + total
 
-    def models(self, state: Readouts) -> dict[str, Model]:
+    def result(self, state: Readouts) -> dict[str, Model]:
         """Return every client's own model."""
         return {
             name: Model(self.features, readout, self.classes)
             for name, readout in state.by_client.items()
         }
 
-    def model(self, state: Readouts) -> Model | None:
-        return None
-
-    def save_state(self, state: Readouts) -> Parts:
-        return join("readouts", {n: r.parts() for n, r in sorted(state.by_client.items())})
-
-    def load_state(self, parts: Parts) -> Readouts:
-        named = split(parts, "readouts")
-        return Readouts({name: Readout.from_parts(part) for name, part in named.items()})
+    def figures(self, state: Readouts) -> dict[str, float]:
+        return {"models": float(len(state.by_client))}
 
 
 @dataclass(frozen=True, eq=False)
-class TrialScores:
+class TrialScores(Structure):
     """Scores by model, each of all test rows it saw and of every client by itself."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "trials",
+        "for each model tried, sums of its errors on the client's test data",
+        ("how well each model does on this client, and how many test rows of each class it has",),
+    )
 
     by_model: Mapping[str, Scores] = field(default_factory=dict)
 
@@ -275,14 +282,6 @@ class TrialScores:
         totals = {name: s.total for name, s in sorted(self.by_model.items()) if s.total is not None}
         scores = list(totals.values())
         return Scores(sum(scores[1:], start=scores[0]) if scores else None, totals)
-
-    def parts(self) -> Parts:
-        return join("trials", {name: s.parts() for name, s in sorted(self.by_model.items())})
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> TrialScores:
-        named = split(parts, "trials")
-        return cls({name: Scores.from_parts(part) for name, part in named.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,6 +300,10 @@ class Trials:
             raise ValueError(
                 f"the models read {len(found)} kinds of features; pass models that share one"
             )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def start(self) -> TrialScores:
         return TrialScores()
@@ -325,7 +328,7 @@ class Trials:
         came = TrialScores.from_parts(parts).by_model
         return TrialScores(
             {
-                name: Scores(scores.total, {turn.client: scores.total})
+                name: Scores(scores.total.checked(), {turn.client: scores.total})
                 for name, scores in came.items()
                 if scores.total is not None and name in self.models_under_test
             }
@@ -334,14 +337,11 @@ class Trials:
     def server_update(self, state: TrialScores, total: TrialScores, turn: Turn) -> TrialScores:
         return total
 
-    def model(self, state: TrialScores) -> Model | None:
-        return None
+    def result(self, state: TrialScores) -> TrialScores:
+        return state
 
-    def save_state(self, state: TrialScores) -> Parts:
-        return state.parts()
-
-    def load_state(self, parts: Parts) -> TrialScores:
-        return TrialScores.from_parts(parts)
+    def figures(self, state: TrialScores) -> dict[str, float]:
+        return state.each_model().figures
 
 
 def _merged(one: Scores, other: Scores) -> Scores:

@@ -4,70 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import ClassVar
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.plan import Data, Turn
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.rows import feature_rows
 from catchment.federation.sums import Tally
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.wire import Parts, join, split
+from catchment.structure import Kind, Structure, Summable
+from catchment.wire import Parts
+
+KEPT_APART = "it keeps clients apart; pass keep_clients=False"
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class Score(Summable):
     """Error sums of predictions and, where outputs are classes, counts of confusions."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "score",
+        "sums of errors on the client's test data and, for classes, how often each was taken for "
+        "each",
+        (
+            "how well the model does on this client",
+            "how many test rows it has and, for classes, how many of each",
+        ),
+    )
 
     errors: ErrorSums
     counts: ClassCounts | None = None
-
-    def __add__(self, other: Score) -> Score:
-        both = self.counts is not None and other.counts is not None
-        counts = self.counts + other.counts if both else None  # type: ignore[operator]
-        return Score(self.errors + other.errors, counts)
 
     @property
     def value(self) -> float:
         """Accuracy where outputs are classes, else NRMSE."""
         return self.counts.accuracy if self.counts is not None else self.errors.nrmse
 
-    def parts(self) -> Parts:
+    @property
+    def figures(self) -> dict[str, float]:
+        """The leading metric by its name."""
+        return {"accuracy" if self.counts is not None else "NRMSE": self.value}
+
+    def checked(self) -> Score:
+        """Return self; UploadError if no data can have such a score."""
         e = self.errors
         sums = (e.squared_error, e.absolute_error, e.target_sum, e.target_squares)
-        named = {"errors": Parts("error-sums", {}, (np.array([float(e.n)]), *sums))}
-        if self.counts is not None:
-            named["counts"] = Parts("class-counts", {}, (self.counts.confusion,))
-        return join("score", named)
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> Score:
-        """Return the score that travelled; UploadError if no data can have it."""
-        named = split(parts, "score")
-        if "errors" not in named or named.keys() - {"errors", "counts"}:
-            raise IntegrityError("a score lacks its errors, or has parts too many")
-        n, *sums = named["errors"].expect("error-sums", 5).arrays
-        if n.shape != (1,) or not (0 <= n[0] < 2**53):
-            raise IntegrityError(f"error sums came with {n} rows")
-        if sums[0].ndim != 1 or any(array.shape != sums[0].shape for array in sums):
+        if e.squared_error.ndim != 1 or any(a.shape != e.squared_error.shape for a in sums):
             raise IntegrityError(f"error sums came with shapes {[a.shape for a in sums]}")
-        if not all(np.isfinite(array).all() for array in sums):
-            raise UploadError("not-finite", "the errors hold NaN or infinite numbers")
         if any((array < 0).any() for array in (sums[0], sums[1], sums[3])):
             raise UploadError("count", "a sum of squares or of absolute values is negative")
-        errors = ErrorSums(int(n[0]), *(array.astype(np.float64) for array in sums))
-        if "counts" not in named:
-            return cls(errors)
-        (confusion,) = named["counts"].expect("class-counts", 1).arrays
-        if (confusion != np.rint(confusion)).any() or confusion.sum() != errors.n:
-            raise UploadError("count", f"the confusions do not count {errors.n} rows")
-        return cls(errors, ClassCounts(confusion.astype(np.int64)))
+        if self.counts is not None and self.counts.n != e.n:
+            raise UploadError("count", f"the confusions do not count {e.n} rows")
+        return self
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(Structure):
     """The score of all rows together, and of each client by itself."""
 
     total: Score | None = None
@@ -80,18 +73,13 @@ class Scores:
         name = (min if classes else max)(values, key=values.__getitem__)
         return name, values[name]
 
-    def parts(self) -> Parts:
-        """Return the scores as they are kept."""
-        named = {f"client/{name}": score for name, score in sorted(self.by_client.items())}
-        if self.total is not None:
-            named["total"] = self.total
-        return join("scores", {name: score.parts() for name, score in named.items()})
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> Scores:
-        named = {name: Score.from_parts(part) for name, part in split(parts, "scores").items()}
-        total = named.pop("total", None)
-        return cls(total, {name.removeprefix("client/"): s for name, s in named.items()})
+    @property
+    def figures(self) -> dict[str, float]:
+        """The leading metric of all rows together, and of the worst client."""
+        if self.total is None:
+            return {}
+        worst = {"worst client": self.worst()[1]} if self.by_client else {}
+        return self.total.figures | worst
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +93,10 @@ class Evaluation:
     model_under_test: Model
     keep_clients: bool = True
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+
     def start(self) -> Scores:
         return Scores()
 
@@ -117,20 +109,17 @@ class Evaluation:
         return evaluate(model, data)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
-        score = Score.from_parts(parts)
-        return Tally(score, {turn.client: score} if self.keep_clients and turn.client else {})
+        score = Score.from_parts(parts).checked()
+        return Tally.of(score, turn.client if self.keep_clients else "")
 
     def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
         return Scores(total.total, total.by_client)
 
-    def model(self, state: Scores) -> Model | None:
-        return None
+    def result(self, state: Scores) -> Scores:
+        return state
 
-    def save_state(self, state: Scores) -> Parts:
-        return state.parts()
-
-    def load_state(self, parts: Parts) -> Scores:
-        return Scores.from_parts(parts)
+    def figures(self, state: Scores) -> dict[str, float]:
+        return state.figures
 
 
 def evaluate(model: Model, data: Data) -> Score:

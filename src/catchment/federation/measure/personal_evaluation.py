@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
+from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.personal import (
     SHARES,
     STRENGTHS,
@@ -24,30 +23,32 @@ from catchment.federation.learn.personal import (
     personalise,
     towards,
 )
-from catchment.federation.measure.evaluation import Score, evaluate
-from catchment.federation.plan import Data, Turn
+from catchment.federation.measure.evaluation import KEPT_APART, Score, evaluate
 from catchment.federation.rows import N_BLOCKS
 from catchment.federation.sums import Tally
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import Kind, Structure, Summable
 from catchment.wire import Parts, join, split
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Summable):
     """Scores of the shared and of personal readouts on the same rows, and how many differ."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "comparison",
+        "sums of errors of the shared and of the client's own readout on its later data",
+        (
+            "how well both do on this client, and whether its own was any better",
+            "how many test rows it has and, for classes, how many of each",
+        ),
+    )
 
     shared: Score
     personal: Score
     n_moved: int
-
-    def __add__(self, other: Comparison) -> Comparison:
-        return Comparison(
-            self.shared + other.shared,
-            self.personal + other.personal,
-            self.n_moved + other.n_moved,
-        )
 
     @property
     def gain(self) -> float:
@@ -55,28 +56,15 @@ class Comparison:
         sign = 1.0 if self.shared.counts is not None else -1.0
         return sign * (self.personal.value - self.shared.value)
 
-    def parts(self) -> Parts:
-        moved = Parts("moved", {}, (np.array([float(self.n_moved)]),))
-        return join(
-            "comparison",
-            {"shared": self.shared.parts(), "personal": self.personal.parts(), "moved": moved},
-        )
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> Comparison:
-        """Return the comparison that travelled; IntegrityError if it is malformed."""
-        named = split(parts, "comparison")
-        if named.keys() != {"shared", "personal", "moved"}:
-            raise IntegrityError("a comparison lacks one of its parts")
-        (moved,) = named["moved"].expect("moved", 1).arrays
-        if moved.shape != (1,) or not 0 <= moved[0] < 2**53:
-            raise IntegrityError(f"{moved} is not a number of clients")
-        shared, personal = (Score.from_parts(named[name]) for name in ("shared", "personal"))
-        return cls(shared, personal, int(moved[0]))
+    def checked(self) -> Comparison:
+        """Return self; UploadError if no data can have such scores."""
+        self.shared.checked()
+        self.personal.checked()
+        return self
 
 
 @dataclass(frozen=True, eq=False)
-class Comparisons:
+class Comparisons(Structure):
     """The comparison of all rows together, and of each client by itself."""
 
     total: Comparison | None = None
@@ -126,6 +114,10 @@ class PersonalEvaluation:
         if self.n_blocks < 2:
             raise ValueError(f"n_blocks is {self.n_blocks}; leaving one out needs at least 2")
 
+    @property
+    def needs(self) -> Needs:
+        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+
     def start(self) -> Comparisons:
         return Comparisons()
 
@@ -173,26 +165,16 @@ class PersonalEvaluation:
         return lambda own: mixed(others + own, own, SHARES, shared.ridge)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[Comparison]:
-        update = Comparison.from_parts(parts)
-        return Tally(update, {turn.client: update} if self.keep_clients and turn.client else {})
+        update = Comparison.from_parts(parts).checked()
+        return Tally.of(update, turn.client if self.keep_clients else "")
 
     def server_update(
         self, state: Comparisons, total: Tally[Comparison], turn: Turn
     ) -> Comparisons:
         return Comparisons(total.total, total.by_client)
 
-    def model(self, state: Comparisons) -> Model | None:
-        return None
+    def result(self, state: Comparisons) -> Comparisons:
+        return state
 
-    def save_state(self, state: Comparisons) -> Parts:
-        named = {f"client/{name}": value for name, value in sorted(state.by_client.items())}
-        if state.total is not None:
-            named["total"] = state.total
-        return join("comparisons", {name: value.parts() for name, value in named.items()})
-
-    def load_state(self, parts: Parts) -> Comparisons:
-        named = {
-            name: Comparison.from_parts(part) for name, part in split(parts, "comparisons").items()
-        }
-        total = named.pop("total", None)
-        return Comparisons(total, {name.removeprefix("client/"): v for name, v in named.items()})
+    def figures(self, state: Comparisons) -> dict[str, float]:
+        return {} if state.total is None else {"gain": state.total.gain}

@@ -1,128 +1,24 @@
 """What left each client in a run, in plain words, and what can be read from it.
 
-Nothing here is a promise: it says what messages hold and what is known to follow from them. A kind
-of message that is not described below is said to be unknown, never to be harmless.
+Nothing here is a promise: it says what messages hold and what is known to follow from them, in the
+words of the classes whose values travel. A kind of message whose class says nothing is said to be
+unknown, never to be harmless.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from catchment.federation.runs.read import Message, Run, Traffic
+from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import Kind
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of message: what it holds, and what whoever reads it learns."""
-
-    holds: str
-    tells: tuple[str, ...]
-
-
-KINDS: Mapping[str, Kind] = {
-    "ridge-statistics": Kind(
-        "sums over the client's rows: how many there are, the sum of every feature and target, and "
-        "the sums of their products",
-        (
-            "how many rows the client has, and for classes how many of each, exactly",
-            "the mean state of each class; a class with one sequence gives that sequence's state",
-            "whether a given recording is among the client's",
-        ),
-    ),
-    "weighted-sum": Kind(
-        "parameters that the client fitted on its own data, multiplied by their weight, and the "
-        "weight",
-        (
-            "how many rows the client has, if it is weighed by them",
-            "which classes the client has: the parameters of a class it never saw show it",
-            "a model of this one client's data, against which recordings can be tested",
-        ),
-    ),
-    "member": Kind(
-        "the recipe of the client's reservoir, the readout it fitted on its own data, and how many "
-        "rows it has",
-        (
-            "how many rows the client has, and which classes",
-            "a model of this one client's data, against which recordings can be tested",
-        ),
-    ),
-    "readout": Kind(
-        "the readout that the client fitted on its own data",
-        ("a model of this one client's data, against which recordings can be tested",),
-    ),
-    "statistics-set": Kind(
-        "for each candidate or class, sums over the client's rows: how many there are, the sum of "
-        "every feature and target, and the sums of their products",
-        (
-            "how many rows the client has, and for classes how many of each, exactly",
-            "the mean state of each class, and more of it: several sets of sums tell more than one",
-            "whether a given recording is among the client's",
-        ),
-    ),
-    "moment-factor": Kind(
-        "a factor of the sums over the client's rows, which the server multiplies out",
-        (
-            "all that the sums tell: how many rows there are, and for classes how many of each",
-            "the mean state of each class; a class with one sequence gives that sequence's state",
-            "if the rows are fewer than the features, also from the size of the message how many",
-        ),
-    ),
-    "clipped": Kind(
-        "the client's sums or parameters, scaled down to an agreed length; with distributed noise, "
-        "also noise",
-        (
-            "unless the clients add noise, what the sums or parameters tell, but for their length",
-            "what is released from the noisy sum afterwards is bounded by its epsilon",
-        ),
-    ),
-    "secure-keys": Kind("public keys of one round, signed", ("that the client takes part",)),
-    "secure-shares": Kind(
-        "shares of the round's secrets, encrypted for the other clients", ("nothing by themselves",)
-    ),
-    "secure-upload": Kind(
-        "the client's message under masks that cancel in the sum of all clients",
-        (
-            "nothing of one client by itself, as long as enough clients are honest",
-            "from the sum what such sums tell: of a small cohort, who is in it",
-        ),
-    ),
-    "secure-consent": Kind("a signature under the list of clients in the sum", ("that it agrees",)),
-    "secure-shares-given": Kind(
-        "shares that take the masks off the sum", ("nothing of one client by itself",)
-    ),
-    "comparison": Kind(
-        "sums of errors of the shared and of the client's own readout on its later data",
-        (
-            "how well both do on this client, and whether its own was any better",
-            "how many test rows it has and, for classes, how many of each",
-        ),
-    ),
-    "moments": Kind(
-        "for each channel how many values there are, their sum and their sum of squares",
-        ("how much data the client has, and the mean and spread of each of its channels",),
-    ),
-    "score": Kind(
-        "sums of errors on the client's test data and, for classes, how often each was taken for "
-        "each",
-        (
-            "how well the model does on this client",
-            "how many test rows it has and, for classes, how many of each",
-        ),
-    ),
-    "trials": Kind(
-        "for each model tried, sums of its errors on the client's test data",
-        ("how well each model does on this client, and how many test rows of each class it has",),
-    ),
-    "path-errors": Kind(
-        "sums of the errors of readouts that were solved without the client, for each ridge",
-        ("how unlike the others this client is, and how many rows it has",),
-    ),
-    "refusal": Kind(
-        "one sentence that says why the client sends nothing",
-        ("the reason, which may mention the size or a fault of the client's data",),
-    ),
-}
+REFUSAL = Kind(
+    "refusal",
+    "one sentence that says why the client sends nothing",
+    ("the reason, which may mention the size or a fault of the client's data",),
+)
 
 NEVER = (
     "inputs, targets and reservoir states as such: no message of the kinds above holds them (what "
@@ -234,7 +130,7 @@ def _sent(run: Run, stage: str, purpose: str, parts: list[Traffic]) -> Sent:
         sum(t.sent for t in parts),
         sum(t.total_bytes for t in parts),
         (min(numbers), max(numbers)),
-        KINDS.get(purpose),
+        REFUSAL if purpose == REFUSAL.name else run.kinds.get(purpose),
         max(epsilons) if epsilons else None,
         tuple(_notes(run, purpose, parts)),
     )
@@ -249,7 +145,7 @@ def _clients(run: Run, stage: str, parts: list[Traffic]) -> int:
 def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
     """Return what is known of this run's messages beyond what holds of their kind."""
     rows = run.rows_by_client
-    if purpose != "ridge-statistics" or not rows:
+    if purpose != RidgeStatistics.KIND.name or not rows:
         return []
     n_features = max((shape[0] for t in parts for shape in t.shapes if len(shape) == 2), default=0)
     few = sorted(name for name, n in rows.items() if n < n_features)

@@ -19,6 +19,7 @@ from catchment.federation.measure.comparison import Comparison, Row
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.runs.write import DATABASE, FORMAT
+from catchment.structure import Kind
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Run:
     """All that a report or an explanation needs of a run.
 
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
-    how many rows are behind each client's statistics, where the server knows.
+    how many rows are behind each client's statistics, where the server knows. `kinds` says what
+    each kind of message holds and tells, where that is known.
     """
 
     folder: Path
@@ -108,6 +110,7 @@ class Run:
     forecast: Drawn | None = None
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:
@@ -196,6 +199,10 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             Flag(*row)
             for row in database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
         ),
+        {
+            purpose: Kind(purpose, holds, tuple(json.loads(tells)))
+            for purpose, holds, tells in database.execute("SELECT * FROM kinds")
+        },
     )
 
 
@@ -205,14 +212,19 @@ def _records(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:
         "SELECT round, client, code, reason FROM refusals WHERE stage = ?", (stage,)
     ):
         refused.setdefault(round_, []).append(Refusal(*about))
+    figures: dict[int, dict[str, float]] = {}
+    for round_, name, value in database.execute(
+        "SELECT round, name, value FROM figures WHERE stage = ? ORDER BY name", (stage,)
+    ):
+        figures.setdefault(round_, {})[name] = math.nan if value is None else value
     rows = database.execute(
         "SELECT round, asked, used, seconds, bytes_down, bytes_up FROM rounds "
         "WHERE stage = ? ORDER BY round",
         (stage,),
     )
     return tuple(
-        Record(number, asked, used, seconds, down, up, tuple(refused.get(number, ())))
-        for number, asked, used, seconds, down, up in rows
+        Record(number, *rest, tuple(refused.get(number, ())), figures.get(number, {}))
+        for number, *rest in rows
     )
 
 

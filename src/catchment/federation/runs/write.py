@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,12 +31,14 @@ from catchment.federation.plan import Additive, Plan, describe
 from catchment.readout.model import Model
 from catchment.files import replace_file
 from catchment.readout.storage import save
+from catchment.structure import Kind
 from catchment.wire import Parts
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
-FORMAT = 1
+FORMAT = 2
 DATABASE = "run.sqlite"
 PLAN = "plan.toml"
 MODEL = "model.safetensors"
@@ -50,6 +53,9 @@ CREATE TABLE stages (stage TEXT PRIMARY KEY, position INTEGER, fingerprint TEXT,
 CREATE TABLE rounds (stage TEXT, round INTEGER, asked INTEGER, used INTEGER, seconds REAL,
     bytes_down INTEGER, bytes_up INTEGER, state_sha256 TEXT, PRIMARY KEY (stage, round))
     WITHOUT ROWID;
+CREATE TABLE figures (stage TEXT, round INTEGER, name TEXT, value REAL,
+    PRIMARY KEY (stage, round, name)) WITHOUT ROWID;
+CREATE TABLE kinds (purpose TEXT PRIMARY KEY, holds TEXT, tells TEXT) WITHOUT ROWID;
 CREATE TABLE messages (stage TEXT, round INTEGER, client TEXT, direction TEXT, purpose TEXT,
     shapes TEXT, bytes INTEGER, sha256 TEXT, epsilon REAL, times INTEGER,
     PRIMARY KEY (stage, round, client, direction, sha256)) WITHOUT ROWID;
@@ -137,7 +143,7 @@ class Store:
                 f"{self.folder} holds the run of another plan; choose another folder"
             )
 
-    def keeper(self, stage: str, plan: Plan[S, U]) -> StageKeeper[S, U]:
+    def keeper(self, stage: str, plan: Plan[S, U, R]) -> StageKeeper[S, U, R]:
         """Return the keeper of one stage; a stage that was run with another plan is refused."""
         if not re.fullmatch(r"[a-z0-9_-]{1,40}", stage):
             raise ValueError(f"stage is {stage!r}; use lower-case letters, digits, - and _")
@@ -149,11 +155,20 @@ class Store:
             settings = json.dumps(describe(plan), sort_keys=True)
             (n,) = self._database.execute("SELECT count(*) FROM stages").fetchone()
             self.insert("stages", [(stage, n, fingerprint, plan.rounds, settings)])
+            self.write_kinds(plan.messages().values())
         elif known[0] != fingerprint:
             raise FederationError(
                 f"stage {stage!r} of {self.folder} was run with another plan; choose another folder"
             )
         return StageKeeper(self, stage, plan)
+
+    def write_kinds(self, kinds: Iterable[Kind]) -> None:
+        """Keep what messages hold and tell, as those who send them declare."""
+        with self.transaction():
+            self._database.executemany(
+                "INSERT INTO kinds VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [(kind.name, kind.holds, json.dumps(kind.tells)) for kind in kinds if kind.holds],
+            )
 
     def note(self, stage: str, entry: Entry) -> None:
         """Write down a message, with the next ones."""
@@ -225,6 +240,13 @@ class Store:
         )
         return tuple(Refusal(*row) for row in rows)
 
+    def figures(self, stage: str, round_: int) -> dict[str, float]:
+        rows = self._database.execute(
+            "SELECT name, value FROM figures WHERE stage = ? AND round = ? ORDER BY name",
+            (stage, round_),
+        )
+        return {name: math.nan if value is None else value for name, value in rows}
+
     def close_round(self, stage: str, record: Record, state: Parts) -> None:
         """Keep a state and then commit its round; the state before it is no longer needed."""
         content = state.to_bytes()
@@ -236,6 +258,8 @@ class Store:
             self.flush()
             self._insert("rounds", [(stage, record.round, *counts, digest)])
             self._insert("refusals", refused)
+            named = record.figures.items()
+            self._insert("figures", [(stage, record.round, name, v) for name, v in named])
         if record.round > 0:
             self.state_path(stage, record.round - 1).unlink(missing_ok=True)
 
@@ -262,10 +286,10 @@ class Store:
 
 
 @final
-class StageKeeper(Generic[S, U]):
+class StageKeeper(Generic[S, U, R]):
     """Writes down one stage of a run and goes on where it stopped; `Store.keeper` makes it."""
 
-    def __init__(self, store: Store, stage: str, plan: Plan[S, U]) -> None:
+    def __init__(self, store: Store, stage: str, plan: Plan[S, U, R]) -> None:
         self._store, self._stage, self._plan = store, stage, plan
 
     def resume(self) -> tuple[S, tuple[Record, ...]] | None:
@@ -274,23 +298,26 @@ class StageKeeper(Generic[S, U]):
         if not rows:
             return None
         refused = (self._store.refusals(self._stage, k) for k in range(len(rows)))
-        records = tuple(map(_record, rows, refused))
+        figures = (self._store.figures(self._stage, k) for k in range(len(rows)))
+        records = tuple(map(_record, rows, refused, figures))
         path = self._store.state_path(self._stage, records[-1].round)
         if not path.is_file():
             raise IntegrityError(f"{path} is missing; start the run again in another folder")
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != rows[-1][-1]:
             raise IntegrityError(f"{path} is damaged; start the run again in another folder")
-        return self._plan.algorithm.load_state(Parts.from_bytes(content)), records
+        return self._plan.whole.load_state(Parts.from_bytes(content)), records
 
     def note(self, entry: Entry) -> None:
         self._store.note(self._stage, entry)
 
     def close_round(self, state: S, record: Record) -> None:
-        self._store.close_round(self._stage, record, self._plan.algorithm.save_state(state))
+        self._store.close_round(self._stage, record, self._plan.whole.save_state(state))
 
 
-def _record(row: Sequence[Cell], refused: tuple[Refusal, ...]) -> Record:
+def _record(
+    row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]
+) -> Record:
     _, round_, asked, used, seconds, down, up, _ = row
     return Record(
         int(round_ or 0),
@@ -300,6 +327,7 @@ def _record(row: Sequence[Cell], refused: tuple[Refusal, ...]) -> Record:
         int(down or 0),
         int(up or 0),
         refused,
+        figures,
     )
 
 

@@ -104,11 +104,11 @@ class Agreement:
     simulated: bool = False
 
     @cached_property
-    def training(self) -> Plan[Any, Any]:
+    def training(self) -> Plan[Any, Any, Any]:
         """The plan itself, before anything is asked of the network."""
         return self.file.build(len(self.channels), self.classes, self.identities)
 
-    def plan(self, stage: str, told: Told) -> Plan[Any, Any]:
+    def plan(self, stage: str, told: Told) -> Plan[Any, Any, Any]:
         """Return the plan of a stage as it may be run; IntegrityError if another one was agreed."""
         # Two plans may differ in what comes later, and agree on this stage.
         if told.plan != self.training.fingerprint():
@@ -127,7 +127,7 @@ class Agreement:
             return plan
         return networked(plan, allow_plain_statistics=self.allow_plain_statistics)
 
-    def _adapted(self, told: Told) -> Plan[Any, Any]:
+    def _adapted(self, told: Told) -> Plan[Any, Any, Any]:
         if not self.file.plasticity:
             return self.training
         if told.plasticity is None:
@@ -135,7 +135,7 @@ class Agreement:
         about = len(self.channels), self.classes, self.identities
         return self.file.build(*about, told.plasticity)
 
-    def _evaluation(self, told: Told) -> Plan[Any, Any]:
+    def _evaluation(self, told: Told) -> Plan[Any, Any, Any]:
         masking = self.training.masking
         algorithm = Evaluation(model_under_test=told.loaded, keep_clients=masking is None)
         return Plan(algorithm=algorithm, protections=(exact(masking),) if masking else ())

@@ -55,7 +55,7 @@ def client_of(plan: str | Path) -> ClientApp:
         node = PlanNode(config, Path(plan))
         return Hello(node.name, node.stages)
 
-    def client(order: Order, config: Config, memory: Memory) -> Node[Any, Any]:
+    def client(order: Order, config: Config, memory: Memory) -> Node[Any, Any, Any]:
         return PlanNode(config, Path(plan)).client(order.stage, order.attachment, memory)
 
     return answering(hello, client)

@@ -107,7 +107,7 @@ class PlanNode:
             return (*TRAINS, EVALUATION)
         return (EVALUATION,) if self.config.get("test", False) else TRAINS
 
-    def client(self, stage: str, attachment: bytes, memory: Memory) -> Node[Any, Any]:
+    def client(self, stage: str, attachment: bytes, memory: Memory) -> Node[Any, Any, Any]:
         """Return the client that answers a letter of a stage."""
         told = Told.from_bytes(attachment)
         keys = self._path("keys")

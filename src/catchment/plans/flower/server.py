@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from catchment.data.scaling import Scaler
 from catchment.engine.flower.app import JOURNAL, Aloud, needed
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.errors import FederationError, TooFewClientsError
+from catchment.errors import TooFewClientsError
 from catchment.federation.loop import Result, run
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.plan import Plan
@@ -55,7 +54,7 @@ class Service:
     store: Store
     journal: Journal | None
 
-    def fit(self, stage: str, told: Told) -> tuple[Plan[Any, Any], Result[Any]]:
+    def fit(self, stage: str, told: Told) -> tuple[Plan[Any, Any, Any], Result[Any, Any]]:
         """Run a stage, or what is left of it."""
         plan = self.agreed.plan(stage, told)
         engine = self.engine.at(stage, attachment=told.to_bytes(), fewest=needed(plan))
@@ -90,10 +89,6 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
         told = _scaled(service, Told(agreed.training.fingerprint()))
         told = _adapted(service, told)
         plan, result = service.fit(TRAINING, told)
-        if result.model is None:
-            raise FederationError(
-                f"{file.algorithm['name']} makes no single model; use it from Python"
-            )
         path = store.save_model(result.model)
         scores = _scores(service, replace(told, model=path.read_bytes()))
         _keep(store, agreed, plan, result, scores)
@@ -104,9 +99,8 @@ def _scaled(service: Service, told: Told) -> Told:
     if service.agreed.file.sharing.scaling != "federated":
         return told
     _, result = service.fit(SCALING, told)
-    scaler = Scaler.from_moments(result.state)
-    write_scaler(service.store, scaler)
-    return replace(told, scaler=scaler)
+    write_scaler(service.store, result.result)
+    return replace(told, scaler=result.result)
 
 
 def _adapted(service: Service, told: Told) -> Told:
@@ -131,15 +125,15 @@ def _scores(service: Service, told: Told) -> Scores:
 def _keep(
     store: Store,
     agreed: Agreement,
-    plan: Plan[Any, Any],
-    result: Result[Any],
+    plan: Plan[Any, Any, Any],
+    result: Result[Any, Any],
     scores: Scores,
 ) -> None:
-    file, state = agreed.file, result.state
+    file, kept = agreed.file, plan.whole.kept(result.state)
     write_scores(store, scores, agreed.classes)
-    write_rows(store, state)
-    write_flags(store, state)
-    write_path(store, state, agreed.classes)
+    write_rows(store, kept)
+    write_flags(store, kept)
+    write_path(store, kept, agreed.classes)
     if scores.total is not None:
         write_comparison(store, [own_row(file, result, scores)])
         store.write_facts({"metric": metrics(scores.total)[0][0]})
@@ -151,10 +145,9 @@ def _keep(
 
 
 def _facts(
-    file: PlanFile, agreed: Agreement, plan: Plan[Any, Any], result: Result[Any]
+    file: PlanFile, agreed: Agreement, plan: Plan[Any, Any, Any], result: Result[Any, Any]
 ) -> dict[str, str]:
     model = result.model
-    assert model is not None
     return {
         "source": file.source,
         "algorithm": str(file.algorithm["name"]),

@@ -54,7 +54,7 @@ def simulate_plan(
     plan_of_all = share(agreed)
     parts = {name: share((_only(held, name), dict(memories.get(name, {})))) for name in names}
 
-    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any]:
+    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any, Any]:
         mine, before = parts[name].get()
         remind(memory, before)
         agreed = plan_of_all.get()

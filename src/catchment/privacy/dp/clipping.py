@@ -17,16 +17,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
 
 from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.sums import WeightedSum
+from catchment.federation.algorithm import Upload
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import WEIGHT, Kind, Shape, Summable, marked
 from catchment.wire import Fact, Parts
 
 # Whitening never blows a direction up beyond this share of the strongest one.
@@ -36,32 +38,26 @@ MARGIN = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
-class Clipped:
+class Clipped(Summable):
     """A sum of vectors of bounded length, and what they were made from."""
 
-    vector: Array  # (L,) whole multiples of a grid step
+    KIND: ClassVar[Kind] = Kind(
+        "clipped",
+        "the client's sums or parameters, scaled down to an agreed length; with distributed noise, "
+        "also noise",
+        (
+            "unless the clients add noise, what the sums or parameters tell, but for their length",
+            "what is released from the noisy sum afterwards is bounded by its epsilon",
+        ),
+    )
+
+    vector: Annotated[Array, Shape("numbers")]  # whole multiples of a grid step
     n_clients: int
     about: Mapping[str, Fact]
 
-    def __add__(self, other: Clipped) -> Clipped:
-        if self.about != other.about or self.vector.shape != other.vector.shape:
-            raise UploadError("kind", "clipped vectors of different uploads do not add")
-        return Clipped(self.vector + other.vector, self.n_clients + other.n_clients, self.about)
-
-    def parts(self) -> Parts:
-        return Parts("clipped", self.about, (np.array([float(self.n_clients)]), self.vector))
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> Clipped:
-        """Return the vector that travelled; UploadError if a number is not finite."""
-        count, vector = parts.expect("clipped", 2).arrays
-        if count.shape != (1,) or vector.ndim != 1 or vector.dtype != np.float64:
-            raise IntegrityError(f"a clipped vector came as {count.shape} and {vector.shape}")
-        if not (np.isfinite(count).all() and np.isfinite(vector).all()):
-            raise UploadError("not-finite", "the clipped vector holds NaN or infinite numbers")
-        if not 1 <= count[0] < 2**53 or count[0] != int(count[0]):
-            raise UploadError("count", f"{count[0]} clients cannot be")
-        return cls(vector, int(count[0]), parts.facts)
+    def __post_init__(self) -> None:
+        if self.n_clients < 1:
+            raise UploadError("count", f"{self.n_clients} clients cannot be")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +79,7 @@ class Clip:
         readout of the same privacy is far more accurate.
 
     >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
-    >>> Clip(bound=8.0).length(s.parts()), Clip(bound=8.0).length((s + s).parts())
+    >>> Clip(bound=8.0).length(s), Clip(bound=8.0).length(s + s)
     (4.0, 4.0)
     """
 
@@ -115,7 +111,7 @@ class Clip:
             raise ValueError("there are no public clients; pass at least one")
         total = sum(known[1:], start=known[0])
         free = cls(bound=1.0, target_scale=target_scale, reference=total if whiten else None)
-        bound = float(np.median([free.length(client.parts()) for client in known]))
+        bound = float(np.median([free.length(client) for client in known]))
         return cls(bound=bound, target_scale=target_scale, reference=free.reference)
 
     @cached_property
@@ -127,44 +123,38 @@ class Clip:
         root = np.sqrt(np.maximum(values, 0.0) + WHITENING_FLOOR * values[-1])
         return (vectors / root).T, vectors * root
 
-    def length(self, parts: Parts) -> float:
+    def length(self, upload: Upload) -> float:
         """Return the length of an upload's vector before it is clipped."""
-        return float(np.linalg.norm(self._vector(parts)[0]))
+        return float(np.linalg.norm(self._vector(upload)[0]))
 
-    def clipped(self, parts: Parts, grid: float) -> Clipped:
+    def clipped(self, upload: Upload, grid: float) -> Clipped:
         """Return an upload's vector, at most `bound` long, in whole multiples of the grid.
 
         Rounding is towards zero, which shortens, so that the bound holds to the last digit.
         """
-        vector, about = self._vector(parts)
+        vector, about = self._vector(upload)
         length = float(np.linalg.norm(vector))
         limit = self.bound * (1 - MARGIN)
         if length > limit:
             vector = vector * (limit / length)
         return Clipped(np.trunc(vector / grid) * grid, 1, about)
 
-    def _vector(self, parts: Parts) -> tuple[Array, dict[str, Fact]]:
-        match parts.kind:
-            case "ridge-statistics":
-                statistics = RidgeStatistics.from_parts(parts)
-                vector = self._moments(statistics)
-                about: dict[str, Fact] = {"targets": statistics.n_targets}
-            case "weighted-sum":
-                _, *arrays = parts.arrays
-                update = WeightedSum.from_parts(parts, len(arrays))
-                mean = update.mean() if update.weight > 0 else update.arrays
-                # In float64 whatever came: lengths of float32 vectors are off by more than MARGIN.
-                vector = np.concatenate([array.ravel() for array in mean], dtype=np.float64)
-                about = {"shapes": [list(array.shape) for array in mean]}
-            case _:
-                raise UploadError(
-                    "kind",
-                    f"noise is defined for ridge statistics and weighted sums, not for "
-                    f"{parts.kind!r}; leave the protection out or send one of these",
-                )
+    def _vector(self, upload: Upload) -> tuple[Array, dict[str, Fact]]:
+        about: dict[str, Fact]
+        if isinstance(upload, RidgeStatistics):
+            vector, about = self._moments(upload), {"targets": upload.n_targets}
+        elif marked(upload, WEIGHT):
+            vector, about = _mean(upload)
+        else:
+            raise UploadError(
+                "kind",
+                "noise is defined for ridge statistics and for sums with a weight, not for "
+                f"{upload.parts().kind!r}; leave the protection out or send one of these",
+            )
         if not np.isfinite(vector).all():
             raise UploadError("not-finite", "the upload holds NaN or infinite numbers")
-        return vector, {"kind": parts.kind, "facts": dict(parts.facts), **about}
+        sent = upload.parts()
+        return vector, {"kind": sent.kind, "facts": dict(sent.facts), **about}
 
     def _moments(self, statistics: RidgeStatistics) -> Array:
         if not statistics.weight > 0:
@@ -186,15 +176,14 @@ class Clip:
         ridge
             c s D in the module's formula; only statistics have one.
         """
-        kind, facts = str(total.about.get("kind")), total.about.get("facts")
+        facts, K = total.about.get("facts"), total.about.get("targets")
         if not isinstance(facts, Mapping):
             raise IntegrityError("a clipped vector does not say what it was made from")
-        if kind == "weighted-sum":
-            return self._weighted_sum(total)
-        K = total.about.get("targets")
+        if K is None:
+            return _weighted(total, facts)
         M = unpack(total.vector / _roots(matrix_size(len(total.vector))))
-        if kind != "ridge-statistics" or type(K) is not int or not 0 < K < len(M) - 1:
-            raise IntegrityError(f"a clipped vector of {kind!r} cannot be read")
+        if type(K) is not int or not 0 < K < len(M) - 1:
+            raise IntegrityError(f"a clipped vector of {str(K)[:20]} targets cannot be read")
         values, vectors = eigh(M)
         # Not quite to zero: the moments must pass for such in spite of rounding.
         M = (vectors * np.maximum(values, 1e-10 * values[-1])) @ vectors.T
@@ -217,16 +206,29 @@ class Clip:
         parts = statistics.parts()
         return Parts(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
 
-    def _weighted_sum(self, total: Clipped) -> Parts:
-        shapes = total.about.get("shapes")
-        if not isinstance(shapes, list):
-            raise IntegrityError("a clipped weighted sum does not say its shapes")
-        sizes = [math.prod(shape) for shape in shapes]
-        if sum(sizes) != len(total.vector):
-            raise IntegrityError(f"{len(total.vector)} numbers came for shapes {shapes}")
-        flat = np.split(total.vector, np.cumsum(sizes)[:-1])
-        arrays = tuple(part.reshape(shape) for part, shape in zip(flat, shapes, strict=True))
-        return WeightedSum(arrays, float(total.n_clients), total.n_clients).parts()
+
+def _mean(upload: Upload) -> tuple[Array, dict[str, Fact]]:
+    """Return the arrays of a weighted sum divided by its weight, and how to put them back."""
+    weight = float(vars(upload)[marked(upload, WEIGHT)])
+    numbers, *arrays = upload.parts().arrays
+    divided = [array / weight if weight > 0 else array for array in arrays]
+    # In float64 whatever came: lengths of float32 vectors are off by more than MARGIN.
+    vector = np.concatenate([array.ravel() for array in divided], dtype=np.float64)
+    return vector, {"numbers": len(numbers), "shapes": [list(array.shape) for array in divided]}
+
+
+def _weighted(total: Clipped, facts: Mapping[str, Fact]) -> Parts:
+    """Return a sum of means as the weighted sum in which every client weighs one."""
+    shapes, n_numbers = total.about.get("shapes"), total.about.get("numbers")
+    if not isinstance(shapes, list) or type(n_numbers) is not int or not 0 < n_numbers < 9:
+        raise IntegrityError("a clipped weighted sum does not say its shapes")
+    sizes = [math.prod(shape) for shape in shapes]
+    if sum(sizes) != len(total.vector):
+        raise IntegrityError(f"{len(total.vector)} numbers came for shapes {shapes}")
+    flat = np.split(total.vector, np.cumsum(sizes)[:-1])
+    arrays = [part.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
+    counts = np.full(n_numbers, float(total.n_clients))
+    return Parts(str(total.about.get("kind")), facts, (counts, *arrays))
 
 
 def _roots(size: int) -> Array:

@@ -23,12 +23,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
-from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import Clip, Clipped
@@ -39,9 +38,11 @@ from catchment.privacy.dp.gaussian import (
     gaussian_multiplier,
     rounded_normal,
 )
-from catchment.privacy.dp.per_sequence import PerSequence, Records
+from catchment.privacy.dp.per_sequence import Records
 from catchment.privacy.secure_sum.cost import Cost
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import Kind
 from catchment.wire import Parts
 
 SMALL_COHORT = 100
@@ -80,6 +81,8 @@ class GaussianNoise:
     budget
         Ledger that refuses releases beyond what it allows.
     """
+
+    messages: ClassVar[tuple[Kind, ...]] = (Clipped.KIND,)
 
     epsilon: float
     delta: float
@@ -147,27 +150,22 @@ class GaussianNoise:
         of = Cost.of_discrete if self.distributed else Cost.of_gaussian
         return of(self.multiplier)
 
-    def check(self, plan: Plan[Any, Any]) -> None:
+    def check(self, plan: Plan[Any, Any, Any]) -> None:
         """Raise ValueError if the plan would break what is promised, or could not be solved."""
         if plan.rounds > self.releases:
             raise ValueError(
                 f"the plan releases {plan.rounds} sums but epsilon is spread over {self.releases}; "
                 f"pass releases={plan.rounds}"
             )
-        if (self.unit == "sequence") != isinstance(plan.algorithm, PerSequence):
+        if (self.unit == "sequence") != plan.needs.per_sequence:
             raise ValueError(
                 f"privacy per {self.unit} does not fit {type(plan.algorithm).__name__}; "
                 "use unit='sequence' with PerSequence, and only with it"
             )
         if self.distributed:
             self._check_masking(plan)
-        algorithm = plan.algorithm
-        inside = algorithm.algorithm if isinstance(algorithm, PerSequence) else algorithm
-        if isinstance(inside, FederatedRidge) and isinstance(inside.ridge, str):
-            raise ValueError(
-                f"the ridge cannot be chosen by {inside.ridge!r} under noise; pass a number such "
-                "as 0: what the noise needs is added to it"
-            )
+        if plan.needs.data_choice:
+            raise ValueError(plan.needs.data_choice)
 
     def before(self, turn: Turn) -> None:
         """Charge a release whose noise is with the clients, before any of them is asked."""
@@ -179,7 +177,7 @@ class GaussianNoise:
             purpose = f"round {turn.round}"
             self.budget.charge(turn.cohort, self.cost, purpose=purpose, unit=self.unit)
 
-    def _check_masking(self, plan: Plan[Any, Any]) -> None:
+    def _check_masking(self, plan: Plan[Any, Any, Any]) -> None:
         secure = plan.masking
         if not isinstance(secure, SecureSum):
             raise ValueError(
@@ -212,7 +210,7 @@ class GaussianNoise:
 
     def _clipped(self, upload: Upload) -> Clipped:
         if self.unit == "client":
-            return self.clip.clipped(upload.parts(), self.grid)
+            return self.clip.clipped(upload, self.grid)
         if not isinstance(upload, Records):
             raise UploadError("unit", "privacy per sequence needs PerSequence around the algorithm")
         records = self._records(upload)
@@ -224,12 +222,12 @@ class GaussianNoise:
 
     def _records(self, upload: Records) -> Iterator[Clipped]:
         for record in upload.uploads():
-            parts = record.parts()
-            if parts.kind != "ridge-statistics":
+            if not isinstance(record, RidgeStatistics):
                 raise UploadError(
-                    "kind", f"privacy per sequence needs ridge statistics, not {parts.kind!r}"
+                    "kind",
+                    f"privacy per sequence needs ridge statistics, not {record.parts().kind!r}",
                 )
-            yield self.clip.clipped(parts, self.grid)
+            yield self.clip.clipped(record, self.grid)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Clipped:
         """Return a vector ready to add; UploadError if it is longer than any client's may be."""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
 from catchment.errors import UploadError
-from catchment.federation.plan import Additive, Algorithm, Data, Turn, Upload
-from catchment.readout.model import Model
+from catchment.federation.algorithm import (
+    Additive,
+    Completed,
+    Data,
+    Kept,
+    Learner,
+    Needs,
+    Turn,
+    Upload,
+    as_algorithm,
+)
 from catchment.wire import Parts
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +41,7 @@ class Records:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerSequence(Generic[S, U]):
+class PerSequence(Generic[S, U, R]):
     """An algorithm whose clients make one upload per sequence, for privacy per sequence.
 
     Every sequence is run by itself from a state of zero, so that no input of one reaches the
@@ -43,32 +53,46 @@ class PerSequence(Generic[S, U]):
         Asked for one upload per sequence; its uploads must be ridge statistics.
     """
 
-    algorithm: Algorithm[S, U]
+    algorithm: Learner[S, U, R]
+
+    @property
+    def inner(self) -> Completed[S, U, R]:
+        return as_algorithm(self.algorithm)
+
+    @property
+    def needs(self) -> Needs:
+        return self.inner.needs | Needs(per_sequence=True)
 
     def start(self) -> S:
-        return self.algorithm.start()
+        return self.inner.start()
 
     def broadcast(self, state: S, turn: Turn) -> Parts:
-        return self.algorithm.broadcast(state, turn)
+        return self.inner.broadcast(state, turn)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Records:
         def uploads() -> Iterator[Upload]:
             for sequence in data():
-                yield self.algorithm.client_update(received, partial(list, [sequence]), turn)
+                yield self.inner.client_update(received, partial(list, [sequence]), turn)
 
         return Records(uploads)
 
-    def read_update(self, parts: Parts, turn: Turn) -> U:
-        return self.algorithm.read_update(parts, turn)
+    def read_update(self, parts: Parts, turn: Turn) -> Additive:
+        return self.inner.read_update(parts, turn)
 
     def server_update(self, state: S, total: U, turn: Turn) -> S:
-        return self.algorithm.server_update(state, total, turn)
+        return self.inner.server_update(state, total, turn)
 
-    def model(self, state: S) -> Model | None:
-        return self.algorithm.model(state)
+    def result(self, state: S) -> R:
+        return self.inner.result(state)
+
+    def figures(self, state: S) -> Mapping[str, float]:
+        return self.inner.figures(state)
+
+    def kept(self, state: S) -> Kept:
+        return self.inner.kept(state)
 
     def save_state(self, state: S) -> Parts:
-        return self.algorithm.save_state(state)
+        return self.inner.save_state(state)
 
     def load_state(self, parts: Parts) -> S:
-        return self.algorithm.load_state(parts)
+        return self.inner.load_state(parts)

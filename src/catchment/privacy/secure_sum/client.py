@@ -23,7 +23,6 @@ from catchment.privacy.secure_sum.client_rules import (
     check_cohort,
     check_rows,
     check_threshold,
-    statistics_inside,
 )
 from catchment.privacy.secure_sum.graph import neighbours
 from catchment.privacy.secure_sum.messages import (
@@ -45,6 +44,7 @@ from catchment.privacy.secure_sum.ring import (
     subtract_from,
 )
 from catchment.privacy.secure_sum.shamir import SHARE_BYTES, share
+from catchment.structure import measured
 from catchment.wire import Parts, split
 
 ADVERT_BYTES = 2 * keys.KEY_BYTES + keys.SIGNATURE_BYTES
@@ -208,13 +208,14 @@ def masked(
     side = Side.of(agreed, named["boxes"], turn, memory)
     with side.book.answering("update", received.to_bytes()) as given:
         present = _open_boxes(side, named["boxes"])
-        return _mask(side, upload(named["payload"]).parts(), present, given)
+        return _mask(side, upload(named["payload"]), present, given)
 
 
-def _mask(side: Side, made: Parts, present: tuple[int, ...], given: bytes | None) -> Masked:
+def _mask(side: Side, upload: Upload, present: tuple[int, ...], given: bytes | None) -> Masked:
     agreed = side.agreed
-    check_rows(made, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
-    _check_rounding(side, made, len(present))
+    check_rows(upload, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
+    _check_rounding(side, upload, len(present))
+    made = upload.parts()
     outline = Outline.of(made)
     numbers = encode(flat(made), agreed.ring, n_clients=len(present))
     _add_masks(side, numbers, present)
@@ -254,16 +255,16 @@ def _cut(whole: bytes, width: int) -> list[bytes]:
     return [whole[start : start + width] for start in range(0, len(whole), width)]
 
 
-def _check_rounding(side: Side, made: Parts, n_clients: int) -> None:
+def _check_rounding(side: Side, upload: Upload, n_clients: int) -> None:
     agreed = side.agreed
     if agreed.bits == 128:
         return
-    for _, n_features, n_targets in statistics_inside(made):
+    for found in measured(upload):
         error = readout_error(
             agreed.ring,
             n_clients=n_clients,
-            n_features=n_features,
-            n_targets=n_targets,
+            n_features=found.sizes.get("features", 0),
+            n_targets=found.sizes.get("targets", 1),
             smallest_eigenvalue=agreed.ridge,
         )
         if error > agreed.tolerance:

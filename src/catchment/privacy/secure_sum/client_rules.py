@@ -8,10 +8,10 @@ empirical: they guard against the reconstruction of sequences, not against tests
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from catchment.errors import RuleError
-from catchment.wire import Parts, split
+from catchment.structure import measured
 
 FEWEST_CLIENTS = 3
 FEWEST_ROWS_PER_FEATURE = 2.0
@@ -56,41 +56,27 @@ def check_threshold(threshold: int, n_neighbours: int) -> None:
         )
 
 
-def check_rows(upload: Parts, *, rows_per_feature: float, min_clients: int) -> None:
-    """Refuse to send ridge statistics of so few rows that the cohort's sum may be too thin.
+def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> None:
+    """Refuse to send statistics of so few rows that the cohort's sum may be too thin.
 
     With every client above `rows_per_feature * features / min_clients` and at least `min_clients`
     of them, the sum has `rows_per_feature` rows per feature, and no client needs to know another's
-    count. Messages that hold no ridge statistics pass.
+    count. Values that do not count rows, or have no features, pass.
 
     >>> from catchment.readout.statistics import RidgeStatistics
-    >>> check_rows(RidgeStatistics.zero(6, 1).parts(), rows_per_feature=20, min_clients=10)
+    >>> check_rows(RidgeStatistics.zero(6, 1), rows_per_feature=20, min_clients=10)
     Traceback (most recent call last):
     catchment.errors.RuleError: 0 rows for 6 features, this client sends 12 or more; collect ...
     """
-    for n_rows, n_features, _ in statistics_inside(upload):
+    for found in measured(upload):
+        n_features = found.sizes.get("features", 0)
         least = rows_per_feature * n_features / min_clients
-        if not n_rows >= least:
+        if not found.rows >= least:
             raise RuleError(
                 "rows",
-                f"{n_rows:.0f} rows for {n_features} features, this client sends {least:.0f} or "
+                f"{found.rows} rows for {n_features} features, this client sends {least:.0f} or "
                 "more; collect more data before taking part, or use fewer features",
             )
-
-
-def statistics_inside(parts: Parts) -> Iterator[tuple[float, int, int]]:
-    """Yield the rows, features and targets of all ridge statistics inside a message.
-
-    >>> from catchment.readout.statistics import RidgeStatistics
-    >>> list(statistics_inside(RidgeStatistics.zero(6, 1).parts()))
-    [(0.0, 6, 1)]
-    """
-    if "parts" in parts.facts:
-        for inner in split(parts, parts.kind).values():
-            yield from statistics_inside(inner)
-    elif parts.kind == "ridge-statistics":
-        counts, feature_sum, target_sum, *_ = parts.arrays
-        yield float(counts[0]), len(feature_sum), len(target_sum)
 
 
 def check_cohort(now: Collection[str], past: Iterable[Collection[str]], min_clients: int) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from catchment.federation.plan import Journal, Memory, Turn, Upload
 from catchment.privacy.secure_sum.client_rules import (
@@ -35,6 +35,7 @@ from catchment.privacy.secure_sum.client_rules import (
 )
 from catchment.privacy.secure_sum.graph import degree, threshold
 from catchment.privacy.secure_sum.ring import Ring
+from catchment.structure import Kind
 from catchment.wire import Parts
 
 if TYPE_CHECKING:
@@ -78,6 +79,33 @@ class SecureSum:
     >>> SecureSum(identities={"ann": "00" * 32}).ring
     Ring(bits=128, fraction=80)
     """
+
+    messages: ClassVar[tuple[Kind, ...]] = (
+        Kind("secure-keys", "public keys of one round, signed", ("that the client takes part",)),
+        Kind(
+            "secure-shares",
+            "shares of the round's secrets, encrypted for the other clients",
+            ("nothing by themselves",),
+        ),
+        Kind(
+            "secure-upload",
+            "the client's message under masks that cancel in the sum of all clients",
+            (
+                "nothing of one client by itself, as long as enough clients are honest",
+                "from the sum what such sums tell: of a small cohort, who is in it",
+            ),
+        ),
+        Kind(
+            "secure-consent",
+            "a signature under the list of clients in the sum",
+            ("that it agrees",),
+        ),
+        Kind(
+            "secure-shares-given",
+            "shares that take the masks off the sum",
+            ("nothing of one client by itself",),
+        ),
+    )
 
     identities: Mapping[str, str]
     federation: str = "catchment"
