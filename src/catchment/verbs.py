@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
@@ -24,12 +24,14 @@ from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.loop import Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
-from catchment.federation.plan import Algorithm, Masking, Memory, Plan, Protection
+from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
 Ridge = float | Literal["auto", "clients", "gcv"]
 OWNER = "owner"
+S = TypeVar("S")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,33 @@ def fit(
     return federate(pipeline, clients, ridge=ridge, classes=classes, threads=threads).model
 
 
+@overload
+def federate(
+    what: Plan[S, Any, R],
+    clients: Mapping[str, Source],
+    *,
+    threads: int | None = None,
+    memories: dict[str, Memory] | None = None,
+    watch: Watch | None = None,
+) -> Result[S, R]: ...
+
+
+@overload
+def federate(
+    what: Pipeline | AnyMap,
+    clients: Mapping[str, Source],
+    *,
+    protect: Sequence[Protection | Masking] = (),
+    ridge: Ridge = "auto",
+    classes: Sequence[str] | None = None,
+    min_clients: int = 1,
+    seed: int = 0,
+    threads: int | None = None,
+    memories: dict[str, Memory] | None = None,
+    watch: Watch | None = None,
+) -> Run: ...
+
+
 def federate(
     what: Plan[Any, Any, Any] | Pipeline | AnyMap,
     clients: Mapping[str, Source],
@@ -117,14 +146,14 @@ def federate(
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
-) -> Run:
+) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
     Parameters
     ----------
     what
         A feature map such as `EchoState(200)`, a `Pipeline` that also says how recordings are
-        prepared, or a `Plan` of any algorithm, which is run as it is.
+        prepared, or a `Plan` of any algorithm, which is run as it is and says the rest itself.
     clients
         By name: raw recordings, or a function that returns them when the client is asked, so that
         only the clients being served are in memory.
@@ -158,14 +187,16 @@ def federate(
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     if isinstance(what, Plan):
-        return _planned(what, clients, threads, memories, watch)
+        if protect or ridge != "auto" or classes is not None:
+            raise ValueError("a plan says all of this itself; pass protections and ridge in it")
+        return run_locally(what, clients, threads=threads, memories=memories, watch=watch)
     pipeline = as_pipeline(what, Prepare())
     first = _first_recording(clients)
     names = tuple(classes) if classes is not None else first.classes
     prepare = pipeline.prepare
     course = Course(
         prepare=prepare,
-        maps=(pipeline.map,),
+        maps=(pipeline.known_map,),
         learn=_learning(ridge, names, protect, len(clients)),
         channels=first.channels or first.n_inputs,
         classes=names,
@@ -231,7 +262,7 @@ def _learning(
     if ridge == "auto":
         chosen = "gcv" if hidden or n_clients < 2 else "clients"
 
-    def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
+    def learn(maps: Maps) -> Learner[Any, Any, Any]:
         (features,) = maps
         if hidden and chosen == "clients":
             return SelectedRidge(features=features, classes=classes)
@@ -255,13 +286,3 @@ def _first_recording(clients: Mapping[str, Source]) -> Recording:
                 )
             return recording
     raise ValueError("no client has a recording; pass at least one")
-
-
-def _planned(
-    plan: Plan[Any, Any, Any],
-    clients: Mapping[str, Source],
-    threads: int | None,
-    memories: dict[str, Memory] | None,
-    watch: Watch | None,
-) -> Any:
-    return run_locally(plan, clients, threads=threads, memories=memories, watch=watch)

@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -30,6 +31,7 @@ from catchment.data.scaling import Moments, Scaler
 from catchment.data.windows import WindowLabel, count_steps, cut_windows, duration
 
 Scale = Literal["none", "own", "federated"]
+CHUNK = 512  # recordings prepared together, where there may be any number
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +188,30 @@ class Prepare:
             return raw
         return [piece.recording for piece in self._prepared(raw, self.horizon)]
 
+    def stream(self, recordings: Iterable[Recording]) -> Iterable[Recording]:
+        """Yield what `apply` returns, one raw recording after another, for clients of any size.
+
+        Only a scale of their "own" needs all recordings at once; `RAW` hands them on as they are.
+
+        >>> [part.n_steps for part in Prepare(scale="none", window=2).stream([Recording([0.0] * 5)])]
+        [2, 2]
+        """
+        if self._changes_nothing:
+            return recordings
+        if self.scale == "own":
+            return self.apply(recordings)
+        return self._streamed(recordings)
+
+    def _streamed(self, recordings: Iterable[Recording]) -> Iterator[Recording]:
+        found = False
+        many = iter(recordings)
+        while raw := list(islice(many, CHUNK)):
+            pieces = self._windows(raw, self._scaled(self._without_gaps(raw, self.horizon)))
+            found = found or bool(pieces)
+            yield from (piece.recording for piece in pieces)
+        if not found:
+            raise self._too_short(())
+
     def inputs(self, recordings: Iterable[Recording]) -> list[Prepared]:
         """Return prepared inputs for prediction, each with its place in the raw recordings.
 
@@ -267,23 +293,30 @@ class Prepare:
 
     def _prepared(self, raw: list[Recording], horizon: int | None = None) -> list[Prepared]:
         pieces = self._scaled(self._without_gaps(raw, horizon))
+        windows = self._windows(raw, pieces)
+        if raw and not windows:
+            raise self._too_short(pieces)
+        return windows
+
+    def _windows(self, raw: Sequence[Recording], pieces: list[Prepared]) -> list[Prepared]:
         if self.window is None:
             return pieces
         lengths = [self._lengths(recording, number) for number, recording in enumerate(raw)]
-        windows = [
+        return [
             Prepared(window, piece.source, piece.start + start)
             for piece in pieces
             for start, window in cut_windows(
                 piece.recording, *lengths[piece.source], self.label, number=piece.source
             )
         ]
-        if raw and not windows:
-            longest = max(piece.recording.n_steps for piece in pieces)
-            raise ValueError(
-                f"no recording is as long as a window of {self.window!r}, the longest has "
-                f"{longest} steps; pass a shorter window or longer recordings"
-            )
-        return windows
+
+    def _too_short(self, pieces: Sequence[Prepared]) -> ValueError:
+        longest = max((piece.recording.n_steps for piece in pieces), default=0)
+        told = f", the longest has {longest} steps" if longest else ""
+        return ValueError(
+            f"no recording is as long as a window of {self.window!r}{told}; pass a shorter window "
+            "or longer recordings"
+        )
 
     def _without_gaps(self, raw: list[Recording], horizon: int | None = None) -> list[Prepared]:
         refuse_mixed_channels(raw)

@@ -75,7 +75,7 @@ def data_of(source: Source) -> Data:
     return source if callable(source) else lambda: source
 
 
-def fit(
+def run_locally(
     plan: Plan[S, U, R],
     clients: Mapping[str, Source],
     *,
@@ -105,3 +105,6 @@ def fit(
         raise ValueError("there are no clients; pass at least one")
     engine = LocalEngine(plan, clients, threads, {} if memories is None else memories)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal)
+
+
+fit = run_locally

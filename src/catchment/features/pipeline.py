@@ -40,24 +40,26 @@ class Pipeline:
     prepare: Prepare
     map: AnyMap
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.map, MapDescription):
-            object.__setattr__(self, "map", as_map(self.map))
+    @cached_property
+    def known_map(self) -> FeatureMap | MapDescription:
+        """The map or its description, a user's own class adapted."""
+        return self.map if isinstance(self.map, MapDescription) else as_map(self.map)
 
     @property
     def is_built(self) -> bool:
         """Whether the map is there, and not only its description."""
-        return isinstance(self.map, FeatureMap)
+        return not isinstance(self.map, MapDescription)
 
     @property
     def features(self) -> FeatureMap:
         """The map; ValueError before it is built."""
-        if not isinstance(self.map, FeatureMap):
+        known = self.known_map
+        if isinstance(known, MapDescription):
             raise ValueError(
                 f"{type(self.map).__name__} is a description; call built(n_inputs, per_step=...) "
                 "to make the map for data of this many channels"
             )
-        return self.map
+        return known
 
     def built(self, n_inputs: int, *, per_step: bool) -> Pipeline:
         """Return the pipeline with its map built for inputs of this many channels."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
 from catchment.wire import Parts, join, split
@@ -66,12 +67,18 @@ def refusal(error: Exception) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Node(Generic[S, U, R]):
-    """One client: its name, the plan it agreed to, its data and its secrets, which stay here."""
+    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay here."""
 
     name: str
     plan: Plan[S, U, R]
     data: Data
     memory: Memory = field(default_factory=dict)
+
+    @property
+    def prepared(self) -> Data:
+        """The client's data as the algorithm sees them."""
+        prepare, data = self.plan.prepare, self.data
+        return data if prepare == RAW else lambda: prepare.stream(data())
 
     def answer(self, message: bytes) -> bytes:
         """Return the reply to a request, or a refusal with its reason."""
@@ -90,7 +97,7 @@ class Node(Generic[S, U, R]):
             return masking.on_stage(request.stage, request.payload, request.turn, self.memory)
 
         def upload(payload: Parts) -> Upload:
-            made = self.plan.whole.client_update(payload, self.data, request.turn)
+            made = self.plan.whole.client_update(payload, self.prepared, request.turn)
             return self._protected(made, request.turn)
 
         if masking is None:
@@ -114,7 +121,7 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
             request = Request.from_bytes(message, "")
             turns = [request.turn.at(node.name) for node in nodes]
             if request.plan == plan.fingerprint() and request.stage == "update":
-                clients = [(node.data, turn) for node, turn in zip(nodes, turns, strict=True)]
+                clients = [(node.prepared, turn) for node, turn in zip(nodes, turns, strict=True)]
                 uploads = plan.algorithm.client_updates(request.payload, clients)
                 return [
                     node._protected(upload, turn).parts().to_bytes()

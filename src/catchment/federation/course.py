@@ -21,7 +21,7 @@ from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.kept import restored
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
-from catchment.federation.plan import Algorithm, Masking, Plan, Protection
+from catchment.federation.plan import Learner, Masking, Plan, Protection, needs_of
 from catchment.wire import Fact, Parts, join, split
 
 SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
@@ -65,7 +65,7 @@ class Known:
 class Adaptation(Protocol):
     """Makes the algorithm that adapts a reservoir before the training."""
 
-    def __call__(self, reservoir: Reservoir, /) -> Algorithm[Any, Any, Reservoir]: ...
+    def __call__(self, reservoir: Reservoir, /) -> Learner[Any, Any, Reservoir]: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,7 +92,7 @@ class Course:
 
     prepare: Prepare
     maps: tuple[FeatureMap | MapDescription, ...]
-    learn: Callable[[Maps], Algorithm[Any, Any, Any]]
+    learn: Callable[[Maps], Learner[Any, Any, Any]]
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None = None
     per_step: bool = False
@@ -144,7 +144,7 @@ class Course:
         algorithm = self.learn(known.maps)
         return Plan(
             algorithm=algorithm,
-            rounds=self.rounds,
+            rounds=self.rounds or needs_of(algorithm).rounds,
             share=self.share,
             min_clients=self.min_clients,
             protections=self.protections,
@@ -154,7 +154,7 @@ class Course:
         )
 
     def _exact(
-        self, algorithm: Algorithm[Any, Any, Any], *, rounds: int = 1, share: float = 1.0
+        self, algorithm: Learner[Any, Any, Any], *, rounds: int = 1, share: float = 1.0
     ) -> AnyPlan:
         """Return the plan of a stage before the training, hidden in a sum if the training is.
 

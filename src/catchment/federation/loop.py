@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
+from catchment.data.prepare import Prepare
 from catchment.errors import CatchmentError, FederationError, TooFewClientsError
-from catchment.federation.algorithm import Completed
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.runs.ledger import Entry
@@ -25,6 +25,13 @@ BLOCK = 256  # clients summed together before their sums are; the order of sums 
 
 
 @runtime_checkable
+class Predictor(Protocol):
+    """A result that predicts from recordings, and so must know how they are prepared."""
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None) -> Self: ...
+
+
+@runtime_checkable
 class HasModel(Protocol):
     """A result that can be used as one model, such as an ensemble."""
 
@@ -37,13 +44,19 @@ class Result(Generic[S, R]):
     """The final state, what the algorithm makes of it, and one record per round."""
 
     state: S
-    algorithm: Completed[S, Any, R]
+    plan: Plan[S, Any, R]
     records: tuple[Record, ...]
 
     @cached_property
     def result(self) -> R:
-        """What was made: a model, scores, a scaler, a network, whatever the algorithm is for."""
-        return self.algorithm.result(self.state)
+        """What was made: a model, scores, a scaler, a network, whatever the algorithm is for.
+
+        What predicts takes raw recordings, prepared as those of the clients were.
+        """
+        made = self.plan.whole.result(self.state)
+        if isinstance(made, Predictor):
+            return made.prepared_by(self.plan.prepare, self.plan.channels)
+        return made
 
     @property
     def model(self) -> Model:
@@ -51,7 +64,7 @@ class Result(Generic[S, R]):
         found = model_of(self.result)
         if found is None:
             raise FederationError(
-                f"{self.algorithm.name} makes no single model but a "
+                f"{self.plan.whole.name} makes no single model but a "
                 f"{type(self.result).__name__}; use .result"
             )
         return found
@@ -116,7 +129,7 @@ def run(
         if keeper:
             keeper.close_round(state, records[-1])
         publish()
-    return Result(state, algorithm, records)
+    return Result(state, plan, records)
 
 
 def gather(

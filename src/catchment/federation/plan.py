@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
+from catchment.data.prepare import RAW, Prepare
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import (
     Additive,
     Algorithm,
@@ -52,6 +53,7 @@ __all__ = [
     "Upload",
     "as_algorithm",
     "describe",
+    "needs_of",
 ]
 
 S = TypeVar("S")
@@ -90,6 +92,9 @@ Memory = MutableMapping[str, bytes]
 @runtime_checkable
 class Masking(Protocol):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
+
+    def exact(self) -> Self:
+        """Return the protection for sums of any size, which rounds nothing."""
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
         """Return the server's half of one round, or of the one that the journal left unfinished."""
@@ -179,6 +184,10 @@ class Plan(Generic[S, U, R]):
         Fewest answers with which a round may end.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
+    prepare
+        What each client does to its raw recordings before the algorithm sees them.
+    channels
+        Names of the recordings' channels, for the model to know.
     """
 
     algorithm: Learner[S, U, R]
@@ -187,6 +196,8 @@ class Plan(Generic[S, U, R]):
     min_clients: int = 1
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+    prepare: Prepare = RAW
+    channels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -274,7 +285,7 @@ def describe(value: object) -> Fact:
             return value
         case Recipe():
             return {"recipe": value.to_json()}
-        case Reservoir() | Features():
+        case Reservoir() | Prepare() | FeatureMap():
             return {type(value).__name__: value.fingerprint}
         case Identified():
             return {type(value).__name__: value.identity()}

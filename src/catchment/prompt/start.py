@@ -101,7 +101,7 @@ def values_of(controller: EdgeController, readout: Readout) -> Arrays:
     The readout's intercept goes to the constant feature, which the controller must have.
     """
     features = controller.features
-    if features is None or not features.bias:
+    if features is None or not features.constant:
         raise ValueError("the controller has no constant feature; pass features with bias=True")
     W_out = readout.weights.T.copy()
     W_out[:, features.names().index(_constant(controller))] += readout.intercept

@@ -21,4 +21,4 @@ def adapt(
     # A client whose plasticity diverges is refused; all must have answered.
     plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
     result = fit(plan, clients)
-    return algorithm.adapted(result.state), result.records
+    return result.result, result.records

@@ -172,9 +172,7 @@ def _layout(hint: Any) -> Layout:
     hints = _hints(made)
     bound = dict(zip(_parameters(made), get_args(hint), strict=False))
     parts = tuple(
-        _part(made, field, _bound(hints[field.name], bound))
-        for field in fields(made)
-        if field.init
+        _part(made, field, _bound(hints[field.name], bound)) for field in fields(made) if field.init
     )
     return Layout(kind_of(made), made, parts)
 

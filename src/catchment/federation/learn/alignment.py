@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.spectral import spectral_radius
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
@@ -114,17 +115,27 @@ class AlignedRidge:
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha is {self.alpha}; pass a number between 0 and 1")
+        self._target  # noqa: B018  # raises now where there is no reservoir to align
+
+    @property
+    def _target(self) -> EchoStateMap:
+        features = self.ridge.features
+        if not isinstance(features, EchoStateMap):
+            raise TypeError(
+                f"{type(features).__name__} has no reservoir to align; use an EchoState map"
+            )
+        return features
 
     def features_of(self, client: str) -> FeatureMap:
         """Return the features of a client's own, aligned reservoir."""
-        target = self.ridge.features.reservoir
+        target = self._target.reservoir
         recipe = self.recipes.get(client)
         if recipe is None:
             if target.recipe is None:
                 raise ValueError(f"there is no recipe for {client}; pass recipes")
             recipe = with_own_seed(target.recipe, client)
         own = aligned(Reservoir.from_recipe(recipe), target, self.alpha)
-        return replace(self.ridge.features, reservoir=own)
+        return replace(self._target, reservoir=own)
 
     def model_of(self, state: RidgeState, client: str) -> Model:
         """Return the model as one client uses it: the common readout on its own reservoir."""

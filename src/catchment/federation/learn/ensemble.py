@@ -27,7 +27,7 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
-from catchment.features.feature_map import FeatureMap
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
@@ -68,7 +68,7 @@ class Ensemble:
     """Members and their features by client, and their weights (M,) in the order of the names."""
 
     members: Mapping[str, Member] = field(default_factory=dict)
-    features: Mapping[str, FeatureMap] = field(default_factory=dict)
+    features: Mapping[str, EchoStateMap] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
 
@@ -131,7 +131,7 @@ class ReservoirEnsemble:
     (30, (20, 1))
     """
 
-    features: FeatureMap
+    features: EchoStateMap
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
@@ -201,7 +201,7 @@ class ReservoirEnsemble:
         return {"members": float(len(state.by_client))}
 
 
-def joint_features(features: Sequence[FeatureMap]) -> FeatureMap:
+def joint_features(features: Sequence[EchoStateMap]) -> EchoStateMap:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
     >>> from catchment import Features
@@ -216,7 +216,7 @@ def joint_features(features: Sequence[FeatureMap]) -> FeatureMap:
 
 
 def _joint_readout(
-    readouts: Sequence[Readout], apart: Sequence[FeatureMap], weights: Array, joint: FeatureMap
+    readouts: Sequence[Readout], apart: Sequence[EchoStateMap], weights: Array, joint: EchoStateMap
 ) -> Readout:
     """Return the readout on joint features that is the weighted sum of the members' readouts."""
     K = readouts[0].n_outputs
@@ -234,7 +234,9 @@ def _joint_readout(
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(recipe: Recipe, template: FeatureMap, alpha: float | None = None) -> FeatureMap:
+def member_features(
+    recipe: Recipe, template: EchoStateMap, alpha: float | None = None
+) -> EchoStateMap:
     """Return what the template reads, of the reservoir that the recipe and alpha name."""
     own = _built(recipe)
     if alpha is not None:
@@ -248,7 +250,7 @@ def _built(recipe: Recipe) -> Reservoir:
     return Reservoir.from_recipe(recipe)
 
 
-def read_member(parts: Parts, template: FeatureMap, alpha: float | None = None) -> Member:
+def read_member(parts: Parts, template: EchoStateMap, alpha: float | None = None) -> Member:
     """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
     member = Member.from_parts(parts)
     recipe, weights = member.recipe, member.readout.weights

@@ -1,14 +1,15 @@
-"""One scaler for all clients, from the sum of their moments, in one round before training."""
+"""One scale for all clients, from the sum of their moments, in one round before training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.scaling import Moments, Scaler
+from catchment.data.prepare import Prepare
+from catchment.data.scaling import Moments
 from catchment.errors import UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.structure import NOT_NEGATIVE, Kind, Shape, Summable
@@ -44,11 +45,19 @@ class FederatedScaling:
     >>> from catchment import Plan, Recording, fit
     >>> clients = {"a": [Recording(np.array([0.0, 2.0]))], "b": [Recording(np.array([4.0]))]}
     >>> plan = Plan(algorithm=FederatedScaling(channels=1))
-    >>> fit(plan, clients).result.mean
+    >>> fit(plan, clients).result.scale.mean
     array([2.])
+
+    Parameters
+    ----------
+    channels
+        How many there are.
+    prepare
+        What happens to recordings before their moments are taken; its scale is what is fitted.
     """
 
     channels: int
+    prepare: Prepare = field(default_factory=Prepare)
 
     @property
     def needs(self) -> Needs:
@@ -59,7 +68,7 @@ class FederatedScaling:
         return SentMoments(nothing.astype(np.int64), nothing, nothing)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> SentMoments:
-        moments = Moments.of(data())
+        moments = self.prepare.moments(data())
         if not moments.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
         return SentMoments(moments.count, moments.total, moments.squares)
@@ -78,8 +87,8 @@ class FederatedScaling:
     def server_update(self, state: SentMoments, total: SentMoments, turn: Turn) -> SentMoments:
         return state + total
 
-    def result(self, state: SentMoments) -> Scaler:
-        return Scaler.from_moments(state.moments)
+    def result(self, state: SentMoments) -> Prepare:
+        return self.prepare.fitted(state.moments)
 
     def figures(self, state: SentMoments) -> dict[str, float]:
         return {"values": float(state.count.sum())}

@@ -9,7 +9,7 @@ regression on it is a linear autoregression, federated by the same code as every
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from catchment.errors import UploadError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import Features
 from catchment.features.feature_map import FeatureMap
+from catchment.features.own import as_map
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
@@ -75,6 +76,20 @@ def autoregression(
     return Plan(algorithm=FederatedRidge(features=features, ridge=ridge))
 
 
+@dataclass(frozen=True)
+class Constant:
+    """A feature map that sees nothing: one feature, always one."""
+
+    per_step: bool
+    washout: int = 0
+    n_features = 1
+    bounds = (1.0, 1.0)
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        lengths = (s.n_steps - self.washout if self.per_step else 1 for s in recordings)
+        return [np.ones((n, 1)) for n in lengths]
+
+
 def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None) -> RidgePlan:
     """Return the plan that predicts the mean target, and so, of classes, the most frequent.
 
@@ -85,18 +100,11 @@ def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None)
 
     >>> from catchment.engine.local import fit
     >>> data = {"a": [Recording([0.0, 0.0], [1.0, 3.0])], "b": [Recording([0.0], [5.0])]}
-    >>> fit(mean_target(Features(delay_line(1, 1))), data).model.predict([7.0])
+    >>> plan = mean_target(as_map(Constant(per_step=True)))
+    >>> fit(plan, data).model.predict(np.array([7.0]))
     array([[3.]])
     """
-    constant = replace(
-        features,
-        reservoir=delay_line(features.reservoir.n_inputs, 1),
-        bias=True,
-        input=False,
-        state=False,
-        pool=None if features.per_step else "last",
-        segments=1,
-    )
+    constant = as_map(Constant(features.per_step, features.washout))
     algorithm = FederatedRidge(features=constant, ridge=1.0, classes=classes, keep_clients=False)
     return Plan(algorithm=algorithm)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -172,6 +172,10 @@ class SecureSum:
             k = min(self.neighbours // 2 * 2, n_clients - 1)
             t = threshold(k + 1)
         return k, t if self.shares_needed is None else self.shares_needed
+
+    def exact(self) -> SecureSum:
+        """Return a secure sum that rounds nothing: a bound says nothing of other sums."""
+        return replace(self, bits=128, bound=None)
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> SecureRound:
         from catchment.privacy.secure_sum.server import SecureRound
