@@ -105,6 +105,3 @@ def run_locally(
         raise ValueError("there are no clients; pass at least one")
     engine = LocalEngine(plan, clients, threads, {} if memories is None else memories)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal)
-
-
-fit = run_locally

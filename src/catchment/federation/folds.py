@@ -36,7 +36,7 @@ class FoldedRows:
         """Return the rows with known targets of all sequences.
 
         >>> from catchment import Recipe, Reservoir
-        >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
+        >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
         >>> rows = FoldedRows.of(features, [Recording(np.zeros(8), np.zeros(8))], 3)
         >>> rows.fold
         array([0, 0, 1, 1, 2, 2])

@@ -26,7 +26,7 @@ def feature_rows(
     """Return features (n, F), targets (n, K) and weights (n,) of all rows whose target is known.
 
     >>> from catchment import Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
     >>> z, y, weight = feature_rows(features, [Recording([0.0, 1.0, 2.0], [0.0, np.nan, 2.0])])
     >>> z.shape, y, weight
     ((1, 6), array([[2.]]), array([1.]))
@@ -62,7 +62,7 @@ def local_blocks(
     Together they are the statistics of all its data.
 
     >>> from catchment import Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
     >>> u = np.arange(10.0)
     >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
     [2, 3, 2, 3]

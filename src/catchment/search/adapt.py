@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from catchment.data.recording import Recording
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.learn.plasticity import FederatedPlasticity
 from catchment.federation.messages import Record
@@ -20,5 +20,5 @@ def adapt(
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=adaptation.rule)
     # A client whose plasticity diverges is refused; all must have answered.
     plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
-    result = fit(plan, clients)
+    result = run_locally(plan, clients)
     return result.result, result.records

@@ -161,7 +161,7 @@ def search(
     >>> clients = {f"c{k}": [narma(200, seed=k)] for k in range(3)}
     >>> found = search(
     ...     {"c0": clients["c0"], "c1": clients["c1"]}, {"c2": clients["c2"]},
-    ...     features=lambda reservoir: Features(reservoir, washout=20),
+    ...     features=lambda reservoir: EchoStateMap(reservoir, washout=20),
     ...     space=Space(units=(20,)), settings=SearchSettings(trials=2, shares=(1.0,)))
     >>> found.metric, len(found.trials)
     ('NRMSE', 2)

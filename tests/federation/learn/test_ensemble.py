@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from catchment import Features, Recipe, Recording, Reservoir
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import IntegrityError, UploadError
+from catchment.features import EchoStateMap
 from catchment.features.echo_state.side_by_side import side_by_side
 from catchment.federation.learn.alignment import with_own_seed
 from catchment.federation.learn.ensemble import (
@@ -32,7 +33,7 @@ from catchment.readout.storage import load, save
 from catchment.wire import Parts
 
 RECIPE = Recipe(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
-FEATURES = Features(Reservoir.from_recipe(RECIPE), washout=20)
+FEATURES = EchoStateMap(Reservoir.from_recipe(RECIPE), washout=20)
 
 
 def narma_clients(n_clients: int = 4, n_steps: int = 200) -> dict[str, list[Recording]]:
@@ -41,7 +42,7 @@ def narma_clients(n_clients: int = 4, n_steps: int = 200) -> dict[str, list[Reco
 
 def trained(**settings: object) -> Ensemble:
     algorithm = ReservoirEnsemble(features=FEATURES, **settings)  # type: ignore[arg-type]
-    return fit(Plan(algorithm=algorithm), narma_clients()).state
+    return run_locally(Plan(algorithm=algorithm), narma_clients()).state
 
 
 @pytest.mark.parametrize("weighting", ["mean", "samples"])
@@ -87,7 +88,7 @@ def test_every_client_has_its_own_reservoir_and_sends_it_in_a_few_hundred_bytes(
 def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, object]) -> None:
     rng = np.random.default_rng(3)
     deep = Reservoir.from_recipe(Recipe(units=(6, 4), inputs=2, seed=1))
-    features = Features(deep, **settings)  # type: ignore[arg-type]
+    features = EchoStateMap(deep, **settings)  # type: ignore[arg-type]
     per_step = features.per_step
     data = {
         name: [
@@ -98,7 +99,7 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
     }
     recipes = {"b": Recipe(units=(3, 9), inputs=2, seed=8)}
     algorithm = ReservoirEnsemble(features=features, recipes=recipes, ridge=0.1)
-    ensemble = fit(Plan(algorithm=algorithm), data).state
+    ensemble = run_locally(Plan(algorithm=algorithm), data).state
     u = rng.normal(size=(15, 2))
     expected = np.mean([ensemble.alone(name).predict(u) for name in "abc"], axis=0)
     np.testing.assert_allclose(ensemble.predict(u), expected, rtol=1e-9, atol=1e-12)
@@ -107,13 +108,13 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
 def test_classification_through_the_same_evaluation() -> None:
     users = synthetic_wearables(n_users=5, windows_per_user=24, steps=60)
     reservoir = Reservoir.from_recipe(Recipe(units=25, inputs=6, leak_rate=0.5, seed=2))
-    features = Features(reservoir, pool="mean_std")
+    features = EchoStateMap(reservoir, pool="mean_std")
     train = {name: windows[:18] for name, windows in users.items()}
     test = {name: windows[18:] for name, windows in users.items()}
     algorithm = ReservoirEnsemble(features=features, classes=ACTIVITIES)
-    model = fit(Plan(algorithm=algorithm), train).model
+    model = run_locally(Plan(algorithm=algorithm), train).model
     assert model is not None
-    scores = fit(Plan(algorithm=Evaluation(model_under_test=model)), test).state
+    scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), test).state
     labels = [int(w.y.argmax()) for windows in test.values() for w in windows if w.y is not None]
     guesses = model.classify([w for windows in test.values() for w in windows])
     right = np.mean([ACTIVITIES[k] == guess for k, guess in zip(labels, guesses, strict=True)])
@@ -128,7 +129,7 @@ def test_joint_statistics_of_all_reservoirs_are_federated_ridge_on_joint_feature
     features = joint_features([member.features for member in members])
     clients = narma_clients()
     algorithm = FederatedRidge(features=features, ridge=1e-2)
-    result = fit(Plan(algorithm=algorithm), clients)
+    result = run_locally(Plan(algorithm=algorithm), clients)
     assert result.model is not None
     tasks = [task for tasks in clients.values() for task in tasks]
     inputs = [task.u[20:] for task in tasks]
@@ -146,8 +147,8 @@ def test_stacking_weights_minimise_the_error_on_rows_no_member_has_seen() -> Non
     clients = narma_clients(n_clients=3)
     recipes = {"client-0": Recipe(units=3, inputs=1, seed=1)}
     algorithm = ReservoirEnsemble(features=FEATURES, recipes=recipes, ridge=1e-3)
-    first = fit(Plan(algorithm=algorithm), clients).state
-    result = fit(Plan(algorithm=Stacking(ensemble=first, n_folds=4)), clients)
+    first = run_locally(Plan(algorithm=algorithm), clients).state
+    result = run_locally(Plan(algorithm=Stacking(ensemble=first, n_folds=4)), clients)
     stacked = result.state.ensemble
 
     columns, targets = [], []
@@ -180,10 +181,10 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
     users = synthetic_wearables(n_users=4, windows_per_user=20, steps=50)
     reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=2))
     algorithm = ReservoirEnsemble(
-        features=Features(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
+        features=EchoStateMap(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
     )
-    first = fit(Plan(algorithm=algorithm), users).state
-    state = fit(Plan(algorithm=Stacking(ensemble=first)), users).state
+    first = run_locally(Plan(algorithm=algorithm), users).state
+    state = run_locally(Plan(algorithm=Stacking(ensemble=first)), users).state
     assert state.total is not None
     assert state.total.n_features == 4
     assert state.ensemble.model.classes == ACTIVITIES
@@ -193,7 +194,7 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
 
 def test_states_survive_saving() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3)
-    state = fit(Plan(algorithm=algorithm), narma_clients()).state
+    state = run_locally(Plan(algorithm=algorithm), narma_clients()).state
     again = as_algorithm(algorithm).load_state(
         Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
     )
@@ -208,7 +209,7 @@ def test_states_survive_saving() -> None:
         is None
     )
     stacking = Stacking(ensemble=state)
-    stack = fit(Plan(algorithm=stacking), narma_clients()).state
+    stack = run_locally(Plan(algorithm=stacking), narma_clients()).state
     kept = as_algorithm(stacking).load_state(
         Parts.from_bytes(as_algorithm(stacking).save_state(stack).to_bytes())
     )
@@ -229,7 +230,7 @@ def test_an_ensemble_is_saved_as_any_model(tmp_path: object) -> None:
 
 def test_a_later_round_adds_members_and_replaces_those_that_answer_again() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3, weighting="samples")
-    result = fit(Plan(algorithm=algorithm, rounds=2, share=0.5, seed=1), narma_clients())
+    result = run_locally(Plan(algorithm=algorithm, rounds=2, share=0.5, seed=1), narma_clients())
     assert 2 <= len(result.state.members) <= 4
     assert result.state.weights.sum() == pytest.approx(1)
 
@@ -257,7 +258,7 @@ def test_bad_members_are_refused_with_a_code() -> None:
 
 def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1))
-    features = Features(reservoir, pool="mean")
+    features = EchoStateMap(reservoir, pool="mean")
     rng = np.random.default_rng(0)
     enough = [Recording(rng.normal(size=9), np.eye(2)[k % 2]) for k in range(8)]
     data = {
@@ -265,7 +266,7 @@ def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
         "poor": enough[:1],
         "broken": [Recording(np.array([np.nan, 1.0]), np.eye(2)[0])],
     }
-    result = fit(Plan(algorithm=ReservoirEnsemble(features=features)), data)
+    result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), data)
     assert list(result.state.members) == ["rich"]
     reasons = {r.client: r.reason for r in result.records[0].refused}
     assert "pass a number" in reasons["poor"]
@@ -281,7 +282,7 @@ def test_wrong_settings_are_errors() -> None:
         ReservoirEnsemble(features=FEATURES, n_folds=1)
     with pytest.raises(ValueError, match="no members"):
         Stacking(ensemble=Ensemble())
-    bare = Features(Reservoir.from_matrices([[0.5]], [[1.0]]))
+    bare = EchoStateMap(Reservoir.from_matrices([[0.5]], [[1.0]]))
     with pytest.raises(ValueError, match="no recipe for x"):
         ReservoirEnsemble(features=bare).recipe_of("x")
     with pytest.raises(ValueError, match="differently"):

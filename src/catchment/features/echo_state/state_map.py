@@ -303,6 +303,3 @@ class EchoStateMap:
                     at = lane.first - self.washout - lane.skip
                     part = block.rows[:, begin - block.start : end - block.start, b]
                     out[lane.source][at + begin : at + end] = part.T
-
-
-Features = EchoStateMap

@@ -96,15 +96,15 @@ class AlignedRidge:
 
     >>> import numpy as np
     >>> from catchment import Recording
-    >>> from catchment.engine.local import fit
+    >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
-    >>> from catchment import Features
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
     >>> exact = FederatedRidge(features=features, ridge=1e-3)
-    >>> same = fit(Plan(algorithm=AlignedRidge(ridge=exact, alpha=1.0)), clients)
-    >>> same.state.total == fit(Plan(algorithm=exact), clients).state.total
+    >>> same = run_locally(Plan(algorithm=AlignedRidge(ridge=exact, alpha=1.0)), clients)
+    >>> same.state.total == run_locally(Plan(algorithm=exact), clients).state.total
     True
     """
 

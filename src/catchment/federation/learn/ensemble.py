@@ -119,14 +119,14 @@ class ReservoirEnsemble:
     classes
         Names of the outputs if they are classes.
 
-    >>> from catchment.engine.local import fit
+    >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
     >>> from catchment import Recording
-    >>> from catchment import Features
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
-    >>> result = fit(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
+    >>> result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
     >>> result.model.features.reservoir.n_units, result.model.predict(wave[:25]).shape
     (30, (20, 1))
     """
@@ -204,8 +204,8 @@ class ReservoirEnsemble:
 def joint_features(features: Sequence[EchoStateMap]) -> EchoStateMap:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> from catchment import Features
-    >>> apart = [Features(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> from catchment.features import EchoStateMap
+    >>> apart = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """

@@ -185,7 +185,7 @@ def blocked_rows(
     block has every class.
 
     >>> from catchment import Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
     >>> waves = [Recording.labelled([0.0, 1.0], k // 4, 2) for k in range(8)]
     >>> [block.y.tolist() for block in blocked_rows(features, waves, 4)][0]
     [[1.0, 0.0], [0.0, 1.0]]
