@@ -126,8 +126,6 @@ def packed_order(order: Order) -> RecordDict:
     """
     content = packed("letter", order.letter)
     content["order"] = ConfigRecord({"stage": order.stage})
-    if order.attachment:
-        content.update(packed("attachment", order.attachment))
     return content
 
 
@@ -137,8 +135,7 @@ def unpacked_order(content: RecordDict) -> Order:
     stage = about.get("stage") if isinstance(about, ConfigRecord) else None
     if not isinstance(stage, str):
         raise IntegrityError("a message came that is no order of this app")
-    attachment = unpacked(content, "attachment") if "attachment" in content else b""
-    return Order(stage, unpacked(content, "letter"), attachment)
+    return Order(stage, unpacked(content, "letter"))
 
 
 def packed(name: str, content: bytes) -> RecordDict:

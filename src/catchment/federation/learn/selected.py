@@ -23,11 +23,11 @@ from catchment.arrays import Array
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
-from catchment.federation.learn.ridge import learned, readout_figures
+from catchment.federation.learn.ridge import expected_error, learned, readout_figures
 from catchment.federation.rows import feature_rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulate import accumulate
-from catchment.readout.model import Model
+from catchment.readout.model import Model, target_range
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
 from catchment.readout.solve import path_errors, solve_path
@@ -202,7 +202,15 @@ class SelectedRidge:
         return ridge_grid(total) if self.ridges is None else np.asarray(self.ridges, float)
 
     def result(self, state: Selection) -> Model:
-        return Model(self.features, learned(state.readout), self.classes)
+        readout = learned(state.readout)
+        if self.classes is not None or state.total is None or state.choice is None:
+            return Model(self.features, readout, self.classes)
+        return Model(
+            self.features,
+            readout,
+            target_range=target_range(state.total),
+            deviation=expected_error(state.choice),
+        )
 
     def figures(self, state: Selection) -> dict[str, float]:
         return readout_figures(state.readout, state.choice)
