@@ -69,15 +69,15 @@ class Known:
         named = split(parts, "known")
         if "about" not in named:
             raise IntegrityError("the server does not say which plan it runs")
-        about = {name: str(named["about"].facts.get(name)) for name in ("course", "model")}
+        course, model = (str(named["about"].facts.get(name)) for name in ("course", "model"))
         maps = tuple(restored(part, use) for name, part in named.items() if name[:4] == "map/")
         if "prepare" not in named:
-            return cls(maps, **about)
+            return cls(maps, None, course, model)
         settings = named["prepare"].facts.get("settings")
         if not isinstance(settings, Mapping):
             raise IntegrityError("the preparation lacks its settings")
         try:
-            return cls(maps, Prepare.from_settings(settings), **about)
+            return cls(maps, Prepare.from_settings(settings), course, model)
         except (TypeError, ValueError) as error:
             raise IntegrityError(f"the preparation is not valid: {error}") from error
 
@@ -145,8 +145,8 @@ class Course:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that is agreed on before the first stage; nothing is built for it."""
-        pool = None if self.per_step else "mean"
-        maps = tuple(EchoStateMap(_line(k + 1), pool=pool) for k in range(len(self.maps)))
+        lines = [_line(k + 1) for k in range(len(self.maps))]
+        maps = tuple(EchoStateMap(one, pool=None if self.per_step else "mean") for one in lines)
         described = {
             "prepare": self.prepare,
             "maps": self.maps,
@@ -204,8 +204,8 @@ class Course:
             case "scaling":
                 return self._exact(FederatedScaling(prepare=self.prepare, channels=self.n_channels))
             case "plasticity" if self.adapt is not None:
-                algorithm = self.adapt(_reservoir(known.maps))
-                before = self._exact(algorithm, rounds=self.adapt_rounds, share=self.share)
+                adapting = self.adapt(_reservoir(known.maps))
+                before = self._exact(adapting, rounds=self.adapt_rounds, share=self.share)
                 return replace(before, prepare=self._prepare(known), min_clients=self.min_clients)
             case "training":
                 return self._training(known)

@@ -59,7 +59,9 @@ def contenders(
 ) -> dict[str, Contender]:
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
     features, classes = model.features, held.about.classes
-    usual = ("random", "majority") if classes else ("persistence", "autoregression")
+    usual: tuple[str, ...] = (
+        ("random", "majority") if classes else ("persistence", "autoregression")
+    )
     if not features.per_step and not classes:
         usual = ("mean",)
     lags = {"lags": file.run.lags, "washout": features.washout}

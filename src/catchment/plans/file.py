@@ -242,12 +242,12 @@ class PlanFile:
             raise ValueError(
                 "a personalised baseline needs test_after in [data]; try test_after = 0.5"
             )
-        if self.plasticity:
-            if self.candidates or not all(isinstance(one, EchoState) for one in self.maps):
-                raise ValueError(
-                    '[plasticity] adapts one reservoir; use map = "echo_state" and leave out '
-                    "[[candidates]]"
-                )
+        alone = not self.candidates and all(isinstance(one, EchoState) for one in self.maps)
+        if self.plasticity and not alone:
+            raise ValueError(
+                '[plasticity] adapts one reservoir; use map = "echo_state" and leave out '
+                "[[candidates]]"
+            )
         # Built of tiny stand-ins: what is wrong with any setting shows now.
         classes = None if self.prepare.horizon is not None else self._some_classes
         _ = self.course(About(("x",), classes, per_step=classes is None)).fingerprint

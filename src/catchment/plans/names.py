@@ -174,10 +174,7 @@ def named(
         kind = _imported(name, f"{key} in {where}")
     if kind is None:
         options = nearest(str(name), kinds)
-        more = ', or name a class of your own as "module:Class"' if own else ""
-        raise ValueError(
-            f"{key} in {where} is {name!r}; {options}{more if ':' in str(name) else ''}"
-        )
+        raise ValueError(f"{key} in {where} is {name!r}; {options}")
     rest = {entry: value for entry, value in table.items() if entry != key}
     return READER.read(kind, rest, where, given)
 

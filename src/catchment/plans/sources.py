@@ -242,7 +242,7 @@ class Files:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything that clients share is in the plan, so that no file need be looked at."""
+        """Whether the plan says everything that clients share, so that no file need be read."""
         labels = self.label is None or self.classes != "auto"
         steps = self.per_step is not None or not self.has_targets
         return self.inputs is not None and labels and steps
