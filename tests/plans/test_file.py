@@ -31,7 +31,7 @@ users = 4
 windows_per_user = 3
 steps = 30
 
-[reservoir]
+[features]
 units = 10
 """
 
@@ -61,8 +61,8 @@ def test_every_section_is_read() -> None:
 pool = "mean"
 segments = 2
 washout = 3
-[algorithm]
-name = "gradient"
+[learn]
+algorithm = "gradient"
 epochs = 2
 optimiser = { name = "adam", learning_rate = 0.5 }
 [run]
@@ -70,7 +70,7 @@ rounds = 7
 share = 0.5
 min_clients = 2
 seed = 9
-[[protections]]
+[[protect]]
 name = "float32"
 """
     )
@@ -89,16 +89,16 @@ name = "float32"
 
 
 def test_candidates_change_the_reservoir() -> None:
-    text = SMALL + '[algorithm]\nname = "candidates"\n[[candidates]]\nleak_rate = 1.0\n'
+    text = SMALL + '[learn]\nalgorithm = "candidates"\n[[candidates]]\nleak_rate = 1.0\n'
     plan = parse_plan(text + "[[candidates]]\nunits = 5\n").build(6, None)
     assert isinstance(plan.algorithm, Candidates)
     assert [f.reservoir.n_units for f in plan.algorithm.features] == [10, 5]
 
 
 def test_rounds_follow_the_algorithm_unless_they_are_given() -> None:
-    assert parse_plan(SMALL + "[algorithm]\nincrements = 3").build(6, None).rounds == 3
-    assert parse_plan(SMALL + '[algorithm]\nname = "selected"').build(6, None).rounds == 2
-    text = SMALL + "[algorithm]\nincrements = 3\n[run]\nrounds = 2"
+    assert parse_plan(SMALL + "[learn]\nincrements = 3").build(6, None).rounds == 3
+    assert parse_plan(SMALL + '[learn]\nalgorithm = "selected"').build(6, None).rounds == 2
+    text = SMALL + "[learn]\nincrements = 3\n[run]\nrounds = 2"
     assert parse_plan(text).build(6, None).rounds == 2
 
 
@@ -110,8 +110,8 @@ def test_rounds_follow_the_algorithm_unless_they_are_given() -> None:
         ('name = "moments"\ndamping = 2.0', "damping is 2.0"),
         ('name = "fedip"\nrule = { epoch = 3 }', "no setting 'epoch'; did you mean 'epochs'"),
         (
-            'name = "fedip"\n[[protections]]\nname = "gaussian_noise"\n'
-            "epsilon = 1.0\ndelta = 1e-6\nclip = { bound = 8.0 }\n[algorithm]\nridge = 0.0",
+            'name = "fedip"\n[[protect]]\nname = "gaussian_noise"\n'
+            "epsilon = 1.0\ndelta = 1e-6\nclip = { bound = 8.0 }\n[learn]\nridge = 0.0",
             "covers the",
         ),
     ],
@@ -123,7 +123,7 @@ def test_wrong_plasticity_is_refused(section: str, message: str) -> None:
 
 def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
     noise = (
-        '[algorithm]\nridge = 0.0\n[[protections]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
+        '[learn]\nridge = 0.0\n[[protect]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
         "delta = 1e-6\nclip = { bound = 8.0 }\n"
     )
     parse_plan(SMALL + noise)
@@ -136,9 +136,9 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
     ("change", "message"),
     [
         (("[reservoir]", "[reservior]"), "the plan has no setting 'reservior'; did you mean"),
-        (("units = 10", "unit = 10"), r"\[reservoir\] has no setting 'unit'; did you mean 'units'"),
-        (("units = 10", "units = 0"), r"\[reservoir\]: units is 0"),
-        (("units = 10", ""), r"\[reservoir\] lacks 'units'"),
+        (("units = 10", "unit = 10"), r"\[features\] has no setting 'unit'; did you mean 'units'"),
+        (("units = 10", "units = 0"), r"\[features\]: units is 0"),
+        (("units = 10", ""), r"\[features\] lacks 'units'"),
         (("units = 10", "units = 10\ninputs = 6"), "no setting 'inputs'"),
         (('source = "wearables"', ""), r"\[data\] lacks 'source'; choose from wearables"),
         (('"wearables"', '"uci_hra"'), "is 'uci_hra'; did you mean 'uci_har'"),
@@ -161,21 +161,21 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ('[algorithm]\nname = "rigde"', r"name in \[algorithm\] is 'rigde'; did you mean 'ridge'"),
-        ("[algorithm]\nrigde = 3", r"\[algorithm\] has no setting 'rigde'; did you mean 'ridge'"),
-        ('[algorithm]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'clients' or 'gcv'"),
-        ("[algorithm]\nforgetting = 0.0", "forgetting is 0.0"),
-        ("[algorithm]\nfeatures = 3", "no setting 'features'"),
-        ('[algorithm]\nname = "candidates"', r"\[\[candidates\]\] go with"),
+        ('[learn]\nalgorithm = "rigde"', r"algorithm in \[learn\] is 'rigde'; did you mean 'ridge'"),
+        ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
+        ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'clients' or 'gcv'"),
+        ("[learn]\nforgetting = 0.0", "forgetting is 0.0"),
+        ("[learn]\nfeatures = 3", "no setting 'features'"),
+        ('[learn]\nalgorithm = "candidates"', r"\[\[candidates\]\] go with"),
         ("[[candidates]]\nunits = 3", r"\[\[candidates\]\] go with"),
         ("[run]\nround = 3", r"\[run\] has no setting 'round'; did you mean 'rounds'"),
         ("[run]\nshare = 0.0", "share is 0.0"),
         ('[run]\nbaselines = ["luck"]', "baselines in"),
         ("[features]\npool = 'median'", "pool in"),
         ("[features]\nsegments = 0", "segments is 0"),
-        ("[[protections]]\nname = 'float16'", r"\[\[protections\]\] 1 is 'float16'; did you mean"),
-        ("[[protections]]\nbits = 8", r"name in \[\[protections\]\] 1 is None"),
-        ("[protections]\nname = 'float32'", "make it a list of tables"),
+        ("[[protect]]\nname = 'float16'", r"\[\[protect\]\] 1 is 'float16'; did you mean"),
+        ("[[protect]]\nbits = 8", r"name in \[\[protect\]\] 1 is None"),
+        ("[protect]\nname = 'float32'", "make it a list of tables"),
     ],
 )
 def test_mistakes_in_other_sections(more: str, message: str) -> None:

@@ -45,6 +45,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     import numpy as np
 
     from catchment.engine.local import data_of
+    from catchment.features.echo_state.state_map import EchoStateMap
     from catchment.federation.runs.write import PLAN
     from catchment.plans.file import read_plan
     from catchment.privacy.audit.audit import Setting
@@ -54,7 +55,10 @@ def _setting(source: Path, data: Path | None) -> Setting:
     file = read_plan(source / PLAN if source.is_dir() else source)
     held = file.load_data(data)
     course = file.course(held.about, n_clients=len(held.train))
-    widest = max(course.start().maps, key=lambda one: one.n_features)
+    maps = [one for one in course.start().maps if isinstance(one, EchoStateMap)]
+    if not maps:
+        raise ValueError(f"{file.features['map']} is no reservoir that an audit could attack")
+    widest = max(maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
     secure = next((p for p in course.protections if isinstance(p, SecureSum)), None)
     noise = [p for p in course.protections if isinstance(p, GaussianNoise)]
