@@ -59,11 +59,8 @@ def contenders(
 ) -> dict[str, Contender]:
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
     features, classes = model.features, held.about.classes
-    usual: tuple[str, ...] = (
-        ("random", "majority") if classes else ("persistence", "autoregression")
-    )
-    if not features.per_step and not classes:
-        usual = ("mean",)
+    forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
+    usual = ("random", "majority") if classes else forecast
     lags = {"lags": file.run.lags, "washout": features.washout}
     horizon = file.prepare.horizon or 1
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
