@@ -238,7 +238,10 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
         (("units = 10", "unit = 10"), r"\[features\] has no setting 'unit'; did you mean 'units'"),
         (("units = 10", "units = 0"), r"\[features\]: units is 0"),
         (("units = 10", "units = 1000000"), "1,000,000 units make .* ask for fewer units"),
-        (("units = 10", 'map = "echostate"'), "map in .* is 'echostate'; did you mean 'echo_state'"),
+        (
+            ("units = 10", 'map = "echostate"'),
+            "map in .* is 'echostate'; did you mean 'echo_state'",
+        ),
         (("units = 10", "seed = 1.5"), "seed in"),
         (("units = 10", "units = 10\ninputs = 6"), "no setting 'inputs'"),
         (('source = "wearables"', ""), r'needs either files = "recordings/\*.csv" or a source'),
@@ -264,7 +267,10 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ('[learn]\nalgorithm = "rigde"', r"algorithm in \[learn\] is 'rigde'; did you mean 'ridge'"),
+        (
+            '[learn]\nalgorithm = "rigde"',
+            r"algorithm in \[learn\] is 'rigde'; did you mean 'ridge'",
+        ),
         ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
         ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto' or "),
         ("[learn]\nforgetting = 0.0", "forgetting is 0.0"),
@@ -294,7 +300,7 @@ def test_mistakes_in_other_sections(more: str, message: str) -> None:
 
 def test_files_need_something_to_predict() -> None:
     text = '[data]\nfiles = "x.csv"\ninputs = ["a"]\n'
-    with pytest.raises(ValueError, match='write label = "column" or target = "column" into .data.'):
+    with pytest.raises(ValueError, match="there is nothing to predict; write label"):
         parse_plan(text)
     parse_plan(text + "[prepare]\nhorizon = 1\n")
     parse_plan(text + 'target = "b"\n')
