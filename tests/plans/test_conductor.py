@@ -21,6 +21,7 @@ from catchment.data.scaling import Scaler, federated_scaler
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
@@ -486,6 +487,7 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     scaler = federated_scaler({name: data_of(source)() for name, source in held.train.items()})
     scaled = held.prepared(Prepare(horizon=6, scale=scaler)).train
     (described,) = file.maps
+    assert isinstance(described, EchoState)
     built = described.build(1, per_step=True)
     assert isinstance(built, EchoStateMap)
     assert isinstance(model.features, EchoStateMap)

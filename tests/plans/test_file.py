@@ -144,6 +144,7 @@ def test_numbers_of_a_scale_can_be_written_down() -> None:
 
 def test_none_is_a_word_where_a_setting_may_be_none() -> None:
     plain = training(SMALL.replace("units = 10", 'units = 10\npool = "none"'), ABOUT)
+    assert isinstance(plain.algorithm, FederatedRidge)
     assert plain.algorithm.features.per_step
 
 
