@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 from catchment.data.prepare import Prepare
@@ -26,6 +25,7 @@ from catchment.federation.loop import Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
 Ridge = float | Literal["auto", "clients", "gcv"]
@@ -217,11 +217,15 @@ def federate(
     return Run(course, known, training, stages)
 
 
-def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None = None) -> Scores:
+def evaluate(
+    model: Predictor, clients: Mapping[str, Source], *, threads: int | None = None
+) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
     Parameters
     ----------
+    model
+        A `Model`, or whatever else predicts from raw recordings.
     clients
         By name: recordings with targets, or a function that returns them.
 
@@ -234,13 +238,6 @@ def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None
     """
     plan = Plan(algorithm=Evaluation(model_under_test=model))
     return run_locally(plan, clients, threads=threads).result
-
-
-def load(path: str | Path, *, use: Iterable[type] = ()) -> Model:
-    """Return the model of a file; see `catchment.readout.storage.load`."""
-    from catchment.readout.storage import load as load_file
-
-    return load_file(path, use=use)
 
 
 def has_target_per_step(prepare: Prepare, recording: Recording) -> bool:

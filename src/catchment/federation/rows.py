@@ -26,6 +26,7 @@ def feature_rows(
     """Return features (n, F), targets (n, K) and weights (n,) of all rows whose target is known.
 
     >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
     >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
     >>> z, y, weight = feature_rows(features, [Recording([0.0, 1.0, 2.0], [0.0, np.nan, 2.0])])
     >>> z.shape, y, weight
@@ -34,24 +35,41 @@ def feature_rows(
     every = list(sequences)
     if not every:
         raise ValueError("no sequences were given; pass at least one with targets")
-    targets = []
     rows = features.rows([s.u for s in every], threads=1)
-    for k, (sequence, z) in enumerate(zip(every, rows, strict=True)):
-        if sequence.y is None:
-            raise ValueError(f"sequence {k} has no target; pass sequences with targets")
-        if not sequence.per_step:
-            targets.append(np.repeat(sequence.y[None], len(z), axis=0))
-        elif features.per_step:
-            targets.append(sequence.y[features.washout :])
-        else:
-            raise ValueError(
-                f"sequence {k} has a target per step, but pooled features give one row per "
-                "sequence; pass pool=None or one target per sequence"
-            )
+    washout = features.washout if features.per_step else None
+    targets = [
+        targets_of(sequence, len(z), washout, k)
+        for k, (sequence, z) in enumerate(zip(every, rows, strict=True))
+    ]
     y = np.concatenate(targets)
     weight = np.repeat([s.weight for s in every], [len(z) for z in rows])
     known = ~np.isnan(y).any(axis=1)
     return np.concatenate(rows)[known], y[known], weight[known]
+
+
+def targets_of(recording: Recording, n_rows: int, washout: int | None, k: int = 0) -> Array:
+    """Return the targets (n, K) of the rows that a prepared recording gives.
+
+    Parameters
+    ----------
+    washout
+        Steps at the start that give no row; None if there is one row for all steps.
+    k
+        The recording's number, for the error.
+
+    >>> targets_of(Recording([0.0, 1.0, 2.0], [5.0, 6.0, 7.0]), 2, 1).ravel()
+    array([6., 7.])
+    """
+    if recording.y is None:
+        raise ValueError(f"recording {k} has no target; pass recordings with targets")
+    if not recording.per_step:
+        return np.repeat(recording.y[None], n_rows, axis=0)
+    if washout is None:
+        raise ValueError(
+            f"recording {k} has a target per step, but pooled features give one row per "
+            "recording; pass pool=None or one target per recording"
+        )
+    return recording.y[washout:]
 
 
 def local_blocks(
@@ -62,6 +80,7 @@ def local_blocks(
     Together they are the statistics of all its data.
 
     >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
     >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
     >>> u = np.arange(10.0)
     >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
