@@ -24,7 +24,6 @@ HEAVY = (
     "transformers",
     "peft",
     "matplotlib",
-    "plotly",
     "pandas",
     "polars",
     "pyarrow",

@@ -23,6 +23,8 @@ from catchment.federation.plan import Plan
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 
+pytestmark = pytest.mark.slow
+
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
 SECURE = SecureSum(identities={"ann": "00" * 32})
 # The one ridge by clients becomes one by the sum; everything else stays as the case has it.

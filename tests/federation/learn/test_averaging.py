@@ -35,6 +35,8 @@ from catchment.federation.sums import WeightedSum
 from catchment.readout.readout import Readout
 from catchment.wire import NOTHING
 
+pytestmark = pytest.mark.slow
+
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
 SERIES = narma(500, seed=2)
 CLIENTS = {
