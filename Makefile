@@ -40,7 +40,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
 	@$(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
-	@$(BIN)/catchment demo --data .data
+	@CATCHMENT_DATA="$${CATCHMENT_DATA:-.data}" $(BIN)/catchment demo
 else
 	@$(BIN)/catchment demo
 endif

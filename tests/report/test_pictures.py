@@ -94,7 +94,7 @@ def test_edge_cases_are_drawn() -> None:
 def test_wrong_values_are_refused() -> None:
     small = layer(np.eye(2))
     with pytest.raises(ValueError, match="layout is 'grid'"):
-        plots.reservoir_graph(small, layout="grid")
+        plots.reservoir_graph(small, layout="grid")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_units is 0"):
         plots.reservoir_graph(small, max_units=0)
     with pytest.raises(ValueError, match="at least one step"):
@@ -120,7 +120,7 @@ def test_wrong_values_are_refused() -> None:
     with pytest.raises(ValueError, match="true by predicted"):
         plots.confusion_matrix([[1, 2]])
     with pytest.raises(ValueError, match="whole, non-negative"):
-        plots.confusion_matrix([[0.5, 0], [0, 1]])
+        plots.confusion_matrix([[0.5, 0.0], [0.0, 1.0]])
     with pytest.raises(ValueError, match="3 class names for 2"):
         plots.confusion_matrix(np.eye(2), classes="abc")
     with pytest.raises(ValueError, match="positive finite ridges"):
