@@ -112,7 +112,8 @@ def test_each_output_may_choose_its_own_ridge() -> None:
 
 def test_one_round_alone_makes_no_model() -> None:
     result = fit(Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=1), SERIES)
-    assert result.model is None
+    with pytest.raises(FederationError, match="run all the rounds of the plan"):
+        _ = result.model
     assert result.state.clients == tuple(sorted(SERIES))
 
 
@@ -120,7 +121,7 @@ def test_one_round_alone_makes_no_model() -> None:
 class Absent:
     """An engine that loses one client's reply in one round."""
 
-    inner: LocalEngine[Any, Any]
+    inner: LocalEngine[Any, Any, Any]
     client: str
     round: int
 
@@ -220,7 +221,7 @@ def errors(**changes: Any) -> PathErrors:
 )
 def test_errors_that_cannot_be_are_refused(value: PathErrors, code: str) -> None:
     with pytest.raises(UploadError) as caught:
-        PathErrors.from_parts(value.parts())
+        PathErrors.from_parts(value.parts()).checked()
     assert caught.value.code == code
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from catchment.readout.model import Model
 import pytest
 
 from catchment import Features, Recipe, Reservoir, RidgeStatistics, load
@@ -50,7 +51,7 @@ def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
 class Repeating:
     """An engine whose clients answer more than once: the same again, or something else."""
 
-    inner: LocalEngine[RidgeState, Tally[RidgeStatistics]]
+    inner: LocalEngine[RidgeState, Tally[RidgeStatistics], Model]
     conflicting: bool = False
 
     def clients(self) -> Sequence[str]:
