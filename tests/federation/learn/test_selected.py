@@ -31,7 +31,7 @@ from catchment.federation.learn.selected import (
 from catchment.federation.loop import run
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan, Turn
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.wire import Parts, join
@@ -50,7 +50,7 @@ def explicit(
     features: Features, clients: Mapping[str, list[Recording]]
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Return squared errors (R, K) and hits (R,) of ridges refitted without each client."""
-    rows = {name: feature_rows(features, part)[:2] for name, part in clients.items()}
+    rows = {name: Rows.of(features, part).pair for name, part in clients.items()}
     squared: dict[str, Array] = {}
     hits = np.zeros(len(RIDGES))
     for name, (z, y) in rows.items():

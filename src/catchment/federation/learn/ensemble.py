@@ -31,6 +31,7 @@ from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
+from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.structure import GATHERED, Kind, Structure, Summable
@@ -159,7 +160,7 @@ class ReservoirEnsemble:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
         recipe = self.recipe_of(turn.client).prepared()
         features = member_features(recipe, self.features, self.alpha)
-        rows = FoldedRows.of(features, data(), self.n_folds)
+        rows = FoldedRows.of(Rows.of(features, data()), self.n_folds)
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
         return Member(recipe, total.solve(ridge), total.n_rows)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
@@ -129,7 +129,7 @@ class Evaluation:
 
 def evaluate(model: Model, data: Data) -> Score:
     """Return the score of a model on one client's sequences."""
-    z, y, _ = feature_rows(model.features, data())
+    z, y = Rows.of(model.features, data()).pair
     guess = model.readout(z)
     counts = ClassCounts.of_scores(y, guess) if model.classes else None
     return Score(ErrorSums.of(y, guess), counts)
