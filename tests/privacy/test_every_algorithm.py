@@ -143,7 +143,8 @@ def test_a_wrapper_is_allowed_wherever_the_bare_algorithm_is() -> None:
 def test_a_choice_that_looks_at_the_data_is_refused_under_noise_by_every_algorithm_that_makes_one() -> (
     None
 ):
-    for algorithm in (SelectedRidge(features=FEATURES), Candidates(features=(FEATURES,))):
+    deciding: list[Any] = [SelectedRidge(features=FEATURES), Candidates(features=(FEATURES,))]
+    for algorithm in deciding:
         with pytest.raises(ValueError, match="under noise"):
             Plan(algorithm=algorithm, protections=(NOISE,))
 

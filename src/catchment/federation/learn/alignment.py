@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.spectral import spectral_radius
+from catchment.features.echo_state.state_map import Features
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
-from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.sums import Tally
@@ -97,7 +97,6 @@ class AlignedRidge:
     >>> from catchment import Recording
     >>> from catchment.engine.local import fit
     >>> from catchment.federation.plan import Plan
-    >>> from catchment import Features
     >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
@@ -114,17 +113,26 @@ class AlignedRidge:
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha is {self.alpha}; pass a number between 0 and 1")
+        _ = self.target
 
-    def features_of(self, client: str) -> FeatureMap:
+    @property
+    def target(self) -> Features:
+        """The features of the reservoir that all are moved towards."""
+        features = self.ridge.features
+        if not isinstance(features, Features):
+            raise TypeError(f"{type(features).__name__} has no reservoir to align; pass Features")
+        return features
+
+    def features_of(self, client: str) -> Features:
         """Return the features of a client's own, aligned reservoir."""
-        target = self.ridge.features.reservoir
+        target = self.target.reservoir
         recipe = self.recipes.get(client)
         if recipe is None:
             if target.recipe is None:
                 raise ValueError(f"there is no recipe for {client}; pass recipes")
             recipe = with_own_seed(target.recipe, client)
         own = aligned(Reservoir.from_recipe(recipe), target, self.alpha)
-        return replace(self.ridge.features, reservoir=own)
+        return replace(self.target, reservoir=own)
 
     def model_of(self, state: RidgeState, client: str) -> Model:
         """Return the model as one client uses it: the common readout on its own reservoir."""

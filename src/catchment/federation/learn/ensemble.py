@@ -27,7 +27,7 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
-from catchment.features.feature_map import FeatureMap
+from catchment.features.echo_state.state_map import Features
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
@@ -69,7 +69,7 @@ class Ensemble:
     """Members and their features by client, and their weights (M,) in the order of the names."""
 
     members: Mapping[str, Member] = field(default_factory=dict)
-    features: Mapping[str, FeatureMap] = field(default_factory=dict)
+    features: Mapping[str, Features] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
 
@@ -123,7 +123,6 @@ class ReservoirEnsemble:
     >>> from catchment.engine.local import fit
     >>> from catchment.federation.plan import Plan
     >>> from catchment import Recording
-    >>> from catchment import Features
     >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
@@ -132,7 +131,7 @@ class ReservoirEnsemble:
     (30, (20, 1))
     """
 
-    features: FeatureMap
+    features: Features
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
@@ -202,10 +201,9 @@ class ReservoirEnsemble:
         return {"members": float(len(state.by_client))}
 
 
-def joint_features(features: Sequence[FeatureMap]) -> FeatureMap:
+def joint_features(features: Sequence[Features]) -> Features:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> from catchment import Features
     >>> apart = [Features(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
@@ -217,7 +215,7 @@ def joint_features(features: Sequence[FeatureMap]) -> FeatureMap:
 
 
 def _joint_readout(
-    readouts: Sequence[Readout], apart: Sequence[FeatureMap], weights: Array, joint: FeatureMap
+    readouts: Sequence[Readout], apart: Sequence[Features], weights: Array, joint: Features
 ) -> Readout:
     """Return the readout on joint features that is the weighted sum of the members' readouts."""
     K = readouts[0].n_outputs
@@ -235,7 +233,7 @@ def _joint_readout(
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(recipe: Recipe, template: FeatureMap, alpha: float | None = None) -> FeatureMap:
+def member_features(recipe: Recipe, template: Features, alpha: float | None = None) -> Features:
     """Return what the template reads, of the reservoir that the recipe and alpha name."""
     own = _built(recipe)
     if alpha is not None:
@@ -249,7 +247,7 @@ def _built(recipe: Recipe) -> Reservoir:
     return Reservoir.from_recipe(recipe)
 
 
-def read_member(parts: Parts, template: FeatureMap, alpha: float | None = None) -> Member:
+def read_member(parts: Parts, template: Features, alpha: float | None = None) -> Member:
     """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
     member = Member.from_parts(parts)
     recipe, weights = member.recipe, member.readout.weights

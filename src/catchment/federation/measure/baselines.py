@@ -9,7 +9,7 @@ regression on it is a linear autoregression, federated by the same code as every
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -88,14 +88,15 @@ def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None)
     >>> fit(mean_target(Features(delay_line(1, 1))), data).model.predict([7.0])
     array([[3.]])
     """
-    constant = replace(
-        features,
-        reservoir=delay_line(features.reservoir.n_inputs, 1),
+    if features.n_inputs is None:
+        raise ValueError("the features take any number of inputs; pass some that say how many")
+    constant = Features(
+        delay_line(features.n_inputs, 1),
         bias=True,
         input=False,
         state=False,
         pool=None if features.per_step else "last",
-        segments=1,
+        washout=features.washout,
     )
     algorithm = FederatedRidge(features=constant, ridge=1.0, classes=classes, keep_clients=False)
     return Plan(algorithm=algorithm)
