@@ -20,7 +20,7 @@ from benchmarks import record
 from catchment.arrays import Array
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.privacy.audit.differentiable_reservoir import Drive
 from catchment.privacy.audit.membership import area_under_curve, leverage, membership_score
 from catchment.privacy.audit.moments import counts_from_moments
@@ -33,9 +33,11 @@ from catchment.readout.accumulate import accumulate
 Numbers = dict[str, object]
 
 
-def features(inputs: int, leak_rate: float = 0.3, units: int = 100, **settings: object) -> Features:
+def features(
+    inputs: int, leak_rate: float = 0.3, units: int = 100, **settings: object
+) -> EchoStateMap:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return Features(Reservoir.from_recipe(recipe), input=False, **settings)  # type: ignore[arg-type]
+    return EchoStateMap(Reservoir.from_recipe(recipe), input=False, **settings)  # type: ignore[arg-type]
 
 
 def recovered(found: list[Array], u: Array) -> tuple[float, float]:

@@ -36,8 +36,9 @@ from benchmarks.scale import cores_at_hand
 from tools.fleet.deployment import Deployment
 from tools.fleet.up import sha256
 
-from catchment import Features, Recipe, Recording, Reservoir
-from catchment.engine.local import fit
+from catchment import Recipe, Recording, Reservoir
+from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
@@ -82,7 +83,7 @@ app = client_app(plan({rounds}), load, allow_plain_statistics=True)
 
 def plan(rounds: int) -> Plan[Any, Any, Any]:
     recipe = Recipe(units=UNITS, inputs=1, leak_rate=0.3, connections=10, seed=1)
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
     algorithm = FederatedRidge(features=features, ridge=RIDGE, keep_clients=False)
     return Plan(algorithm=algorithm, rounds=rounds)
 
@@ -103,8 +104,8 @@ def names(n_clients: int) -> list[str]:
 
 def in_process(n_clients: int, rounds: int) -> dict[str, object]:
     clients = {name: partial(client, k) for k, name in enumerate(names(n_clients))}
-    fit(plan(1), dict(list(clients.items())[:1]))  # compiles
-    result = fit(plan(rounds), clients)
+    run_locally(plan(1), dict(list(clients.items())[:1]))  # compiles
+    result = run_locally(plan(rounds), clients)
     return row(result.records, result.model)
 
 

@@ -35,7 +35,7 @@ from reproductions.networks import EMNIST_FREEZE
 from torch import nn
 from torch.nn import functional
 
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples
@@ -90,7 +90,7 @@ def catchment(race: Race) -> Outcome:
     task = race.task
     algorithm = FederatedTraining(network=race.network, steps=task.steps)
     share = task.clients_per_round / len(task.clients)
-    result = fit(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
+    result = run_locally(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
     seconds = tuple(record.seconds for record in result.records[1:])
     return Outcome(seconds, accuracy(result.result, task.test))
 

@@ -30,10 +30,10 @@ from catchment.data.clients import Clients, select
 from catchment.data.loaders import load
 from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.personal_evaluation import Comparison, PersonalEvaluation
 from catchment.federation.plan import Plan
@@ -105,16 +105,16 @@ def compare(
             input_scaling=0.5,
             seed=seed,
         )
-        features = Features(Reservoir.from_recipe(recipe), pool="mean_std")
+        features = EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std")
         shared = FederatedRidge(features=features, classes=classes)
         scaled = {name: scaler.apply(part) for name, part in training.items()}
-        state = fit(Plan(algorithm=shared), scaled).state
+        state = run_locally(Plan(algorithm=shared), scaled).state
         assert state.readout is not None
         model = Model(features, state.readout, classes, state.total)
         tested = {name: scaler.apply(clients[name]) for name in held_out}
         for method in METHODS:
             algorithm = PersonalEvaluation(model_under_test=model, method=method)
-            found[method].update(fit(Plan(algorithm=algorithm), tested).state.by_client)
+            found[method].update(run_locally(Plan(algorithm=algorithm), tested).state.by_client)
     return found
 
 

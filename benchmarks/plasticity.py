@@ -21,7 +21,7 @@ from catchment.arrays import Array
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.parallel import single_blas_thread
 
 SIZES = ((100, 9), (200, 9), (300, 9), (500, 9))
@@ -34,7 +34,7 @@ def measured(
     """Return seconds per million steps of each way, and how they compare."""
     recipe = Recipe(units=units, inputs=inputs, leak_rate=0.3, seed=1)
     reservoir = Reservoir.from_recipe(recipe)
-    features = Features(reservoir, input=False, pool="last")
+    features = EchoStateMap(reservoir, input=False, pool="last")
     us = list(np.random.default_rng(0).normal(size=(sequences, steps, inputs)))
     ways: dict[str, Callable[[], object]] = {
         "states": lambda: reservoir.run(us, threads=1),

@@ -35,7 +35,7 @@ from catchment.data.scaling import scale_each
 from catchment.data.wearables import wearable_user
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Turn
 from catchment.privacy.dp.clipping import Clip
@@ -58,11 +58,11 @@ class Task:
     public: Clients
     segments: int = 1
 
-    def features(self, units: int) -> Features:
+    def features(self, units: int) -> EchoStateMap:
         n_inputs = next(iter(self.train.values()))[0].n_inputs
         recipe = Recipe(units=units, inputs=n_inputs, leak_rate=0.3, seed=1)
         reservoir = Reservoir.from_recipe(recipe)
-        return Features(reservoir, input=False, pool="mean", segments=self.segments)
+        return EchoStateMap(reservoir, input=False, pool="mean", segments=self.segments)
 
 
 def writers(n_public: int, n_test: int, n_train: int) -> Task:
@@ -102,7 +102,7 @@ def wearables(n: int) -> Task:
     return Task(people(0, n), people(50_000, 100), people(90_000, 10))
 
 
-def rows(features: Features, clients: Clients) -> tuple[Array, Integers]:
+def rows(features: EchoStateMap, clients: Clients) -> tuple[Array, Integers]:
     sequences = [s for data in clients.values() for s in data]
     z = np.concatenate(features.rows([s.u for s in sequences]))
     return z, np.array([int(np.argmax(s.y)) for s in sequences if s.y is not None])
@@ -116,7 +116,7 @@ def accuracy(readout: Readout, z: Array, labels: Integers) -> float:
 class Uploads:
     """The statistics of every client, or of every sequence, made one after the other."""
 
-    features: Features
+    features: EchoStateMap
     clients: Clients
     unit: str
 
@@ -155,7 +155,7 @@ def measure(task: Task, units: int, unit: str, draws: int) -> dict[str, object]:
 
 
 def private(
-    features: Features, clip: Clip, sent: Uploads, draws: int, z: Array, labels: Integers
+    features: EchoStateMap, clip: Clip, sent: Uploads, draws: int, z: Array, labels: Integers
 ) -> dict[str, float]:
     """Return the median accuracy over draws of the noise, by epsilon."""
     algorithm = FederatedRidge(features=features, ridge=0.0, keep_clients=False)

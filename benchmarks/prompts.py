@@ -20,10 +20,10 @@ from benchmarks import record
 
 from catchment.arrays import Array
 from catchment.data.sources import find
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.optimisers import Adam
 from catchment.federation.plan import Plan
 from catchment.privacy.audit.differentiable_reservoir import Drive
@@ -51,16 +51,16 @@ EPSILONS = (64.0, 16.0, 4.0, 1.0)
 PER_CLIENT = 60
 
 
-def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> Features:
+def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> EchoStateMap:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return Features(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
+    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
 
 
-def signal(F: Features, steps: int, seed: int, client: int = 0) -> Array:
+def signal(F: EchoStateMap, steps: int, seed: int, client: int = 0) -> Array:
     return generated(Setting(features=F, steps=steps, seed=seed), client)[0].u
 
 
-def controller(F: Features, seed: int) -> Array:
+def controller(F: EchoStateMap, seed: int) -> Array:
     drawn: Array = np.random.default_rng(seed).normal(size=(BOTTLENECK, F.n_features))
     return drawn / float(np.sqrt(F.n_features))
 
@@ -119,7 +119,7 @@ class Naming:
 
     lm: TransformersLM
     task: WordTask
-    features: Features
+    features: EchoStateMap
 
     @classmethod
     def made(cls) -> Naming:
@@ -192,7 +192,7 @@ def accuracy(naming: Naming, rounds: int, seeds: int) -> Numbers:
                 multiplier = 0.0 if np.isinf(epsilon) else gaussian_multiplier(epsilon, DELTA)
                 guard = PromptNoise(bound=bound, multiplier=multiplier)
             training = replace(free, guard=guard)
-            result = fit(Plan(algorithm=training, rounds=rounds, seed=seed), task.clients)
+            result = run_locally(Plan(algorithm=training, rounds=rounds, seed=seed), task.clients)
             name = "free" if epsilon is None else "clipped only" if np.isinf(epsilon) else epsilon
             for when, state in (("start", training.start()), (f"{rounds} rounds", result.state)):
                 reached = round(training.result(state).accuracy(task.test), 3)

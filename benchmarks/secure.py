@@ -28,7 +28,7 @@ from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.client import Request
 from catchment.federation.loop import Engine, Reply, run
 from catchment.federation.plan import Data, Plan, Turn
@@ -247,7 +247,7 @@ CASES = (
 def readout_errors(case: Case) -> dict[str, object]:
     """Return how far readouts of differently summed statistics lie from the pooled one."""
     n_clients, N = 20, 200
-    features = Features(Reservoir.from_recipe(Recipe(units=N, inputs=1, seed=1)), input=False)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=N, inputs=1, seed=1)), input=False)
     clients = [_rows(features, case.smooth, k) for k in range(n_clients)]
     test_z, test_y = _rows(features, case.smooth, 999)
     own = [(z.T @ z, z.T @ y) for z, y in clients]
@@ -288,7 +288,7 @@ def readout_errors(case: Case) -> dict[str, object]:
     }
 
 
-def _rows(features: Features, smooth: int, seed: int) -> tuple[Array, Array]:
+def _rows(features: EchoStateMap, smooth: int, seed: int) -> tuple[Array, Array]:
     """Return states (200, N) of one client, and what they are to recall (200, 1)."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=200 + smooth + 10)

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from catchment import Features, Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir, accumulate
 from catchment.data.clients import contiguous
 from catchment.data.generators import mackey_glass, narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
+from catchment.features import EchoStateMap
 from catchment.readout.forecast import forecast_direct, horizon_targets
 from catchment.readout.metrics import ClassCounts
 from catchment.readout.model import train
@@ -40,7 +41,7 @@ def forecast_picture() -> None:
     series = mackey_glass(4000, seed=1)
     past, future = series[:3500], series[3500:3560]
     recipe = Recipe(units=300, leak_rate=0.3, spectral_radius=0.95, bias_scaling=0.2, seed=1)
-    features = Features(Reservoir.from_recipe(recipe), washout=200)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), washout=200)
     horizons = range(1, 61)
     model = train(features, [Recording(past, horizon_targets(past, horizons))], 1e-5)
     assert model.statistics is not None
@@ -64,7 +65,7 @@ def confusion_picture() -> None:
     seen = [window for name in names[:14] for window in users[name]]
     unseen = [window for name in names[14:] for window in users[name]]
     reservoir = Reservoir.from_recipe(Recipe(units=120, inputs=6, leak_rate=0.3, seed=1))
-    model = train(Features(reservoir, pool="mean_std"), seen, 1e-2, classes=ACTIVITIES)
+    model = train(EchoStateMap(reservoir, pool="mean_std"), seen, 1e-2, classes=ACTIVITIES)
     target = np.array([window.y for window in unseen])
     counts = ClassCounts.of_scores(target, model.scores(unseen))
     _save(plots.confusion_matrix(counts.confusion, classes=ACTIVITIES), "confusion")
@@ -72,7 +73,7 @@ def confusion_picture() -> None:
 
 def ridge_picture() -> None:
     """Draw the error of each ridge on stretches of time left out of the solution."""
-    features = Features(Reservoir.from_recipe(Recipe(units=100, seed=1)), washout=50)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=100, seed=1)), washout=50)
     parts = contiguous(narma(2000, seed=2), 5).values()
     choice = choose_by_blocks([accumulate(features, part) for part in parts])
     assert choice.block_errors is not None

@@ -16,9 +16,10 @@ import argparse
 
 import numpy as np
 
-from catchment import Features, Model, Recipe, Reservoir, accumulate
+from catchment import Model, Recipe, Reservoir, accumulate
 from catchment.arrays import Array
 from catchment.data.generators import mackey_glass, seeded_generator
+from catchment.features import EchoStateMap
 from catchment.readout.forecast import forecast, next_step_sequence
 from catchment.readout.ridge_choice import choose_by_gcv
 from catchment.readout.uncertainty import conformal_quantile
@@ -30,7 +31,7 @@ TRAIN, WASHOUT, HORIZON, EVERY, LAGS = 3000, 100, 300, 37, 30
 def closed_loop(series: Array, moments: list[int], seed: int) -> Array:
     """Return the reservoir's forecasts (n, HORIZON) from each moment."""
     recipe = Recipe(units=300, inputs=1, leak_rate=0.6, input_scaling=1.0, seed=seed)
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
     statistics = accumulate(features, [next_step_sequence(series[:TRAIN])])
     model = Model(features, statistics.solve(choose_by_gcv(statistics).best))
     warm_up = [series[t - 2 * WASHOUT : t] for t in moments]

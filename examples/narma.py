@@ -13,9 +13,10 @@ import argparse
 
 import numpy as np
 
-from catchment import Features, Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir, accumulate
 from catchment.arrays import Array
 from catchment.data.generators import narma
+from catchment.features import EchoStateMap
 from catchment.readout.metrics import nrmse
 from catchment.readout.ridge_choice import choose_by_gcv
 from catchment.readout.statistics import RidgeStatistics
@@ -64,7 +65,7 @@ def reservoir_error(seed: int, units: int) -> float:
         bias_scaling=0.5,
         seed=seed,
     )
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
     statistics = accumulate(features, [train])
     readout = statistics.solve(choose_by_gcv(statistics).best)
     return nrmse(kept(test), readout(features(test.u)))

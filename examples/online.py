@@ -12,9 +12,10 @@ import argparse
 
 import numpy as np
 
-from catchment import Features, Recipe, Reservoir
+from catchment import Recipe, Reservoir
 from catchment.arrays import Array
 from catchment.data.generators import seeded_generator
+from catchment.features import EchoStateMap
 from catchment.parallel import single_blas_thread
 from catchment.readout.metrics import nrmse
 from catchment.readout.online import OnlineRidge, SlidingWindow
@@ -50,7 +51,7 @@ def follow(z: Array, y: Array, learner: OnlineRidge | SlidingWindow, stop: int) 
 def run(seed: int) -> dict[str, float]:
     u, y = stream(seed)
     recipe = Recipe(units=100, inputs=1, leak_rate=1.0, bias_scaling=0.5, seed=seed)
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
     z, y = features(u), y[WASHOUT:]
     F, T = features.n_features, len(z)
 

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from catchment import Features, Model, Recipe, Reservoir, RidgeStatistics, accumulate, load, save
+from catchment import Model, Recipe, Reservoir, RidgeStatistics, accumulate, load, save
 from catchment.arrays import Array
 from catchment.data.gaps import GapReport, fill_gaps
 from catchment.data.generators import seeded_generator
 from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
 from catchment.data.tables import read_table
+from catchment.features import EchoStateMap
 from catchment.readout.metrics import nrmse
 from catchment.readout.ridge_choice import choose_by_blocks
 
@@ -69,7 +70,7 @@ def run(folder: Path, seed: int) -> tuple[dict[str, float], GapReport]:
     scaled = {name: scaler.apply(sequences) for name, sequences in clients.items()}
 
     reservoir = Reservoir.from_recipe(Recipe(units=200, inputs=2, leak_rate=0.2, seed=seed))
-    features = Features(reservoir, washout=WASHOUT)
+    features = EchoStateMap(reservoir, washout=WASHOUT)
     sums = [accumulate(features, scaled[name]) for name in learners]
     readout = reduce(add, sums).solve(choose_by_blocks(sums).best)
     model = load(save(Model(features, readout), folder / "level.safetensors"))

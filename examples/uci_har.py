@@ -17,12 +17,13 @@ from operator import add
 
 import numpy as np
 
-from catchment import Features, Readout, Recipe, Reservoir, RidgeStatistics, Spread, accumulate
+from catchment import Readout, Recipe, Reservoir, RidgeStatistics, Spread, accumulate
 from catchment.arrays import Array
 from catchment.data.loaders import load
 from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
 from catchment.errors import MissingDataError
+from catchment.features import EchoStateMap
 from catchment.readout.metrics import ClassCounts
 from catchment.readout.ridge_choice import choose_by_blocks
 
@@ -49,7 +50,7 @@ def reservoir(
     """Return the accuracy, and how far the federated scores are from those of pooled windows."""
     leak_rate = Spread("log_uniform", 0.05, 1.0)
     recipe = Recipe(units=120, inputs=9, leak_rate=leak_rate, seed=seed)
-    features = Features(Reservoir.from_recipe(recipe), pool="mean_std", segments=2)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std", segments=2)
     readout = learn([accumulate(features, windows) for windows in train])
     pooled = accumulate(features, [s for windows in train for s in windows]).solve(readout.ridge)
     z = np.concatenate(features.rows([s.u for s in test]))

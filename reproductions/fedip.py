@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.plasticity import FederatedPlasticity
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.messages import Record
@@ -207,13 +207,13 @@ def adapt(
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=adaptation.rule)
     # A client whose plasticity diverges is refused; all must have answered.
     plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
-    result = fit(plan, clients)
+    result = run_locally(plan, clients)
     return result.result, result.records
 
 
 def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
     """Return the accuracy on validation subjects of the exact readout at its best ridge."""
-    features = Features(reservoir, input=False, pool=pool)
+    features = EchoStateMap(reservoir, input=False, pool=pool)
     train = read_subjects(features, people.train)
     return exact(train, read_subjects(features, people.validation)).accuracy
 
@@ -237,7 +237,7 @@ def _incfed_cells(
     people: People, settings: FedIPSettings, chosen: Configuration, pool: Pool, retraining: int
 ) -> list[Cell]:
     reservoir = Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
-    features = Features(reservoir, input=False, pool=pool)
+    features = EchoStateMap(reservoir, input=False, pool=pool)
     everyone = together(people.train, people.validation, people.test)
     read = read_subjects(features, everyone)
     method = f"incfed-{pool}"
@@ -256,11 +256,13 @@ def _fedip_cells(
         adapted, records = adapt(reservoir, chosen.adaptation, clients)
         cells.append(trained_cell(f"fedip-{pool}", adapted, pool, people, share, retraining))
     ridge = FederatedRidge(
-        features=Features(reservoir, input=False, pool=pool), ridge="gcv", classes=people.classes
+        features=EchoStateMap(reservoir, input=False, pool=pool),
+        ridge="gcv",
+        classes=people.classes,
     )
     traffic = (
         Traffic.of(f"plasticity ({settings.shares[-1]:.0%})", records),
-        Traffic.of("ridge", fit(Plan(algorithm=ridge), people.train).records),
+        Traffic.of("ridge", run_locally(Plan(algorithm=ridge), people.train).records),
     )
     return cells, traffic if retraining == 0 else ()
 
@@ -271,7 +273,7 @@ def trained_cell(
     """Return the cell of the exact readout of a reservoir on a share of the subjects."""
     names = people.share(share, repetition)
     needed = together({name: people.train[name] for name in names}, people.validation, people.test)
-    read = read_subjects(Features(reservoir, input=False, pool=pool), needed)
+    read = read_subjects(EchoStateMap(reservoir, input=False, pool=pool), needed)
     return share_cell(method, read, people, share, repetition)
 
 

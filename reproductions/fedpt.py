@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.data.sources import find
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.federation.learn.optimisers import ServerOptimiser
 from catchment.federation.loop import Result
 from catchment.federation.plan import Plan
@@ -265,11 +265,11 @@ def run(
 def _fitted(plan: Plan[Any, Any, Any], task: Task) -> tuple[Result[Any, Any], float | None]:
     """Return the outcome of a plan, and the mebibytes of a GPU that it took at most."""
     if not torch.cuda.is_available():
-        return fit(plan, task.clients, threads=1), None
+        return run_locally(plan, task.clients, threads=1), None
     forget_recordings()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()  # libraries keep workspaces from run to run
-    result = fit(plan, task.clients, threads=4)
+    result = run_locally(plan, task.clients, threads=4)
     return result, (torch.cuda.max_memory_allocated() - before) / 2**20
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.compression import Float32
 from catchment.federation.learn.optimisers import Adam, Arrays, Mean
 from catchment.federation.learn.ridge import FederatedRidge
@@ -84,15 +84,15 @@ def task_of(settings: PromptSettings, name: str, seed: int) -> WordTask:
     return task if settings.most is None else task.within(settings.most)
 
 
-def features_of(task: WordTask, units: int, seed: int) -> Features:
+def features_of(task: WordTask, units: int, seed: int) -> EchoStateMap:
     """Return the reservoir's features: the mean over words; mean and deviation over a window."""
     if task.name == "sst2":
         recipe = Recipe(
             units=units, inputs=task.n_inputs, leak_rate=0.4, input_scaling=0.1, seed=seed
         )
-        return Features(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean")
+        return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean")
     recipe = Recipe(units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed)
-    return Features(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
+    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
 
 
 def begin(task: WordTask, model: TransformersLM, length: int) -> tuple[int, ...]:
@@ -148,7 +148,7 @@ def trained(
             protections=(Float32(),),
             seed=seed + 1000 * number,
         )
-        state = fit(plan, clients, threads=1, keeper=watch).state
+        state = run_locally(plan, clients, threads=1, keeper=watch).state
         values = state.values
     return algorithm, state
 
@@ -192,13 +192,13 @@ def _zero_shot(job: Job, task: WordTask, model: TransformersLM) -> Cell:
     return Cell(job=job, development=accuracy(task.development), test=accuracy(task.test))
 
 
-def _ridge(job: Job, task: WordTask) -> tuple[Cell, Features, Readout]:
+def _ridge(job: Job, task: WordTask) -> tuple[Cell, EchoStateMap, Readout]:
     """Return the exact federated readout on the reservoir's features."""
     features = features_of(task, job.variant.units, job.seed)
     K = len(task.classes)
     plan = Plan(algorithm=FederatedRidge(features=features, ridge="clients", classes=task.classes))
     clients = {name: recorded(examples, K) for name, examples in task.clients.items()}
-    result = fit(plan, clients, threads=1)
+    result = run_locally(plan, clients, threads=1)
     readout = result.state.readout
     assert readout is not None
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.baselines import Guess
@@ -137,8 +137,8 @@ def select(people: People, settings: IncFedSettings, say: Began) -> dict[str, tu
     return best
 
 
-def features_of(recipe: Recipe, settings: IncFedSettings) -> Features:
-    return Features(Reservoir.from_recipe(recipe), input=False, pool=settings.pool)
+def features_of(recipe: Recipe, settings: IncFedSettings) -> EchoStateMap:
+    return EchoStateMap(Reservoir.from_recipe(recipe), input=False, pool=settings.pool)
 
 
 def repeated(
@@ -195,7 +195,7 @@ def _parts(
 
 def _guessed(people: People, share: float, repetition: int) -> Cell:
     plan = Plan(algorithm=Guess(how="random", classes=people.classes), seed=repetition)
-    scores = fit(plan, people.test).state
+    scores = run_locally(plan, people.test).state
     assert scores.total is not None
     by_subject = {name: score.value for name, score in scores.by_client.items()}
     nan = float("nan")
@@ -226,7 +226,7 @@ def measured(
         else:
             algorithm = ReadoutAveraging(features=features, ridge=ridge, classes=people.classes)
             ours = averaged_path(train, np.array([ridge]))[0]
-        result = fit(Plan(algorithm=algorithm), people.train)
+        result = run_locally(Plan(algorithm=algorithm), people.train)
         assert result.model is not None
         refuse_difference(method, ours, result.model.readout)
         traffic.append(Traffic.of(method, result.records))

@@ -19,7 +19,7 @@ from catchment.arrays import Array
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.parallel import ordered_map
 from catchment.readout.solve import solve_path
 from catchment.readout.statistics import RidgeStatistics
@@ -81,7 +81,7 @@ def unseen(people: People, settings: UnseenSettings, began: Began | None = None)
     people = people.within(settings.steps)
     known = together(people.train, people.validation)
     rng = np.random.default_rng([settings.seed, 3])
-    best: tuple[float, Features] | None = None
+    best: tuple[float, EchoStateMap] | None = None
     for trial in range(settings.trials):
         say(f"{people.name}: trial {trial + 1} of {settings.trials}")
         features = drawn(rng, settings, len(people.channels), trial)
@@ -102,7 +102,9 @@ def unseen(people: People, settings: UnseenSettings, began: Began | None = None)
     return replace(result, selected=(chosen,), seconds=time.perf_counter() - start)
 
 
-def drawn(rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial: int) -> Features:
+def drawn(
+    rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial: int
+) -> EchoStateMap:
     """Return a random feature map: one or two layers, pooled in one of a few ways."""
     units = int(rng.choice(settings.units))
     deep = bool(rng.random() < 0.5)
@@ -118,10 +120,10 @@ def drawn(rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial
         seed=settings.seed + trial,
     )
     pool, segments = ways[int(rng.integers(len(ways)))]
-    return Features(Reservoir.from_recipe(recipe), pool=pool, segments=segments)
+    return EchoStateMap(Reservoir.from_recipe(recipe), pool=pool, segments=segments)
 
 
-def reseeded(features: Features, seed: int) -> Features:
+def reseeded(features: EchoStateMap, seed: int) -> EchoStateMap:
     """Return the same map of a reservoir drawn anew."""
     assert features.reservoir.recipe is not None
     fresh = replace(features.reservoir.recipe, seed=seed, scale=None, fingerprint=None)
@@ -151,7 +153,11 @@ def _correct(
 
 
 def final_cell(
-    features: Features, known: dict[str, Any], people: People, settings: UnseenSettings, seed: int
+    features: EchoStateMap,
+    known: dict[str, Any],
+    people: People,
+    settings: UnseenSettings,
+    seed: int,
 ) -> Cell:
     """Return the cell of one reservoir: ridge by left-out subjects, test on the unseen ones."""
     train = read_subjects(features, known)

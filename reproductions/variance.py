@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity
 from catchment.features.echo_state.pooling import Pool
@@ -83,11 +83,11 @@ def momentum(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: Pe
 def moments(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: People) -> Reservoir:
     """Exact moments of the drives; twice the rounds, which cost one pass each."""
     algorithm = MomentPlasticity(reservoir=reservoir, rule=rule)
-    return fit(Plan(algorithm=algorithm, rounds=2 * n), people.train).result
+    return run_locally(Plan(algorithm=algorithm, rounds=2 * n), people.train).result
 
 
 def _federated(algorithm: FederatedPlasticity, n: int, people: People) -> Reservoir:
-    return fit(Plan(algorithm=algorithm, rounds=n), people.train).result
+    return run_locally(Plan(algorithm=algorithm, rounds=n), people.train).result
 
 
 def lopsided(reservoir: Reservoir, rule: IntrinsicPlasticity, n: int, people: People) -> Reservoir:

@@ -17,7 +17,7 @@ import numpy as np
 from catchment.arrays import Array, Integers, refuse_nonfinite
 from catchment.errors import MissingExtraError
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
@@ -102,7 +102,7 @@ def model_from_reservoirpy(network: Network) -> Model:
         raise ValueError("the model has no readout; use from_reservoirpy for its reservoir")
     reservoir = Reservoir(_layers(parts.chain, None))
     reads_input = any(parent is None for parent in parts.read)
-    features = Features(reservoir, input=reads_input)
+    features = EchoStateMap(reservoir, input=reads_input)
     return Model(features, _readout(parts.readout, parts, features))
 
 
@@ -239,7 +239,7 @@ def _is_sparse(value: Any) -> bool:
     return bool(scipy.sparse.issparse(value))
 
 
-def _readout(node: Node, parts: _Parts, features: Features) -> Readout:
+def _readout(node: Node, parts: _Parts, features: EchoStateMap) -> Readout:
     if not isinstance(node.Wout, np.ndarray):
         raise ValueError("Wout is not trained yet; fit the model in ReservoirPy first")
     Wout = _real(node.Wout, "Wout")

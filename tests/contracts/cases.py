@@ -15,10 +15,10 @@ import numpy as np
 from catchment.data.clients import contiguous, label_skew
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.learn.alignment import AlignedRidge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
@@ -54,16 +54,16 @@ class Case:
     clients: Mapping[str, list[Any]]
 
 
-def step_features(leak_rate: float = 0.5) -> Features:
+def step_features(leak_rate: float = 0.5) -> EchoStateMap:
     """Return features per step of series with one input."""
     recipe = Recipe(units=12, inputs=1, leak_rate=leak_rate, seed=3)
-    return Features(Reservoir.from_recipe(recipe), washout=5)
+    return EchoStateMap(Reservoir.from_recipe(recipe), washout=5)
 
 
-def pooled_features() -> Features:
+def pooled_features() -> EchoStateMap:
     """Return features per sequence of waves with one input."""
     recipe = Recipe(units=8, inputs=1, leak_rate=0.5, seed=3)
-    return Features(Reservoir.from_recipe(recipe), pool="mean_std")
+    return EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std")
 
 
 @cache
@@ -96,7 +96,7 @@ def trained() -> Model:
 def members() -> Ensemble:
     """Return an ensemble of the series' clients, to be weighted."""
     algorithm = ReservoirEnsemble(features=step_features(), ridge=1e-2)
-    return fit(Plan(algorithm=algorithm), series(), threads=1).result
+    return run_locally(Plan(algorithm=algorithm), series(), threads=1).result
 
 
 @cache

@@ -12,7 +12,7 @@ import pytest
 from tests.contracts.cases import Case, cases
 
 from catchment.data.recording import Recording
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import CatchmentError
 from catchment.federation.algorithm import Needy
 from catchment.federation.client import Node, Request
@@ -60,7 +60,7 @@ class Memory:
 @each_case
 def test_the_state_survives_being_written_down(case: Case) -> None:
     algorithm = case.plan.whole
-    result = fit(case.plan, case.clients, threads=1)
+    result = run_locally(case.plan, case.clients, threads=1)
     for state in (algorithm.start(), result.state):
         written = state_bytes(case, state)
         read = algorithm.load_state(Parts.from_bytes(written))
@@ -76,7 +76,9 @@ def test_the_state_survives_being_written_down(case: Case) -> None:
 def test_every_algorithm_declares_what_it_needs_and_has_figures_of_every_round(case: Case) -> None:
     assert isinstance(case.plan.algorithm, Needy)
     assert case.plan.rounds >= case.plan.needs.rounds
-    for record in fit(case.plan, case.clients, threads=1).records[case.plan.needs.rounds - 1 :]:
+    for record in run_locally(case.plan, case.clients, threads=1).records[
+        case.plan.needs.rounds - 1 :
+    ]:
         assert record.figures
         assert all(np.isfinite(value) for value in record.figures.values())
 
@@ -97,38 +99,40 @@ def test_an_upload_is_the_same_after_the_journey(case: Case) -> None:
 
 @each_case
 def test_threads_do_not_change_a_bit(case: Case) -> None:
-    one, three = (fit(case.plan, case.clients, threads=n).state for n in (1, 3))
+    one, three = (run_locally(case.plan, case.clients, threads=n).state for n in (1, 3))
     assert state_bytes(case, one) == state_bytes(case, three)
 
 
 @each_case
 def test_the_order_of_clients_does_not_change_a_bit(case: Case) -> None:
     shuffled = {name: case.clients[name] for name in sorted(case.clients, reverse=True)}
-    assert state_bytes(case, fit(case.plan, shuffled).state) == state_bytes(
-        case, fit(case.plan, case.clients).state
+    assert state_bytes(case, run_locally(case.plan, shuffled).state) == state_bytes(
+        case, run_locally(case.plan, case.clients).state
     )
 
 
 @each_case
 def test_a_client_with_broken_data_is_left_out_with_a_reason(case: Case) -> None:
     spoilt = [replace(s, u=np.full_like(s.u, np.nan)) for s in case.clients[min(case.clients)]]
-    result = fit(case.plan, {**case.clients, "zz": spoilt}, threads=1)
+    result = run_locally(case.plan, {**case.clients, "zz": spoilt}, threads=1)
     assert [r.n_used for r in result.records] == [len(case.clients)] * case.plan.rounds
     for record in result.records:
         (refusal,) = record.refused
         assert (refusal.client, refusal.code) == ("zz", "refused")
         assert refusal.reason
-    assert state_bytes(case, result.state) == state_bytes(case, fit(case.plan, case.clients).state)
+    assert state_bytes(case, result.state) == state_bytes(
+        case, run_locally(case.plan, case.clients).state
+    )
 
 
 @each_case
 def test_a_stopped_run_goes_on_to_the_same_end(case: Case) -> None:
     keeper = Memory(case.plan.whole, stop_after=1)
     with pytest.raises(KeyboardInterrupt):
-        fit(case.plan, case.clients, keeper=keeper)
+        run_locally(case.plan, case.clients, keeper=keeper)
     keeper.stop_after = None
-    resumed: Result[Any, Any] = fit(case.plan, case.clients, keeper=keeper)
-    straight: Result[Any, Any] = fit(case.plan, case.clients)
+    resumed: Result[Any, Any] = run_locally(case.plan, case.clients, keeper=keeper)
+    straight: Result[Any, Any] = run_locally(case.plan, case.clients)
     assert len(resumed.records) == case.plan.rounds
     assert state_bytes(case, resumed.state) == state_bytes(case, straight.state)
 
@@ -228,7 +232,7 @@ def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
 def test_a_distorted_letter_never_stops_a_client(case: Case) -> None:
     algorithm, name = case.plan.whole, sorted(case.clients)[0]
     node = Node(name, case.plan, lambda: case.clients[name])
-    states = [algorithm.start(), fit(replace(case.plan, rounds=1), case.clients).state]
+    states = [algorithm.start(), run_locally(replace(case.plan, rounds=1), case.clients).state]
     for round_, state in enumerate(states):
         turn = Turn(round_, (), case.plan.seed)
         told = algorithm.broadcast(state, turn)

@@ -28,7 +28,7 @@ from catchment.engine.flower.app import Config, Terms, client_app, server_app
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.engine.flower.roster import Order
 from catchment.engine.flower.simulation import fit_simulated, remind, share, simulated
-from catchment.engine.local import Source, data_of, fit
+from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.federation.client import Node
 from catchment.federation.learn.ridge import FederatedRidge
@@ -107,7 +107,7 @@ def state_bytes(plan: Plan[Any, Any, Any], state: Any) -> bytes:
 def check_same(engine: FlowerEngine, stage: str, job: Job) -> None:
     there = run(job.plan, engine.at(stage))
     memories: dict[str, Memory] = {name: dict(known) for name, known in job.memories.items()}
-    here = fit(job.plan, job.clients, memories=memories)
+    here = run_locally(job.plan, job.clients, memories=memories)
     assert state_bytes(job.plan, there.state) == state_bytes(job.plan, here.state), stage
     counts = [(r.n_asked, r.n_used, r.refused) for r in there.records]
     assert counts == [(r.n_asked, r.n_used, r.refused) for r in here.records], stage
@@ -170,7 +170,7 @@ def check_faults(engine: FlowerEngine, faults: Mapping[str, Job]) -> None:
         assert (refused.client, refused.code, record.n_used) == (client, code, 3)
         assert reason in refused.reason, refused
         others = {name: held for name, held in series().items() if name != client}
-        assert state_bytes(plan, done.state) == state_bytes(plan, fit(plan, others).state)
+        assert state_bytes(plan, done.state) == state_bytes(plan, run_locally(plan, others).state)
 
 
 def _with(name: str, source: Source) -> dict[str, Source]:
@@ -211,7 +211,7 @@ def apps(folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PlainStatisticsWarning)
         agreed = networked(plan, allow_plain_statistics=True)
-    here = fit(agreed, held)
+    here = run_locally(agreed, held)
     for there in results:
         assert state_bytes(plan, there.state) == state_bytes(plan, here.state)
     # The second run took the first one's rounds, times included.
@@ -248,7 +248,7 @@ def many_clients(_: Path) -> None:
     held = {f"c{k:03d}": [_wave(rng)] for k in range(40)}
     plan = ridge()
     few = fit_simulated(plan, held, terms=Terms(in_flight=3, wait=600.0))
-    assert state_bytes(plan, few.state) == state_bytes(plan, fit(plan, held).state)
+    assert state_bytes(plan, few.state) == state_bytes(plan, run_locally(plan, held).state)
 
 
 def _wave(rng: np.random.Generator, n: int = 30) -> Any:

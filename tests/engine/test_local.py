@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from catchment.data.recording import Recording
-from catchment.engine.local import LocalEngine, data_of, fit
+from catchment.engine.local import LocalEngine, data_of, run_locally
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.client import Request
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn, as_algorithm
 from catchment.wire import NOTHING, Parts
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, keep_clients=False)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 
@@ -36,7 +36,7 @@ def many(n: int) -> dict[str, list[Recording]]:
 
 
 def state_bytes(clients: Any, plan: Plan[Any, Any, Any] = PLAN, **options: Any) -> bytes:
-    return as_algorithm(RIDGE).save_state(fit(plan, clients, **options).state).to_bytes()
+    return as_algorithm(RIDGE).save_state(run_locally(plan, clients, **options).state).to_bytes()
 
 
 def test_lazy_clients_give_the_same_bytes_as_lists() -> None:
@@ -69,7 +69,7 @@ def test_only_the_clients_being_served_are_in_memory() -> None:
 
     plan: Plan[Any, Any, Any] = Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1))
     clients = {f"{k:03d}": (lambda k=k: Tracked(k)) for k in range(60)}
-    fit(plan, clients, threads=2)
+    run_locally(plan, clients, threads=2)
     assert most <= 8
 
 
@@ -77,7 +77,7 @@ def test_a_client_that_cannot_be_made_is_left_out() -> None:
     def missing() -> list[Recording]:
         raise FileNotFoundError("client-x.parquet is gone")
 
-    result = fit(PLAN, {**many(5), "zzz": missing})
+    result = run_locally(PLAN, {**many(5), "zzz": missing})
     (refusal,) = result.records[0].refused
     assert (refusal.client, refusal.reason) == ("zzz", "client-x.parquet is gone")
     assert as_algorithm(RIDGE).save_state(result.state).to_bytes() == state_bytes(many(5))
@@ -96,17 +96,17 @@ def test_replies_come_in_the_order_of_the_letters() -> None:
 
 def test_no_clients_are_named_as_the_mistake() -> None:
     with pytest.raises(ValueError, match="there are no clients"):
-        fit(PLAN, {})
+        run_locally(PLAN, {})
 
 
 def test_threads_below_one_are_refused() -> None:
     with pytest.raises(ValueError, match="threads is 0"):
-        fit(PLAN, many(2), threads=0)
+        run_locally(PLAN, many(2), threads=0)
 
 
 def test_two_plans_one_after_the_other_are_two_runs() -> None:
-    first = fit(PLAN, many(3))
-    second = fit(replace(PLAN, seed=1), many(3))
+    first = run_locally(PLAN, many(3))
+    second = run_locally(replace(PLAN, seed=1), many(3))
     assert first.state.total == second.state.total
 
 

@@ -16,7 +16,7 @@ from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.client import Node, Request, answer_together
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn, Upload
@@ -24,7 +24,7 @@ from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts, join
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1), rounds=9)
 DATA = [Recording(np.sin(np.arange(30.0)), np.cos(np.arange(30.0)))]
 NODE = Node("a", PLAN, lambda: DATA)

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError, RuleError, TooFewClientsError
 from catchment.federation.algorithm import Needs
 from catchment.federation.plan import Data, Plan, Turn, as_algorithm
@@ -84,7 +84,7 @@ def same_axes(ours: Axes, clients: dict[str, list[Recording]]) -> None:
 
 
 def test_federated_pca_is_that_of_scikit_learn_on_pooled_rows() -> None:
-    run = fit(Plan(algorithm=FederatedPCA()), people())
+    run = run_locally(Plan(algorithm=FederatedPCA()), people())
     same_axes(run.result, people())
     assert run.records[0].n_used == 4
 
@@ -93,7 +93,7 @@ def test_it_is_the_same_hidden_in_a_secure_sum() -> None:
     identities, memories = make_identities(people())
     masking = SecureSum(identities=identities, min_clients=3, rows_per_feature=5)
     plan = Plan(algorithm=FederatedPCA(), protections=(masking,))
-    same_axes(fit(plan, people(), memories=memories).result, people())
+    same_axes(run_locally(plan, people(), memories=memories).result, people())
 
 
 def test_the_rule_on_rows_holds_for_it_too_because_its_fields_say_what_they_count() -> None:
@@ -103,7 +103,7 @@ def test_the_rule_on_rows_holds_for_it_too_because_its_fields_say_what_they_coun
     masking = SecureSum(identities=identities, min_clients=3, rows_per_feature=100)
     plan = Plan(algorithm=FederatedPCA(), protections=(masking,))
     with pytest.raises(TooFewClientsError, match="rows for 5 features"):
-        fit(plan, people(), memories=memories)
+        run_locally(plan, people(), memories=memories)
 
 
 def test_it_is_saved_and_goes_on_from_where_it_stopped(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_it_is_saved_and_goes_on_from_where_it_stopped(tmp_path: Path) -> None:
             raise StoppedError
 
     with Store(tmp_path) as store, pytest.raises(StoppedError):
-        fit(plan, people(), keeper=store.keeper("training", plan), watch=stop)
+        run_locally(plan, people(), keeper=store.keeper("training", plan), watch=stop)
     with Store(tmp_path, resume=True) as store:
         keeper = store.keeper("training", plan)
         resumed = keeper.resume()
         assert resumed is not None
         assert len(resumed[1]) == 1
-        run = fit(plan, people(), keeper=keeper)
+        run = run_locally(plan, people(), keeper=keeper)
     same_axes(run.result, people())
     text = in_words(read_run(tmp_path), [])
     assert "training: products" in text
@@ -134,7 +134,7 @@ def test_a_client_whose_sums_have_another_shape_or_are_not_finite_is_left_out() 
     clients = people()
     clients["zz"] = [Recording(np.zeros((9, 4)))]
     clients["yy"] = [Recording(np.full((9, 5), np.nan))]
-    run = fit(Plan(algorithm=FederatedPCA()), clients)
+    run = run_locally(Plan(algorithm=FederatedPCA()), clients)
     assert {r.client: r.code for r in run.records[0].refused} == {
         "yy": "not-finite",
         "zz": "shape",
@@ -143,7 +143,7 @@ def test_a_client_whose_sums_have_another_shape_or_are_not_finite_is_left_out() 
 
 
 def test_what_makes_no_model_says_so_and_what_to_do() -> None:
-    run = fit(Plan(algorithm=FederatedPCA()), people())
+    run = run_locally(Plan(algorithm=FederatedPCA()), people())
     with pytest.raises(FederationError, match=r"makes no single model but a Axes; use \.result"):
         _ = run.model
 

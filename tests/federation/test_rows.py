@@ -15,13 +15,13 @@ from catchment.data.generators import narma
 from catchment.data.recording import Recording
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.rows import Rows, augmented, local_blocks, stretch
 from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1))
-PER_STEP = Features(RESERVOIR, washout=7)
+PER_STEP = EchoStateMap(RESERVOIR, washout=7)
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Features, Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir, accumulate
 from catchment.arrays import Array
 from catchment.errors import UploadError
+from catchment.features import EchoStateMap
 from catchment.federation.upload_checks import check_statistics, moment_matrix
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
@@ -130,7 +131,7 @@ def test_one_hot_targets_pass_and_others_do_not() -> None:
 )
 def test_bounds_hold_for_every_kind_of_feature(settings: dict[str, object]) -> None:
     recipe = Recipe(units=(6, 5), inputs=2, leak_rate=1.0, input_scaling=5.0, seed=1)
-    features = Features(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
+    features = EchoStateMap(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     bounds = features.bounds
     assert bounds.shape == (features.n_features,)
@@ -143,12 +144,12 @@ def test_bounds_hold_for_every_kind_of_feature(settings: dict[str, object]) -> N
 
 def test_units_without_a_bound_have_none() -> None:
     recipe = Recipe(units=4, inputs=1, activation="relu")
-    features = Features(Reservoir.from_recipe(recipe), input=False)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), input=False)
     assert np.isinf(features.bounds).all()
 
 
 def test_real_statistics_pass_their_own_bounds() -> None:
-    features = Features(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=3)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=3)
     rng = np.random.default_rng(0)
     s = accumulate(features, [Recording(rng.normal(size=(80, 1)), rng.normal(size=(80, 1)))])
     check_statistics(s, fingerprint=features.fingerprint, state_bound=features.bounds)

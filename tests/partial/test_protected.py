@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from catchment import Plan, fit
+from catchment import Plan, federate
 from catchment.errors import TooFewClientsError
 from catchment.federation.learn.optimisers import Adam
 from catchment.federation.loop import Result
@@ -50,8 +50,8 @@ def secure_sum(public: dict[str, str], least: int = 3) -> SecureSum:
 def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
     public, memories = make_identities(CLIENTS)
     secret = Plan(algorithm=TRAINING, rounds=2, protections=(secure_sum(public),))
-    hidden = fit(secret, CLIENTS, memories=memories).state
-    clear = fit(Plan(algorithm=TRAINING, rounds=2), CLIENTS).state
+    hidden = federate(secret, CLIENTS, memories=memories).state
+    clear = federate(Plan(algorithm=TRAINING, rounds=2), CLIENTS).state
     for a, b in zip(hidden.values, clear.values, strict=True):
         np.testing.assert_allclose(a, b, rtol=3e-7, atol=1e-8)
 
@@ -59,7 +59,7 @@ def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
 def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() -> None:
     public, memories = make_identities(CLIENTS)
     secret = Plan(algorithm=TRAINING, protections=(secure_sum(public),))
-    up = fit(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
+    up = federate(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
     numbers = NETWORK.share().trainable + 2
     assert 16 * numbers < up < 16 * numbers + 2500
 
@@ -71,7 +71,7 @@ def test_a_weak_client_is_not_taken_into_a_secure_sum() -> None:
     )
     plan = Plan(algorithm=weak, protections=(secure_sum(public, least=5),))
     with pytest.raises(TooFewClientsError, match="differ in their facts or shapes"):
-        fit(plan, CLIENTS, memories=memories)
+        federate(plan, CLIENTS, memories=memories)
 
 
 def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
@@ -91,7 +91,7 @@ def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
             t += m * min(1.0, 0.5 / length)
     left = []
     for _ in range(40):
-        state = fit(plan, CLIENTS).state
+        state = federate(plan, CLIENTS).state
         for s, v, t in zip(start.values, state.values, total, strict=True):
             left.append((v - s - t / 5).ravel())
     noises = np.concatenate(left)
@@ -121,8 +121,8 @@ def test_noise_of_the_clients_within_a_secure_sum() -> None:
         small_cohort=True,
     )
     plan = Plan(algorithm=TRAINING, protections=(noise, secure_sum(public, least=5)))
-    state = fit(plan, CLIENTS, memories=memories).state
-    clear = fit(Plan(algorithm=TRAINING), CLIENTS).state
+    state = federate(plan, CLIENTS, memories=memories).state
+    clear = federate(Plan(algorithm=TRAINING), CLIENTS).state
     for a, b in zip(state.values, clear.values, strict=True):
         assert a.shape == b.shape
         assert np.isfinite(a).all()
@@ -143,7 +143,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
         network=NETWORK, optimiser=optimiser, schedule=Schedule(cosine=4), device="cpu"
     )
     plan = Plan(algorithm=training, rounds=4, share=0.6)
-    at_once = fit(plan, CLIENTS)
+    at_once = federate(plan, CLIENTS)
 
     class StoppedError(Exception):
         pass
@@ -155,7 +155,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
     def kept(watch: object) -> Result[Trained, object]:
         with Store(tmp_path / "run", resume=True) as store:
             keeper = store.keeper("train", plan)
-            return fit(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
+            return federate(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
 
     with pytest.raises(StoppedError):
         kept(stop)
@@ -167,8 +167,8 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
 
 def test_the_schedule_moves_the_clients_rate() -> None:
     still = FederatedTraining(network=NETWORK, schedule=Schedule(decay=1e-6, every=1), device="cpu")
-    one = fit(Plan(algorithm=still, rounds=1), CLIENTS).state
-    two = fit(Plan(algorithm=still, rounds=2), CLIENTS).state
+    one = federate(Plan(algorithm=still, rounds=1), CLIENTS).state
+    two = federate(Plan(algorithm=still, rounds=2), CLIENTS).state
     for a, b in zip(one.values, two.values, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     with pytest.raises(ValueError, match="decay is 2"):

@@ -8,7 +8,7 @@ from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
 from torch import nn
 from torch.nn import functional
 
-from catchment import Plan, fit
+from catchment import Plan, federate
 from catchment.errors import UploadError
 from catchment.federation.plan import Turn, as_algorithm
 from catchment.partial.freeze import Freeze, PartialNetwork
@@ -97,7 +97,7 @@ def test_ignored_targets_and_absent_examples_do_not_count() -> None:
 
 def test_groups_and_single_clients_give_the_same_round() -> None:
     states = [
-        fit(
+        federate(
             Plan(algorithm=FederatedTraining(network=NETWORK, at_once=n, device="cpu")), CLIENTS
         ).state
         for n in (1, 2, 3)
@@ -130,7 +130,7 @@ def test_a_transformer_learns_the_order_of_words() -> None:
     steps = LocalSteps(learning_rate=0.3, batch_size=8)
     algorithm = FederatedTraining(network=network, steps=steps, device="cpu")
     clients = {f"c{k}": [said(96, k)] for k in range(3)}
-    module = fit(Plan(algorithm=algorithm, rounds=12), clients).result
+    module = federate(Plan(algorithm=algorithm, rounds=12), clients).result
     test = said(60, 7)
     right = module(torch.from_numpy(test.x)).argmax(-1).numpy() == test.y
     assert right.mean() > 0.9
@@ -140,7 +140,7 @@ def test_training_learns_and_leaves_the_frozen_part_alone() -> None:
     algorithm = FederatedTraining(
         network=NETWORK, steps=LocalSteps(learning_rate=0.3, batch_size=8), device="cpu"
     )
-    result = fit(Plan(algorithm=algorithm, rounds=30), CLIENTS)
+    result = federate(Plan(algorithm=algorithm, rounds=30), CLIENTS)
     module = result.result
     frozen = dict(module.named_parameters())["0.weight"]
     assert torch.equal(frozen, dict(NETWORK.build().named_parameters())["0.weight"])
@@ -156,9 +156,9 @@ def test_a_weak_client_trains_less_and_does_not_dilute_the_mean() -> None:
     weak = {"c2": Freeze(names=("3.*",))}
     both = FederatedTraining(network=NETWORK, weak=weak, device="cpu")
     strong = FederatedTraining(network=NETWORK, device="cpu")
-    got = fit(Plan(algorithm=both), CLIENTS).state
-    alone = fit(Plan(algorithm=strong), {n: CLIENTS[n] for n in ("c0", "c1")}).state
-    everyone = fit(Plan(algorithm=strong), CLIENTS).state
+    got = federate(Plan(algorithm=both), CLIENTS).state
+    alone = federate(Plan(algorithm=strong), {n: CLIENTS[n] for n in ("c0", "c1")}).state
+    everyone = federate(Plan(algorithm=strong), CLIENTS).state
     names = [n for n, p in NETWORK.build().named_parameters() if p.requires_grad]
     for name, a, b, c in zip(names, got.values, alone.values, everyone.values, strict=True):
         expected = b if name.startswith("3.") else c
@@ -194,7 +194,7 @@ def test_bad_changes_are_refused_with_their_code() -> None:
 
 def test_state_survives_being_kept() -> None:
     algorithm = FederatedTraining(network=NETWORK, device="cpu")
-    state = fit(Plan(algorithm=algorithm), CLIENTS).state
+    state = federate(Plan(algorithm=algorithm), CLIENTS).state
     again = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(state))
     for a, b in zip(state.values, again.values, strict=True):
         assert np.array_equal(a, b)

@@ -12,7 +12,7 @@ from catchment import load
 from catchment.data.scaling import federated_scaler
 from catchment.data.sources import find
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import data_of, fit
+from catchment.engine.local import data_of, run_locally
 from catchment.errors import FederationError
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.reservoir import Reservoir
@@ -157,13 +157,13 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     np.testing.assert_allclose(known["mean"], scaler.mean, rtol=1e-12)
     np.testing.assert_allclose(known["scale"], scaler.scale, rtol=1e-12)
     plan = file.build(6, ACTIVITIES)
-    model = fit(plan, {name: scaler.apply(s) for name, s in train.items()}).model
+    model = run_locally(plan, {name: scaler.apply(s) for name, s in train.items()}).model
     assert model is not None
     np.testing.assert_allclose(
         load(tmp_path / "run" / MODEL).readout.weights, model.readout.weights, atol=1e-9
     )
     test = {name: scaler.apply(data_of(source)()) for name, source in held.test.items()}
-    scores = fit(Plan(algorithm=Evaluation(model_under_test=model)), test).state
+    scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), test).state
     assert scores.total is not None
     assert run.scores[""]["accuracy"] == scores.total.value
     assert {n: s["accuracy"] for n, s in run.scores.items() if n} == {
@@ -258,7 +258,7 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     rule = IntrinsicPlasticity(target_std=0.5, learning_rate=0.0003, epochs=2)
     kind = FederatedPlasticity if name == "fedip" else MomentPlasticity
     algorithm = kind(reservoir=reservoir, rule=rule)
-    by_hand = fit(Plan(algorithm=algorithm, rounds=2), scaled).result
+    by_hand = run_locally(Plan(algorithm=algorithm, rounds=2), scaled).result
     mine = plasticity_of(model.features.reservoir)
     for got, wanted in zip(mine, plasticity_of(by_hand), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-9)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.contracts.cases import Case, cases
 
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Needs, needs_of
 from catchment.federation.compression import FactorUpload
 from catchment.federation.learn.alignment import AlignedRidge
@@ -31,7 +31,7 @@ from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.structure import taken_apart
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
 SECURE = SecureSum(identities={"ann": "00" * 32})
 # The one ridge by clients becomes one by the sum; everything else stays as the case has it.
 THIN = "rows for 18 features, this client sends 12 or more"
@@ -69,10 +69,10 @@ def test_the_sum_gives_the_same_state_or_a_reason(case: Case) -> None:
     hidden_plan = replace(plan, protections=(*plan.protections, masking))
     if case.name in REFUSED:
         with pytest.raises(FederationError, match=REFUSED[case.name]):
-            fit(hidden_plan, case.clients, memories=memories)
+            run_locally(hidden_plan, case.clients, memories=memories)
         return
-    hidden = fit(hidden_plan, case.clients, memories=memories)
-    plain = fit(plan, case.clients)
+    hidden = run_locally(hidden_plan, case.clients, memories=memories)
+    plain = run_locally(plan, case.clients)
     states: list[Any] = [plain.state, hidden.state]
     if case.name == "rounded":  # a sum of float32 is rounded once more, which a readout shows
         states = [state.total for state in states]

@@ -10,7 +10,7 @@ from catchment.data.generators import mackey_glass
 from catchment.data.recording import Recording
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.forecast import (
     forecast,
     forecast_direct,
@@ -23,9 +23,9 @@ from catchment.readout.readout import Readout
 
 def features(
     inputs: int = 1, units: int | tuple[int, ...] = 60, *, bias: bool = False, input: bool = True
-) -> Features:
+) -> EchoStateMap:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=0.5, seed=2)
-    return Features(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
+    return EchoStateMap(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
 
 
 def waves(T: int = 700) -> Array:
@@ -51,7 +51,7 @@ def naive_forecast(model: Model, warmup: Array, horizon: int) -> Array:
         features(2, units=(30, 20)),
     ],
 )
-def test_the_closed_loop_is_the_naive_loop(features_: Features) -> None:
+def test_the_closed_loop_is_the_naive_loop(features_: EchoStateMap) -> None:
     s = waves()
     model = train(features_, [next_step_sequence(s)], 1e-4)
     expected = naive_forecast(model, s[:200], 12)
@@ -69,7 +69,7 @@ def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
     reservoir = Reservoir.from_recipe(
         Recipe(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
     )
-    model = train(Features(reservoir, washout=100), [next_step_sequence(s[:3000])], 1e-8)
+    model = train(EchoStateMap(reservoir, washout=100), [next_step_sequence(s[:3000])], 1e-8)
     error = np.abs(forecast(model, s[:3000], 100) - s[3000:3100])
     assert error[:50].max() < 0.05 * s.std()
     assert error.max() < 0.25 * s.std()
@@ -112,7 +112,7 @@ def test_known_inputs_go_in_as_they_are() -> None:
 
 def test_single_precision_states_are_run_on_in_single_precision() -> None:
     s = waves()
-    single = Features(features(2).reservoir, washout=50, precision="float32")
+    single = EchoStateMap(features(2).reservoir, washout=50, precision="float32")
     model = train(single, [next_step_sequence(s)], 1e-3)
     np.testing.assert_allclose(
         forecast(model, s[:200], 5), naive_forecast(model, s[:200], 5), atol=1e-4
@@ -150,7 +150,7 @@ def test_wrong_forecasts_are_refused() -> None:
         forecast_direct(model, s, 3)
     with pytest.raises(ValueError, match="at least 2"):
         next_step_sequence([1.0])
-    pooled = Features(model.features.reservoir, pool="mean")
+    pooled = EchoStateMap(model.features.reservoir, pool="mean")
     once = train(pooled, [Recording(s, s[-1])], 1.0)
     with pytest.raises(ValueError, match="pool=None"):
         forecast(once, s, 3)
@@ -163,6 +163,6 @@ def test_wrong_forecasts_are_refused() -> None:
 
 def test_a_forecast_without_bound_is_an_error_not_infinity() -> None:
     reservoir = Reservoir.from_matrices([[0.0]], [[1.0]], activation="identity")
-    model = Model(Features(reservoir, input=False), Readout(np.array([[1e200]]), np.zeros(1)))
+    model = Model(EchoStateMap(reservoir, input=False), Readout(np.array([[1e200]]), np.zeros(1)))
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="at step 1"):
         forecast(model, [1.0], 5)

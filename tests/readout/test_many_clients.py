@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Features, Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir, accumulate
+from catchment.features import EchoStateMap
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.statistics import RidgeStatistics
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=60, inputs=2, seed=1))
-SPARSE = Features(RESERVOIR, washout=5)
+SPARSE = EchoStateMap(RESERVOIR, washout=5)
 
 
 def sequence(rng: np.random.Generator, n_steps: int, n_targets: int = 1) -> Recording:
@@ -23,7 +24,7 @@ def sequence(rng: np.random.Generator, n_steps: int, n_targets: int = 1) -> Reco
     return Recording(u, rng.normal(size=(n_steps, n_targets)), weight=float(rng.choice([1.0, 0.7])))
 
 
-def by_rows(features: Features, group: list[Recording]) -> RidgeStatistics:
+def by_rows(features: EchoStateMap, group: list[Recording]) -> RidgeStatistics:
     """Return the statistics by plain matrix products of all rows."""
     total = RidgeStatistics.zero(features.n_features, width(group[0]), features.fingerprint)
     for s in group:
@@ -63,18 +64,18 @@ def test_every_group_has_the_bits_it_would_have_alone(lengths: list[list[int]], 
 @pytest.mark.parametrize(
     "features",
     [
-        Features(RESERVOIR),
-        Features(RESERVOIR, bias=True, input=False, washout=3),
-        Features(RESERVOIR, pool="mean"),
-        Features(RESERVOIR, precision="float32"),
-        Features(Reservoir.from_recipe(Recipe(units=10, inputs=2)), washout=2),  # dense
-        Features(Reservoir.from_recipe(Recipe(units=(60, 50), inputs=2)), washout=2),
-        Features(Reservoir.from_recipe(Recipe(units=60, inputs=2, activation="sin"))),
-        Features(Reservoir.from_recipe(Recipe(units=60, inputs=2, leak_rate=1.0))),
+        EchoStateMap(RESERVOIR),
+        EchoStateMap(RESERVOIR, bias=True, input=False, washout=3),
+        EchoStateMap(RESERVOIR, pool="mean"),
+        EchoStateMap(RESERVOIR, precision="float32"),
+        EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=2)), washout=2),  # dense
+        EchoStateMap(Reservoir.from_recipe(Recipe(units=(60, 50), inputs=2)), washout=2),
+        EchoStateMap(Reservoir.from_recipe(Recipe(units=60, inputs=2, activation="sin"))),
+        EchoStateMap(Reservoir.from_recipe(Recipe(units=60, inputs=2, leak_rate=1.0))),
     ],
     ids=["plain", "bias", "pooled", "single", "dense", "deep", "sin", "no-leak"],
 )
-def test_every_kind_of_feature(features: Features) -> None:
+def test_every_kind_of_feature(features: EchoStateMap) -> None:
     rng = np.random.default_rng(0)
     groups = [[sequence(rng, 40)] for _ in range(10)]
     if not features.per_step:

@@ -18,7 +18,7 @@ from catchment.errors import FingerprintError
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.model import (
     Model,
     fitted_temperature,
@@ -47,7 +47,7 @@ def noisy_classes(n: int, seed: int) -> list[Recording]:
 
 
 def classifier(pool: Pool | None = "mean") -> Model:
-    return train(Features(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
+    return train(EchoStateMap(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
 
 
 def labels_of(sequences: list[Recording]) -> Integers:
@@ -68,7 +68,7 @@ def calibration_error(probabilities: Array, labels: Integers, n_bins: int = 10) 
 def test_a_trained_model_is_sklearns_ridge_on_its_features() -> None:
     rng = np.random.default_rng(1)
     sequences = [Recording(u, u[:, :1] * 2 + 1) for u in rng.normal(size=(4, 50, 2))]
-    features = Features(RESERVOIR, washout=10)
+    features = EchoStateMap(RESERVOIR, washout=10)
     model = train(features, sequences, 0.1)
     z = np.concatenate(features.rows([s.u for s in sequences]))
     y = np.concatenate([np.asarray(s.y)[10:] for s in sequences])

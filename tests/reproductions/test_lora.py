@@ -15,7 +15,7 @@ pytest.importorskip("peft")
 from reproductions.lora import Adapted, AdapterTraining, Lora, SoftPrompt  # noqa: E402
 from tests.prompt.tiny import tiny_model  # noqa: E402
 
-from catchment.engine.local import fit  # noqa: E402
+from catchment.engine.local import run_locally  # noqa: E402
 from catchment.errors import UploadError  # noqa: E402
 from catchment.federation.compression import Float32  # noqa: E402
 from catchment.federation.learn.optimisers import Adam  # noqa: E402
@@ -125,7 +125,7 @@ def test_clients_learn_together_and_leave_the_model_alone(
         sets = [[replace(e, label=rarer) for e in held] for held in sets]
     clients, test = {"a": sets[0], "b": sets[1]}, sets[2]
     plan = Plan(algorithm=training, rounds=8, protections=(Float32(),))
-    result = fit(plan, clients)
+    result = run_locally(plan, clients)
     first, last = (training.result(s).accuracy(test) for s in (training.start(), result.state))
     assert last > (0.9 if isinstance(adapter, Lora) else first)
     assert first < 0.9
@@ -142,8 +142,8 @@ def test_one_step_per_round_is_pooled_descent(model: TransformersLM) -> None:
     steps = LocalSteps(learning_rate=1.0, batch_size=64, max_steps=1)
     training = lora(model, adapter=SoftPrompt(words=(3, 4)), steps=steps, optimiser=Adam())
     parts = {"a": examples(12, 8), "b": examples(30, 9)}
-    apart = fit(Plan(algorithm=training), parts).state.values[0]
-    pooled = fit(Plan(algorithm=training), {"all": parts["a"] + parts["b"]}).state.values[0]
+    apart = run_locally(Plan(algorithm=training), parts).state.values[0]
+    pooled = run_locally(Plan(algorithm=training), {"all": parts["a"] + parts["b"]}).state.values[0]
     np.testing.assert_allclose(apart, pooled, rtol=1e-4, atol=1e-6)
 
 

@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from catchment.cli import app
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.federation.compression import Float32
 from catchment.federation.plan import Plan
 from catchment.prompt.controller import EdgeController
@@ -93,7 +93,7 @@ def test_messages_are_what_a_real_round_sends() -> None:
     algorithm = training(batch_size=16)
     controller: EdgeController = algorithm.controller
     held = [type(e)(e.label, e.u) for e in waves(40, 1)]
-    result = fit(Plan(algorithm=algorithm, protections=(Float32(),)), {"a": held})
+    result = run_locally(Plan(algorithm=algorithm, protections=(Float32(),)), {"a": held})
     seen = algorithm.server.traffic["training"]  # type: ignore[attr-defined]
     setting = Setting(units=15, bottleneck=6, length=3, labels=3)
     assert setting.features == controller.n_features

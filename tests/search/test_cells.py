@@ -9,7 +9,8 @@ import pytest
 from reproductions.people import synthetic_people
 from sklearn.linear_model import Ridge
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, fit
+from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
+from catchment.features import EchoStateMap
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
@@ -28,7 +29,7 @@ from catchment.search.cells import (
 )
 
 PEOPLE = synthetic_people(n_users=6, windows=14)
-FEATURES = Features(
+FEATURES = EchoStateMap(
     Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1)), input=False, pool="mean"
 )
 UNEVEN = {name: rows[: 4 + 3 * k] for k, (name, rows) in enumerate(PEOPLE.train.items())}
@@ -42,7 +43,7 @@ def test_the_exact_readout_is_the_protocols_and_the_pooled_one() -> None:
     plan = Plan(
         algorithm=FederatedRidge(features=FEATURES, ridge=chosen.ridge, classes=PEOPLE.classes)
     )
-    model = fit(plan, UNEVEN).model
+    model = federate(plan, UNEVEN).model
     assert model is not None
     np.testing.assert_allclose(chosen.readout.weights, model.readout.weights, rtol=1e-7, atol=1e-9)
     z = np.concatenate([s.z for s in TRAIN.values()])
@@ -66,7 +67,7 @@ def test_averages_are_the_protocols(weighting: Any) -> None:
             weighting=weighting,
             classes=PEOPLE.classes,
         )
-        model = fit(Plan(algorithm=algorithm), UNEVEN).model
+        model = federate(Plan(algorithm=algorithm), UNEVEN).model
         assert model is not None
         ours = paths[weighting][k]
         np.testing.assert_allclose(ours.weights, model.readout.weights, rtol=1e-6, atol=1e-8)

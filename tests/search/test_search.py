@@ -13,10 +13,11 @@ pytest.importorskip("optuna")
 from reproductions.fedip import validated
 from reproductions.people import synthetic_people
 
-from catchment import Features, Reservoir
+from catchment import Reservoir
 from catchment.cli import app
 from catchment.data.generators import narma
 from catchment.errors import FederationError
+from catchment.features import EchoStateMap
 from catchment.plans.file import parse_plan
 from catchment.search.plan_search import read_search
 from catchment.search.search import SearchSettings, Trial, search
@@ -27,8 +28,8 @@ SPACE = Space(units=(15, 25), connections=(1, 10))
 SETTINGS = SearchSettings(trials=5, sampler="random", shares=(0.5, 1.0), prune=False)
 
 
-def mean_pooled(reservoir: Reservoir) -> Features:
-    return Features(reservoir, input=False, pool="mean")
+def mean_pooled(reservoir: Reservoir) -> EchoStateMap:
+    return EchoStateMap(reservoir, input=False, pool="mean")
 
 
 def run(settings: SearchSettings = SETTINGS, storage: Path | None = None) -> list[Trial]:
@@ -142,7 +143,7 @@ def test_forecasts_are_judged_by_nrmse(tmp_path: Path) -> None:
     result = search(
         {"c0": clients["c0"], "c1": clients["c1"]},
         {"c2": clients["c2"]},
-        features=lambda reservoir: Features(reservoir, washout=20),
+        features=lambda reservoir: EchoStateMap(reservoir, washout=20),
         space=SPACE,
         settings=SETTINGS,
         watch=seen.append,

@@ -26,7 +26,7 @@ import numpy as np
 from catchment.data.recording import Recording
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.client import Node, Request
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import Reply, run
@@ -95,7 +95,7 @@ def federation() -> Clients:
     u = {name: rng.normal(size=(40, 1)) for name in NAMES}
     data = {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
     identities, memories = make_identities(NAMES)
-    features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
     plan = Plan(
         algorithm=FederatedRidge(
             features=features, ridge=1e-3, keep_clients=False, increments=ROUNDS

@@ -20,7 +20,7 @@ from catchment.engine.local import LocalEngine
 from catchment.errors import TooFewClientsError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import Engine, Reply, run
 from catchment.federation.plan import Memory, Plan, Turn
@@ -32,7 +32,7 @@ from catchment.readout.statistics import RidgeStatistics
 
 N = 40
 RESERVOIR = Reservoir.from_recipe(Recipe(units=N, inputs=1, leak_rate=1.0, seed=3))
-FEATURES = Features(RESERVOIR, input=False)
+FEATURES = EchoStateMap(RESERVOIR, input=False)
 
 
 def clients(n_clients: int, n_steps: int, seed: int = 0) -> dict[str, list[Recording]]:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from catchment.data.recording import Recording
-from catchment.engine.local import LocalEngine, fit
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import Engine, Reply, run
 from catchment.federation.measure.evaluation import Evaluation, Score
@@ -28,7 +28,7 @@ from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import save
 
-FEATURES = Features(
+FEATURES = EchoStateMap(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.1, spectral_radius=0.3, seed=2))
 )
 IDENTITIES, MEMORIES = make_identities(f"c{k:02d}" for k in range(12))
@@ -90,7 +90,7 @@ def test_the_readout_is_as_near_to_the_pooled_one_as_float64_to_itself(size: flo
 
 
 def secure_total(data: dict[str, list[Recording]]) -> RidgeStatistics:
-    total = fit(ridge(), data, threads=1, memories=MEMORIES).state.total
+    total = run_locally(ridge(), data, threads=1, memories=MEMORIES).state.total
     assert total is not None
     return total
 
@@ -107,10 +107,12 @@ def test_arrival_order_does_not_change_a_byte_of_the_model(tmp_path: Path) -> No
 
 def test_evaluation_under_a_secure_sum_gives_the_very_counts() -> None:
     data = clients()
-    model = fit(ridge(), data, threads=1, memories=MEMORIES).model
+    model = run_locally(ridge(), data, threads=1, memories=MEMORIES).model
     assert model is not None
-    plain = fit(Plan(algorithm=Evaluation(model_under_test=model, keep_clients=False)), data)
-    hidden = fit(
+    plain = run_locally(
+        Plan(algorithm=Evaluation(model_under_test=model, keep_clients=False)), data
+    )
+    hidden = run_locally(
         Plan(
             algorithm=Evaluation(model_under_test=model, keep_clients=False),
             protections=(SECURE,),

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, accumulate, fit
+from catchment import FederatedRidge, Plan, Recipe, Reservoir, accumulate, federate
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine
+from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Reply, run
 from catchment.federation.sums import Tally
@@ -27,9 +28,9 @@ Change = Callable[[bytes], bytes]
 Edit = Callable[[list[NDArray[np.float64]], dict[str, Fact]], None]
 
 
-def features(units: int = 20) -> Features:
+def features(units: int = 20) -> EchoStateMap:
     reservoir = Reservoir.from_recipe(Recipe(units=units, inputs=6, seed=1))
-    return Features(reservoir, bias=True, pool="mean")
+    return EchoStateMap(reservoir, bias=True, pool="mean")
 
 
 PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(
@@ -128,7 +129,7 @@ def test_the_round_goes_on_without_the_bad_upload(name: str) -> None:
     assert [(r.client, r.code) for r in result.records[0].refused] == [(BAD, code)]
     assert result.records[0].n_used == 3
     others = {client: data for client, data in CLIENTS.items() if client != BAD}
-    expected = fit(PLAN, others)
+    expected = federate(PLAN, others)
     assert result.state.total == expected.state.total
     assert result.model is not None
     assert expected.model is not None
@@ -143,4 +144,4 @@ def test_kinds_do_not_share_codes() -> None:
 def test_an_untouched_upload_is_used() -> None:
     result = run(PLAN, Tampering(lambda message: message))
     assert result.records[0].refused == ()
-    assert result.state.total == fit(PLAN, CLIENTS).state.total
+    assert result.state.total == federate(PLAN, CLIENTS).state.total

@@ -13,7 +13,7 @@ from catchment.data.recording import Recording
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.model import Model, train
 from catchment.readout.storage import load, save
 
@@ -23,7 +23,7 @@ RECIPE = Recipe(units=6, inputs=1, seed=3).prepared()
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     u = np.sin(np.arange(80) / 5)
-    model: Model = train(Features(Reservoir.from_recipe(RECIPE)), [Recording(u[:-1], u[1:])])
+    model: Model = train(EchoStateMap(Reservoir.from_recipe(RECIPE)), [Recording(u[:-1], u[1:])])
     return save(model, tmp_path_factory.mktemp("a16") / "model.safetensors")
 
 

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Recording, Reservoir
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir
 from catchment.arrays import Array
+from catchment.features import EchoStateMap
 from catchment.federation.plan import Turn
 from catchment.federation.sums import WeightedSum
 from catchment.privacy.dp.clipping import Clip, Clipped
@@ -170,7 +171,7 @@ def test_epsilon_is_tight_for_the_strongest_attacker() -> None:
 
 
 def test_sequences_are_records_with_states_of_their_own() -> None:
-    F = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
+    F = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
     rng = np.random.default_rng(0)
     u = [rng.normal(size=(20, 1)) for _ in range(4)]
     changed = [x.copy() for x in u]

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import Features, FederatedRidge, Plan, Recipe, Recording, Reservoir, fit
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.arrays import Array
 from catchment.errors import BudgetError, TooFewClientsError
+from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.plan import Turn
 from catchment.federation.sums import Tally, WeightedSum
@@ -25,7 +26,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
 SOURCE = str(Path(catchment.__file__).parents[1])
 
 
@@ -52,7 +53,7 @@ def clients(n: int) -> dict[str, list[Recording]]:
 
 
 def weights(n: int = 3) -> Array:
-    model = fit(plan(), clients(n)).model
+    model = federate(plan(), clients(n)).model
     assert model is not None
     return model.readout.weights
 
@@ -124,7 +125,7 @@ def test_the_noise_path_has_no_other_generator() -> None:
 
 def test_a_budget_survives_and_refuses(tmp_path: Path) -> None:
     budget = Budget(path=tmp_path / "ledger.db", epsilon=1.5, delta=1e-5)
-    fit(plan(budget=budget), clients(3))
+    federate(plan(budget=budget), clients(3))
     assert budget.spent("c0") == pytest.approx(1.0, abs=1e-3)
     code = (
         f"import sys; sys.path.insert(0, {SOURCE!r})\n"
@@ -135,16 +136,16 @@ def test_a_budget_survives_and_refuses(tmp_path: Path) -> None:
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.split() == ["1.0", "1"]
-    fit(plan(budget=budget), clients(3))  # two releases of 1 cost 1.465 together
+    federate(plan(budget=budget), clients(3))  # two releases of 1 cost 1.465 together
     with pytest.raises(BudgetError, match="nothing was released"):
-        fit(plan(budget=budget), clients(3))
+        federate(plan(budget=budget), clients(3))
     assert len(budget.releases()) == 2
 
 
 def test_too_few_survivors_release_nothing(tmp_path: Path) -> None:
     budget = Budget(path=tmp_path / "ledger.db", epsilon=5.0, delta=1e-5)
     with pytest.raises(TooFewClientsError, match="nothing was released"):
-        fit(plan(budget=budget), clients(2))
+        federate(plan(budget=budget), clients(2))
     assert budget.releases() == []
 
 

@@ -10,11 +10,11 @@ import sklearn.linear_model
 from tests.security.fleet import Fleet, Lossy, losing, released
 
 from catchment.data.recording import Recording
-from catchment.engine.local import LocalEngine, fit
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import run
 from catchment.federation.measure.evaluation import Evaluation
@@ -22,7 +22,7 @@ from catchment.federation.plan import Memory, Plan
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=4)), input=False)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=4)), input=False)
 
 
 def clients(n_clients: int, n_steps: int) -> dict[str, list[Recording]]:
@@ -149,7 +149,7 @@ def test_sums_of_another_kind_are_compared_among_themselves() -> None:
     data = clients(5, 60)
     identities, memories = make_identities(data)
     plan = plan_of(identities, 1, min_clients=3)
-    model = fit(plan, data, threads=1, memories=memories).model
+    model = run_locally(plan, data, threads=1, memories=memories).model
     assert model is not None
     fewer = {name: data[name] for name in ALL[:4]}
     scored = Plan(
@@ -157,6 +157,6 @@ def test_sums_of_another_kind_are_compared_among_themselves() -> None:
         protections=(SecureSum(identities=identities, min_clients=3),),
     )
     known: dict[str, Memory] = memories
-    assert fit(scored, fewer, threads=1, memories=known).state.total is not None
+    assert run_locally(scored, fewer, threads=1, memories=known).state.total is not None
     with pytest.raises(TooFewClientsError, match="give away"):
-        fit(plan, fewer, threads=1, memories=known)
+        run_locally(plan, fewer, threads=1, memories=known)

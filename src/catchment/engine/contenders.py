@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from catchment.engine.local import Source, data_of, fit
+from catchment.engine.local import Source, data_of, run_locally
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials, pooled
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
@@ -41,11 +41,12 @@ def compare(
         Called with the name of each contender before it starts.
 
     >>> import numpy as np
-    >>> from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Recording
+    >>> from catchment import FederatedRidge, Plan, Recipe, Reservoir, Recording
+    >>> from catchment.features import EchoStateMap
     >>> from catchment.federation.measure.baselines import autoregression
     >>> u = np.sin(np.arange(200) / 5) + np.sin(np.arange(200) / 3)
     >>> data = {"a": [Recording(u[:90], u[1:91])], "b": [Recording(u[90:-1], u[91:])]}
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=30)), washout=20)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=30)), washout=20)
     >>> plan = Plan(algorithm=FederatedRidge(features=features, ridge=1e-8))
     >>> contenders = {"ridge": plan, "line": autoregression(1, lags=2, washout=20)}
     >>> compare(contenders, data, data).best.name
@@ -68,9 +69,9 @@ def trained(plan: AnyPlan, *, threads: int | None = None) -> Contender:
     """Return the contender that runs a plan and tests its model."""
 
     def contend(train: Clients, test: Clients) -> Outcome:
-        result = fit(plan, train, threads=threads)
+        result = run_locally(plan, train, threads=threads)
         evaluation = Plan(algorithm=Evaluation(model_under_test=result.model))
-        scores = fit(evaluation, test, threads=threads).state
+        scores = run_locally(evaluation, test, threads=threads).state
         return Outcome(scores, result.records, result.model)
 
     return contend
@@ -103,9 +104,11 @@ def local_only(
 
     def contend(train: Clients, test: Clients) -> Outcome:
         algorithm = LocalReadouts(features=features, ridge=ridge, classes=classes)
-        gathered = fit(Plan(algorithm=algorithm), train, threads=threads)
+        gathered = run_locally(Plan(algorithm=algorithm), train, threads=threads)
         trials = Trials(models_under_test=gathered.result)
-        scores: Scores = fit(Plan(algorithm=trials), test, threads=threads).state.each_model()
+        scores: Scores = run_locally(
+            Plan(algorithm=trials), test, threads=threads
+        ).state.each_model()
         return Outcome(scores, note=f"{len(gathered.state.by_client)} models, nothing is sent")
 
     return contend
@@ -115,6 +118,8 @@ def guess(algorithm: Guess) -> Contender:
     """Return the contender that guesses."""
 
     def contend(train: Clients, test: Clients) -> Outcome:
-        return Outcome(fit(Plan(algorithm=algorithm), test).state, note="nothing is learned")
+        return Outcome(
+            run_locally(Plan(algorithm=algorithm), test).state, note="nothing is learned"
+        )
 
     return contend

@@ -19,8 +19,9 @@ from catchment.readout.statistics import RidgeStatistics
 class FoldedRows:
     """A client's rows and the fold (n,) of each, as `Rows.folds` cuts them.
 
-    >>> from catchment import Features, Recipe, Recording, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
+    >>> from catchment import Recipe, Recording, Reservoir
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
     >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
     >>> FoldedRows.of(rows, 3).fold
     array([0, 0, 1, 1, 2, 2])

@@ -14,7 +14,7 @@ import numpy as np
 
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import (
     Additive,
     Algorithm,
@@ -274,7 +274,7 @@ def describe(value: object) -> Fact:
             return value
         case Recipe():
             return {"recipe": value.to_json()}
-        case Reservoir() | Features():
+        case Reservoir() | EchoStateMap():
             return {type(value).__name__: value.fingerprint}
         case Identified():
             return {type(value).__name__: value.identity()}

@@ -43,8 +43,9 @@ class Rows:
     def of(cls, features: FeatureMap, recordings: Iterable[Recording]) -> Rows:
         """Return the rows of at least one recording; those without a target are left out.
 
-        >>> from catchment import Features, Recipe, Reservoir
-        >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
+        >>> from catchment import Recipe, Reservoir
+        >>> from catchment.features import EchoStateMap
+        >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
         >>> rows = Rows.of(features, [Recording([0.0, 1.0, 2.0], [0.0, np.nan, 2.0])])
         >>> rows.z.shape, rows.y, rows.weight
         ((1, 6), array([[2.]]), array([1.]))
@@ -117,8 +118,9 @@ class Rows:
         Recordings with one target each are blocked in their order, each class by itself, so that
         every block has every class.
 
-        >>> from catchment import Features, Recipe, Reservoir
-        >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
+        >>> from catchment import Recipe, Reservoir
+        >>> from catchment.features import EchoStateMap
+        >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
         >>> waves = [Recording.labelled([0.0, 1.0], k // 4, 2) for k in range(8)]
         >>> Rows.of(features, waves).blocks(4)[0].y.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
@@ -167,8 +169,9 @@ def local_blocks(
 
     Together they are the statistics of all its data.
 
-    >>> from catchment import Features, Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+    >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
     >>> u = np.arange(10.0)
     >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
     [2, 3, 2, 3]

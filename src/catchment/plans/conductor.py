@@ -22,9 +22,8 @@ from catchment.engine.contenders import (
     local_only,
     trained,
 )
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
@@ -133,7 +132,7 @@ class Stages:
                 self.watch(stage, round_, done, asked)
 
         keeper = self.store.keeper(stage, plan)
-        return fit(
+        return run_locally(
             plan, clients, threads=self.threads, keeper=keeper, watch=watch, memories=memories
         )
 
@@ -275,7 +274,7 @@ def _personalised(model: Model, held: PlanData, threads: int | None) -> Contende
     algorithm = PersonalEvaluation(model_under_test=model, share=held.test_after)
 
     def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
-        found = fit(Plan(algorithm=algorithm), held.whole, threads=threads).state
+        found = run_locally(Plan(algorithm=algorithm), held.whole, threads=threads).state
         total = found.total.personal if found.total else None
         by_client = {name: one.personal for name, one in found.by_client.items()}
         n_moved = found.total.n_moved if found.total else 0

@@ -30,7 +30,7 @@ from catchment.arrays import Array
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
@@ -134,7 +134,7 @@ class FeatureSettings:
     def of(self, reservoir: Reservoir, *, classes: bool) -> FeatureMap:
         """Return the features of a reservoir."""
         pool = ("mean_std" if classes else None) if self.pool is None else self.pool
-        return Features(
+        return EchoStateMap(
             reservoir,
             bias=self.bias,
             input=self.input,

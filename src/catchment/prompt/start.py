@@ -19,7 +19,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import IntegrityError
 from catchment.federation.learn.optimisers import Adam, Arrays, ServerOptimiser
 from catchment.federation.learn.ridge import FederatedRidge
@@ -129,7 +129,7 @@ def closed_form_start(
         raise ValueError("a constant prompt has nothing to regress on; begin at zero")
     algorithm = FederatedRidge(features=controller.features, ridge=ridge, keep_clients=False)
     plan = Plan(algorithm=algorithm, protections=protections)
-    result = fit(plan, {name: ridge_data(held, targets) for name, held in clients.items()})
+    result = run_locally(plan, {name: ridge_data(held, targets) for name, held in clients.items()})
     readout = result.state.readout
     if readout is None:
         raise ValueError("no client sent statistics")

@@ -54,7 +54,7 @@ def accumulate(
     >>> from catchment import Recipe, Reservoir, Recording
     >>> reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1))
     >>> u = np.sin(np.arange(200) / 5)
-    >>> total = accumulate(Features(reservoir, washout=20), [Recording(u[:-1], u[1:])])
+    >>> total = accumulate(EchoStateMap(reservoir, washout=20), [Recording(u[:-1], u[1:])])
     >>> total.n_rows, total.n_features
     (179, 31)
     """

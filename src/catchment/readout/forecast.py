@@ -64,9 +64,10 @@ def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
 
     The model was trained on `horizon_targets` of H horizons.
 
-    >>> from catchment import Features, Recipe, Reservoir
+    >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
     >>> from catchment.readout.model import train
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
     >>> s = np.sin(np.arange(600) / 10)
     >>> model = train(features, [Recording(s, horizon_targets(s, (1, 10)))])
     >>> (forecast_direct(model, s[:500], 2).ravel() - s[[500, 509]]).round(2)
@@ -98,9 +99,10 @@ def forecast(
         (horizon, I - K) future values of the inputs that are not predicted, such as the hour of
         day; row j belongs to step j of the forecast. Not needed if all inputs are predicted.
 
-    >>> from catchment import Features, Recipe, Reservoir
+    >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
     >>> from catchment.readout.model import train
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
     >>> s = np.sin(np.arange(600) / 10)
     >>> model = train(features, [next_step_sequence(s[:500])], 1e-8)
     >>> bool(np.abs(forecast(model, s[:500], 100).ravel() - s[500:]).max() < 0.05)

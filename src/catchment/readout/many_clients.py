@@ -22,7 +22,7 @@ def accumulate_each(
 
     >>> import numpy as np
     >>> from catchment import Recipe, Reservoir, Recording
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=20)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=20)
     >>> groups = [[Recording(np.sin(np.arange(200) / k), np.ones(200))] for k in range(1, 10)]
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True

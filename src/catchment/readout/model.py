@@ -45,7 +45,7 @@ class Model:
         Softness of the class probabilities, as fitted by `calibrated`.
 
     >>> from catchment import Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1)), washout=20)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1)), washout=20)
     >>> u = np.sin(np.arange(300) / 5)
     >>> model = train(features, [Recording(u[:-1], u[1:])])
     >>> model.predict(u[:40]).shape
@@ -177,7 +177,7 @@ def train(
     >>> reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1))
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
     >>> data = [Recording.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
-    >>> model = train(Features(reservoir, pool="mean_std"), data, classes=("fast", "slow"))
+    >>> model = train(EchoStateMap(reservoir, pool="mean_std"), data, classes=("fast", "slow"))
     >>> model.classify(waves[:3])
     ['fast', 'slow', 'fast']
     """

@@ -40,7 +40,7 @@ def short_statistics(features: FeatureMap, sequences: Sequence[Recording]) -> li
     """Return the statistics of short sequences with equally many targets, each by itself.
 
     >>> from catchment import Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=9, inputs=1)), washout=2)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=9, inputs=1)), washout=2)
     >>> [s.n_rows for s in short_statistics(features, [Recording(np.zeros(5), np.zeros(5))])]
     [3]
     """

@@ -31,7 +31,7 @@ import catchment
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
@@ -58,7 +58,7 @@ def save(model: Model, path: str | Path) -> Path:
     >>> import tempfile
     >>> from catchment.data.recording import Recording
     >>> from catchment.readout.model import train
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1)))
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1)))
     >>> u = np.sin(np.arange(100) / 5)
     >>> model = train(features, [Recording(u[:-1], u[1:])])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +148,7 @@ def _model(header: Header, tensors: Tensors) -> Model:
     else:
         layers = (_layer(tensors, f"layer{k}.") for k in range(header["layers"]))
         reservoir = Reservoir(tuple(layers))
-    features = Features(reservoir, **header["features"])
+    features = EchoStateMap(reservoir, **header["features"])
     if features.fingerprint != header["fingerprint"]:
         raise ValueError(
             f"features have fingerprint {features.fingerprint}, the file says "

@@ -30,7 +30,7 @@ from catchment.data.recording import Recording
 from catchment.errors import FederationError, MissingExtraError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.readout.accumulate import accumulate
 from catchment.readout.solve import path_errors, solve_path
@@ -44,7 +44,7 @@ except ImportError as error:
     raise MissingExtraError("search", needed_for="searches") from error
 
 Clients = Mapping[str, list[Recording]]
-Map = Callable[[Reservoir], Features]
+Map = Callable[[Reservoir], EchoStateMap]
 Watch = Callable[["Trial"], None]
 
 
@@ -162,7 +162,7 @@ def search(
     >>> clients = {f"c{k}": [narma(200, seed=k)] for k in range(3)}
     >>> found = search(
     ...     {"c0": clients["c0"], "c1": clients["c1"]}, {"c2": clients["c2"]},
-    ...     features=lambda reservoir: Features(reservoir, washout=20),
+    ...     features=lambda reservoir: EchoStateMap(reservoir, washout=20),
     ...     space=Space(units=(20,)), settings=SearchSettings(trials=2, shares=(1.0,)))
     >>> found.metric, len(found.trials)
     ('NRMSE', 2)

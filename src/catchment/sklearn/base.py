@@ -15,14 +15,14 @@ from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.parallel import available_cores, single_blas_thread
 from catchment.sklearn.inputs import Given, Inputs, read_inputs
 
 
 class EchoState(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Settings of a reservoir and of its features, named as in `Recipe` and `Features`."""
+    """Settings of a reservoir and of its features, named as in `Recipe` and `EchoStateMap`."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class EchoState(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             activation=self.activation,
             seed=int(state),
         )
-        return Features(
+        return EchoStateMap(
             Reservoir.from_recipe(recipe),
             input=self.input,
             washout=self.washout,

@@ -43,7 +43,7 @@ class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
         Steps at the start of each sequence that are not learnt from, nor scored.
     pool, segments
         None for a target per step; else how a sequence with one target is summed up, as in
-        `Features`.
+        `EchoStateMap`.
     ridge
         A number, one number per output, or "gcv": chosen by generalised cross-validation.
     random_state

@@ -28,7 +28,7 @@ class EchoStateFeatures(TransformerMixin, EchoState):  # type: ignore[misc]
     Attributes
     ----------
     features_
-        The `Features`.
+        The `EchoStateMap`.
     n_features_in_
         Columns of X.
 

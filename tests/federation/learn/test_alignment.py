@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catchment import Features, Recipe, Recording, Reservoir
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError
+from catchment.features import EchoStateMap
 from catchment.federation.learn.alignment import AlignedRidge, aligned
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.ridge import FederatedRidge
@@ -21,7 +22,7 @@ from catchment.wire import Parts
 
 RECIPE = Recipe(units=40, inputs=1, spectral_radius=0.8, leak_rate=1.0, input_scaling=0.3, seed=3)
 TARGET = Reservoir.from_recipe(RECIPE)
-FEATURES = Features(TARGET, washout=20)
+FEATURES = EchoStateMap(TARGET, washout=20)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.9])
@@ -61,7 +62,7 @@ def test_wrong_arguments_are_errors() -> None:
         AlignedRidge(ridge=FederatedRidge(features=FEATURES), alpha=-1)
     with pytest.raises(ValueError, match="do not align"):
         aligned(Reservoir.from_recipe(replace(RECIPE, units=5)), TARGET, 0.5)
-    bare = FederatedRidge(features=Features(Reservoir.from_matrices([[0.5]], [[1.0]])))
+    bare = FederatedRidge(features=EchoStateMap(Reservoir.from_matrices([[0.5]], [[1.0]])))
     with pytest.raises(ValueError, match="no recipe for x"):
         AlignedRidge(ridge=bare, alpha=0.5).features_of("x")
 
@@ -77,14 +78,14 @@ def nrmse(model: Model | None) -> float:
 
 def test_aggregation_pays_only_at_full_alignment_and_the_ensemble_always() -> None:
     exact = FederatedRidge(features=FEATURES, ridge=1e-6)
-    pooled = nrmse(fit(Plan(algorithm=exact), clients()).model)
+    pooled = nrmse(run_locally(Plan(algorithm=exact), clients()).model)
     together, apart = {}, {}
     for alpha in (0.0, 0.8, 1.0):
         algorithm = AlignedRidge(ridge=exact, alpha=alpha)
-        state = fit(Plan(algorithm=algorithm), clients()).state
+        state = run_locally(Plan(algorithm=algorithm), clients()).state
         together[alpha] = nrmse(algorithm.model_of(state, "client-0"))
         ensemble = ReservoirEnsemble(features=FEATURES, alpha=alpha, ridge=1e-6)
-        apart[alpha] = nrmse(fit(Plan(algorithm=ensemble), clients()).model)
+        apart[alpha] = nrmse(run_locally(Plan(algorithm=ensemble), clients()).model)
     assert together[1.0] == pytest.approx(pooled, rel=1e-9)
     assert together[0.0] > 1.3 * together[1.0]
     assert together[0.8] > 1.05 * together[1.0]
@@ -94,7 +95,7 @@ def test_aggregation_pays_only_at_full_alignment_and_the_ensemble_always() -> No
 
 def test_the_state_survives_and_the_ensemble_remembers_its_alignment() -> None:
     algorithm = AlignedRidge(ridge=FederatedRidge(features=FEATURES, ridge=1e-6), alpha=0.5)
-    state = fit(Plan(algorithm=algorithm), clients()).state
+    state = run_locally(Plan(algorithm=algorithm), clients()).state
     again = as_algorithm(algorithm).load_state(
         Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
     )
@@ -102,7 +103,7 @@ def test_the_state_survives_and_the_ensemble_remembers_its_alignment() -> None:
     with pytest.raises(FederationError, match="nothing has been learned yet"):
         algorithm.model_of(algorithm.start(), "client-0")
     ensemble = ReservoirEnsemble(features=FEATURES, alpha=0.5, ridge=1e-6)
-    run = fit(Plan(algorithm=ensemble), clients())
+    run = run_locally(Plan(algorithm=ensemble), clients())
     members = run.result
     kept = as_algorithm(ensemble).load_state(
         Parts.from_bytes(as_algorithm(ensemble).save_state(run.state).to_bytes())

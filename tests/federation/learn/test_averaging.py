@@ -13,11 +13,11 @@ from catchment.arrays import Array
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import (
     GradientAveraging,
     ReadoutAveraging,
@@ -35,7 +35,7 @@ from catchment.federation.sums import WeightedSum
 from catchment.readout.readout import Readout
 from catchment.wire import NOTHING
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
 SERIES = narma(500, seed=2)
 CLIENTS = {
     "a": [Recording(SERIES.u[:60], SERIES.y[:60])] if SERIES.y is not None else [],
@@ -46,7 +46,7 @@ TURN = Turn(0, tuple(CLIENTS), client="a")
 
 
 def averaged(algorithm: Any, rounds: int = 1) -> Readout:
-    readout = fit(Plan(algorithm=algorithm, rounds=rounds), CLIENTS).state.readout
+    readout = run_locally(Plan(algorithm=algorithm, rounds=rounds), CLIENTS).state.readout
     assert isinstance(readout, Readout)
     return readout
 
@@ -73,14 +73,16 @@ def test_the_average_is_that_of_scikit_learns_ridges(weighting: Weighting, weigh
 def test_alike_clients_average_to_the_exact_readout_and_different_ones_do_not() -> None:
     ridge = 1e-2
     twins = dict.fromkeys("abc", CLIENTS["b"])
-    one = fit(Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=ridge)), twins).state.readout
+    one = run_locally(
+        Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=ridge)), twins
+    ).state.readout
     exact = FederatedRidge(features=FEATURES, ridge=3 * ridge)
-    pooled = fit(Plan(algorithm=exact), twins).state.readout
+    pooled = run_locally(Plan(algorithm=exact), twins).state.readout
     assert one is not None
     assert pooled is not None
     np.testing.assert_allclose(one.weights, pooled.weights, rtol=1e-7, atol=1e-9)
     apart = averaged(ReadoutAveraging(features=FEATURES, ridge=ridge))
-    truth = fit(Plan(algorithm=replace(exact, ridge=ridge)), CLIENTS).state.readout
+    truth = run_locally(Plan(algorithm=replace(exact, ridge=ridge)), CLIENTS).state.readout
     assert truth is not None
     assert np.abs(apart.weights - truth.weights).max() > 1e-3
 
@@ -152,14 +154,16 @@ def test_small_batches_pass_over_every_row_in_an_order_of_the_clients_own() -> N
 def test_a_relative_step_is_stable_and_leads_towards_the_exact_readout(
     batch_size: int | None, rate: float
 ) -> None:
-    exact = fit(Plan(algorithm=FederatedRidge(features=FEATURES, ridge=1e-6)), CLIENTS).model
+    exact = run_locally(
+        Plan(algorithm=FederatedRidge(features=FEATURES, ridge=1e-6)), CLIENTS
+    ).model
     assert exact is not None
 
     def error(rounds: int, rate: float) -> float:
         algorithm = GradientAveraging(
             features=FEATURES, epochs=5, learning_rate=rate, batch_size=batch_size
         )
-        model = fit(Plan(algorithm=algorithm, rounds=rounds), CLIENTS).model
+        model = run_locally(Plan(algorithm=algorithm, rounds=rounds), CLIENTS).model
         assert model is not None
         return evaluate(model, lambda: CLIENTS["c"]).value
 
@@ -171,7 +175,7 @@ def test_a_relative_step_is_stable_and_leads_towards_the_exact_readout(
 
 def test_momentum_gets_further_in_the_same_rounds() -> None:
     def error(algorithm: GradientAveraging) -> float:
-        model = fit(Plan(algorithm=algorithm, rounds=30), CLIENTS).model
+        model = run_locally(Plan(algorithm=algorithm, rounds=30), CLIENTS).model
         assert model is not None
         return evaluate(model, lambda: CLIENTS["c"]).value
 
@@ -204,7 +208,7 @@ def test_a_client_without_known_targets_takes_no_part() -> None:
     ):
         plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm)
         with pytest.raises(TooFewClientsError):
-            fit(plan, {"a": unknown})
+            run_locally(plan, {"a": unknown})
 
 
 def test_uploads_of_another_shape_are_refused() -> None:
@@ -256,6 +260,8 @@ def test_wrong_settings_of_readout_averaging_are_named() -> None:
 
 def test_many_equal_parts_of_one_series_average_well() -> None:
     parts = contiguous(SERIES, 4)
-    model = fit(Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge="blocks")), parts).model
+    model = run_locally(
+        Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge="blocks")), parts
+    ).model
     assert model is not None
     assert evaluate(model, lambda: parts["client-003"]).value < 0.75

@@ -9,11 +9,11 @@ import pytest
 
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import CatchmentError, FederationError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.candidates import Candidates, Race, StatisticsSet, nrmse_of
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn
@@ -22,35 +22,39 @@ from catchment.wire import join
 
 LEAKS = (0.05, 0.2, 0.6, 1.0)
 MAPS = tuple(
-    Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, leak_rate=a, seed=1)), washout=8)
+    EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, leak_rate=a, seed=1)), washout=8)
     for a in LEAKS
 )
 SERIES = contiguous(narma(500, seed=3), 4)
 
 
-def race(halvings: int = 0, features: tuple[Features, ...] = MAPS) -> Race:
+def race(halvings: int = 0, features: tuple[EchoStateMap, ...] = MAPS) -> Race:
     algorithm = Candidates(features=features, halvings=halvings)
-    return fit(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), SERIES).state
+    return run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), SERIES).state
 
 
 def test_one_round_finds_what_training_each_by_itself_finds() -> None:
     state = race()
     scores = []
     for features in MAPS:
-        alone = fit(Plan(algorithm=FederatedRidge(features=features)), SERIES).state
+        alone = run_locally(Plan(algorithm=FederatedRidge(features=features)), SERIES).state
         assert alone.choice is not None
         assert alone.total is not None
         scores.append(nrmse_of(alone.choice, alone.total))
     np.testing.assert_allclose(state.scores[0], scores, rtol=1e-12)
     assert state.best == int(np.argmin(scores))
-    winner = fit(Plan(algorithm=FederatedRidge(features=MAPS[state.best])), SERIES).state.readout
+    winner = run_locally(
+        Plan(algorithm=FederatedRidge(features=MAPS[state.best])), SERIES
+    ).state.readout
     assert state.readout is not None
     assert winner is not None
     assert state.readout.weights.tobytes() == winner.weights.tobytes()
 
 
 def test_nrmse_is_the_mean_over_outputs_of_held_out_errors() -> None:
-    state = fit(Plan(algorithm=FederatedRidge(features=MAPS[0], per_output=True)), SERIES).state
+    state = run_locally(
+        Plan(algorithm=FederatedRidge(features=MAPS[0], per_output=True)), SERIES
+    ).state
     assert state.choice is not None
     assert state.total is not None
     variance = state.total.target_moments() / state.total.weight
@@ -66,7 +70,7 @@ def test_a_race_ends_with_the_statistics_of_all_data_for_those_still_in() -> Non
     assert state.total is not None
     (winner,) = state.alive
     assert state.best == winner
-    whole = fit(Plan(algorithm=FederatedRidge(features=MAPS[winner])), SERIES).state.total
+    whole = run_locally(Plan(algorithm=FederatedRidge(features=MAPS[winner])), SERIES).state.total
     assert whole is not None
     assert state.total.members[winner].n_rows == whole.n_rows
     np.testing.assert_allclose(state.total.members[winner].gram, whole.gram, rtol=1e-10)
@@ -85,12 +89,12 @@ def test_shares_double_and_cover_everything_once() -> None:
 def test_more_rounds_than_planned_are_refused_by_the_clients() -> None:
     algorithm = Candidates(features=MAPS)
     with pytest.raises(FederationError, match="has no new data"):
-        fit(Plan(algorithm=algorithm, rounds=2), SERIES)
+        run_locally(Plan(algorithm=algorithm, rounds=2), SERIES)
 
 
 def test_one_client_cannot_judge() -> None:
     with pytest.raises(FederationError, match="needs 2 or more, 1"):
-        fit(Plan(algorithm=Candidates(features=MAPS)), {"a": SERIES["client-000"]})
+        run_locally(Plan(algorithm=Candidates(features=MAPS)), {"a": SERIES["client-000"]})
 
 
 def test_sets_of_other_candidates_do_not_add_and_are_not_read() -> None:

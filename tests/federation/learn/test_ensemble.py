@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from catchment import Features, Recipe, Recording, Reservoir
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.features import EchoStateMap
 from catchment.features.echo_state.side_by_side import side_by_side
 from catchment.federation.learn.alignment import with_own_seed
 from catchment.federation.learn.ensemble import (
@@ -33,7 +34,7 @@ from catchment.readout.storage import load, save
 from catchment.wire import Parts, join, split
 
 RECIPE = Recipe(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
-FEATURES = Features(Reservoir.from_recipe(RECIPE), washout=20)
+FEATURES = EchoStateMap(Reservoir.from_recipe(RECIPE), washout=20)
 
 
 def narma_clients(n_clients: int = 4, n_steps: int = 200) -> dict[str, list[Recording]]:
@@ -42,7 +43,7 @@ def narma_clients(n_clients: int = 4, n_steps: int = 200) -> dict[str, list[Reco
 
 def trained(**settings: object) -> Ensemble:
     algorithm = ReservoirEnsemble(features=FEATURES, **settings)  # type: ignore[arg-type]
-    return fit(Plan(algorithm=algorithm), narma_clients()).result
+    return run_locally(Plan(algorithm=algorithm), narma_clients()).result
 
 
 @pytest.mark.parametrize("weighting", ["mean", "samples"])
@@ -88,7 +89,7 @@ def test_every_client_has_its_own_reservoir_and_sends_it_in_a_few_hundred_bytes(
 def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, object]) -> None:
     rng = np.random.default_rng(3)
     deep = Reservoir.from_recipe(Recipe(units=(6, 4), inputs=2, seed=1))
-    features = Features(deep, **settings)  # type: ignore[arg-type]
+    features = EchoStateMap(deep, **settings)  # type: ignore[arg-type]
     per_step = features.per_step
     data = {
         name: [
@@ -99,7 +100,7 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
     }
     recipes = {"b": Recipe(units=(3, 9), inputs=2, seed=8)}
     algorithm = ReservoirEnsemble(features=features, recipes=recipes, ridge=0.1)
-    ensemble = fit(Plan(algorithm=algorithm), data).result
+    ensemble = run_locally(Plan(algorithm=algorithm), data).result
     u = rng.normal(size=(15, 2))
     expected = np.mean([ensemble.alone(name).predict(u) for name in "abc"], axis=0)
     np.testing.assert_allclose(ensemble.predict(u), expected, rtol=1e-9, atol=1e-12)
@@ -108,13 +109,13 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
 def test_classification_through_the_same_evaluation() -> None:
     users = synthetic_wearables(n_users=5, windows_per_user=24, steps=60)
     reservoir = Reservoir.from_recipe(Recipe(units=25, inputs=6, leak_rate=0.5, seed=2))
-    features = Features(reservoir, pool="mean_std")
+    features = EchoStateMap(reservoir, pool="mean_std")
     train = {name: windows[:18] for name, windows in users.items()}
     test = {name: windows[18:] for name, windows in users.items()}
     algorithm = ReservoirEnsemble(features=features, classes=ACTIVITIES)
-    model = fit(Plan(algorithm=algorithm), train).model
+    model = run_locally(Plan(algorithm=algorithm), train).model
     assert model is not None
-    scores = fit(Plan(algorithm=Evaluation(model_under_test=model)), test).state
+    scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), test).state
     labels = [int(w.y.argmax()) for windows in test.values() for w in windows if w.y is not None]
     guesses = model.classify([w for windows in test.values() for w in windows])
     right = np.mean([ACTIVITIES[k] == guess for k, guess in zip(labels, guesses, strict=True)])
@@ -129,7 +130,7 @@ def test_joint_statistics_of_all_reservoirs_are_federated_ridge_on_joint_feature
     features = joint_features(apart)
     clients = narma_clients()
     algorithm = FederatedRidge(features=features, ridge=1e-2)
-    result = fit(Plan(algorithm=algorithm), clients)
+    result = run_locally(Plan(algorithm=algorithm), clients)
     assert result.model is not None
     tasks = [task for tasks in clients.values() for task in tasks]
     inputs = [task.u[20:] for task in tasks]
@@ -145,8 +146,8 @@ def test_stacking_weights_minimise_the_error_on_rows_no_member_has_seen() -> Non
     clients = narma_clients(n_clients=3)
     recipes = {"client-0": Recipe(units=3, inputs=1, seed=1)}
     algorithm = ReservoirEnsemble(features=FEATURES, recipes=recipes, ridge=1e-3)
-    first = fit(Plan(algorithm=algorithm), clients).result
-    result = fit(Plan(algorithm=Stacking(ensemble=first, n_folds=4)), clients)
+    first = run_locally(Plan(algorithm=algorithm), clients).result
+    result = run_locally(Plan(algorithm=Stacking(ensemble=first, n_folds=4)), clients)
     stacked = result.result
 
     columns, targets = [], []
@@ -179,10 +180,10 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
     users = synthetic_wearables(n_users=4, windows_per_user=20, steps=50)
     reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=2))
     algorithm = ReservoirEnsemble(
-        features=Features(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
+        features=EchoStateMap(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
     )
-    first = fit(Plan(algorithm=algorithm), users).result
-    run = fit(Plan(algorithm=Stacking(ensemble=first)), users)
+    first = run_locally(Plan(algorithm=algorithm), users).result
+    run = run_locally(Plan(algorithm=Stacking(ensemble=first)), users)
     assert run.state.total is not None
     assert run.state.total.n_features == 4
     assert run.model.classes == ACTIVITIES
@@ -197,14 +198,14 @@ def reread(algorithm: Any, state: Any) -> Any:
 
 def test_states_survive_saving() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3)
-    run = fit(Plan(algorithm=algorithm), narma_clients())
+    run = run_locally(Plan(algorithm=algorithm), narma_clients())
     again = algorithm.result(reread(algorithm, run.state))
     u = narma(60, seed=50).u
     np.testing.assert_array_equal(again.predict(u), run.result.predict(u))
     with pytest.raises(FederationError, match="no client has sent a member yet"):
         algorithm.result(reread(algorithm, algorithm.start()))
     stacking = Stacking(ensemble=run.result)
-    stacked = fit(Plan(algorithm=stacking), narma_clients())
+    stacked = run_locally(Plan(algorithm=stacking), narma_clients())
     kept = stacking.result(reread(stacking, stacked.state))
     np.testing.assert_array_equal(kept.weights, stacked.result.weights)
     fresh = stacking.result(reread(stacking, stacking.start()))
@@ -223,7 +224,7 @@ def test_an_ensemble_is_saved_as_any_model(tmp_path: object) -> None:
 
 def test_a_later_round_adds_members_and_replaces_those_that_answer_again() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3, weighting="samples")
-    result = fit(Plan(algorithm=algorithm, rounds=2, share=0.5, seed=1), narma_clients())
+    result = run_locally(Plan(algorithm=algorithm, rounds=2, share=0.5, seed=1), narma_clients())
     assert 2 <= len(result.result.members) <= 4
     assert result.result.weights.sum() == pytest.approx(1)
 
@@ -253,7 +254,7 @@ def test_bad_members_are_refused_with_a_code() -> None:
 
 def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1))
-    features = Features(reservoir, pool="mean")
+    features = EchoStateMap(reservoir, pool="mean")
     rng = np.random.default_rng(0)
     enough = [Recording(rng.normal(size=9), np.eye(2)[k % 2]) for k in range(8)]
     data = {
@@ -261,7 +262,7 @@ def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
         "poor": enough[:1],
         "broken": [Recording(np.array([np.nan, 1.0]), np.eye(2)[0])],
     }
-    result = fit(Plan(algorithm=ReservoirEnsemble(features=features)), data)
+    result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), data)
     assert list(result.result.members) == ["rich"]
     reasons = {r.client: r.reason for r in result.records[0].refused}
     assert "pass a number" in reasons["poor"]
@@ -277,7 +278,7 @@ def test_wrong_settings_are_errors() -> None:
         ReservoirEnsemble(features=FEATURES, n_folds=1)
     with pytest.raises(ValueError, match="no members"):
         Stacking(ensemble=Ensemble())
-    bare = Features(Reservoir.from_matrices([[0.5]], [[1.0]]))
+    bare = EchoStateMap(Reservoir.from_matrices([[0.5]], [[1.0]]))
     with pytest.raises(ValueError, match="no recipe for x"):
         ReservoirEnsemble(features=bare).recipe_of("x")
     with pytest.raises(ValueError, match="differently"):

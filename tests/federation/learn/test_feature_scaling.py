@@ -19,11 +19,11 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FingerprintError, TooFewClientsError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.feature_scaling import (
@@ -40,7 +40,7 @@ from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 seeds = st.integers(0, 2**32 - 1)
-POOLED = Features(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
+POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
 PEOPLE = synthetic_wearables(4, seed=1, windows_per_user=20)
 
 
@@ -105,7 +105,7 @@ def test_no_rows_have_no_scale() -> None:
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_the_scaler_of_the_inputs_is_read_off_the_statistics(bias: bool) -> None:
-    features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=2)), bias=bias, washout=3)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=2)), bias=bias, washout=3)
     rng = np.random.default_rng(0)
     data = [Recording(rng.normal(2.0, 3.0, size=(40, 2)), rng.normal(size=40)) for _ in range(3)]
     ours = input_scaler(features, accumulate(features, data))
@@ -117,13 +117,13 @@ def test_the_scaler_of_the_inputs_is_read_off_the_statistics(bias: bool) -> None
 def test_features_without_inputs_tell_no_scale() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1))
     data = [Recording(np.arange(20.0), np.arange(20.0))]
-    per_step = Features(reservoir)
+    per_step = EchoStateMap(reservoir)
     statistics = accumulate(per_step, data)
-    for features in (Features(reservoir, input=False), Features(reservoir, pool="mean")):
+    for features in (EchoStateMap(reservoir, input=False), EchoStateMap(reservoir, pool="mean")):
         with pytest.raises(ValueError, match="do not hold the inputs"):
             input_scaler(features, statistics)
     with pytest.raises(ValueError, match="other features"):
-        input_scaler(Features(reservoir, washout=1), statistics)
+        input_scaler(EchoStateMap(reservoir, washout=1), statistics)
     weighted = accumulate(per_step, [replace(s, weight=2.0) for s in data])
     with pytest.raises(ValueError, match="weighted"):
         input_scaler(per_step, weighted)
@@ -192,7 +192,7 @@ def skewed() -> dict[str, list[Recording]]:
 def test_statistics_by_class_give_scikit_learns_weighted_ridge(weights: Any) -> None:
     clients = skewed()
     algorithm = BalancedRidge(features=POOLED, classes=ACTIVITIES, ridge=0.3, weights=weights)
-    state = fit(Plan(algorithm=algorithm), clients).state
+    state = run_locally(Plan(algorithm=algorithm), clients).state
     parts = [Rows.of(POOLED, clients[name]).pair for name in sorted(clients)]
     z, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     labels = y.argmax(axis=1)
@@ -209,7 +209,7 @@ def test_statistics_by_class_give_scikit_learns_weighted_ridge(weights: Any) -> 
 
 def test_the_weighted_ridge_is_chosen_on_left_out_clients_too() -> None:
     algorithm = BalancedRidge(features=POOLED, classes=ACTIVITIES)
-    state = fit(Plan(algorithm=algorithm, rounds=2), skewed()).state
+    state = run_locally(Plan(algorithm=algorithm, rounds=2), skewed()).state
     assert state.weighted.choice is not None
     assert state.weighted.choice.block_errors is not None
     assert len(state.weighted.choice.block_errors) == 4
@@ -226,7 +226,7 @@ def test_uploads_with_other_classes_are_refused() -> None:
         algorithm.read_update(StatisticsSet({0: zero, 1: zero}).parts(), Turn(0, ()))
     wrong = {"a": [Recording(np.zeros((30, 6)), np.array([1.0, 0.0]))]}
     with pytest.raises(TooFewClientsError, match="2 columns for 6 classes"):
-        fit(Plan(algorithm=algorithm), wrong)
+        run_locally(Plan(algorithm=algorithm), wrong)
 
 
 @pytest.mark.parametrize("weights", [(1.0,), (-1.0,) * 6])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from catchment import Plan, Recording, fit
+from catchment import Plan, Recording, federate
 from catchment.errors import FederationError, UploadError
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.plan import Turn, as_algorithm
@@ -26,7 +26,7 @@ def clients() -> dict[str, list[Recording]]:
 def test_it_is_the_scaler_of_the_pooled_rows() -> None:
     data = clients()
     algorithm = FederatedScaling(channels=3)
-    scaler = fit(Plan(algorithm=algorithm), data).result
+    scaler = federate(Plan(algorithm=algorithm), data).result
     rows = np.concatenate([s.u for held in data.values() for s in held])
     theirs = StandardScaler().fit(rows)
     np.testing.assert_allclose(scaler.mean, theirs.mean_, rtol=1e-12)
@@ -35,13 +35,13 @@ def test_it_is_the_scaler_of_the_pooled_rows() -> None:
 
 def test_the_state_survives_the_disk() -> None:
     algorithm = FederatedScaling(channels=3)
-    state = fit(Plan(algorithm=algorithm), clients()).state
+    state = federate(Plan(algorithm=algorithm), clients()).state
     again = as_algorithm(algorithm).load_state(
         Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
     )
     assert again == state
     with pytest.raises(FederationError, match="makes no single model but a Scaler"):
-        _ = fit(Plan(algorithm=algorithm), clients()).model
+        _ = federate(Plan(algorithm=algorithm), clients()).model
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,11 @@ from sklearn.metrics import accuracy_score
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import CatchmentError, TooFewClientsError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.clusters import cluster_clients, cluster_sums
 from catchment.federation.learn.personal import (
     SHARES,
@@ -45,8 +45,8 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts, join
 
 seeds = st.integers(0, 2**32 - 1)
-POOLED = Features(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
-PER_STEP = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=6)
+POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
+PER_STEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=6)
 PEOPLE = synthetic_wearables(8, seed=4, windows_per_user=40)
 
 
@@ -196,7 +196,7 @@ METHODS: list[Any] = ["towards", "mixed"]
 def test_the_comparison_is_that_of_two_models_on_later_data(method: Any) -> None:
     model = shared_model(sorted(PEOPLE)[:4])
     algorithm = PersonalEvaluation(model_under_test=model, method=method)
-    state = fit(Plan(algorithm=algorithm), {name: PEOPLE[name] for name in NEW}).state
+    state = run_locally(Plan(algorithm=algorithm), {name: PEOPLE[name] for name in NEW}).state
     total = model.statistics.parts() if method == "mixed" and model.statistics else None
     for name in NEW:
         earlier, later = first_part(PEOPLE[name], 0.5)
@@ -218,7 +218,7 @@ def test_the_comparison_is_that_of_two_models_on_later_data(method: Any) -> None
 def test_it_helps_new_people_on_average(method: Any) -> None:
     model = shared_model(sorted(PEOPLE)[:4])
     algorithm = PersonalEvaluation(model_under_test=model, method=method)
-    state = fit(Plan(algorithm=algorithm), {name: PEOPLE[name] for name in NEW}).state
+    state = run_locally(Plan(algorithm=algorithm), {name: PEOPLE[name] for name in NEW}).state
     assert state.total is not None
     assert state.total.n_moved > 0
     assert state.total.gain > 0
@@ -252,7 +252,7 @@ def test_forecasts_are_compared_by_nrmse() -> None:
         for k in range(3)
     }
     model = train(PER_STEP, data["0"], 1e-3)
-    state = fit(Plan(algorithm=PersonalEvaluation(model_under_test=model)), data).state
+    state = run_locally(Plan(algorithm=PersonalEvaluation(model_under_test=model)), data).state
     different = state.by_client["2"]
     assert different.n_moved == 1
     assert different.gain > 0.1
@@ -263,7 +263,7 @@ def test_a_client_with_too_little_data_is_left_out() -> None:
     model = shared_model(sorted(PEOPLE)[:4])
     algorithm = PersonalEvaluation(model_under_test=model)
     with pytest.raises(TooFewClientsError, match="too little data"):
-        fit(Plan(algorithm=algorithm), {"a": PEOPLE[NEW[0]][:1]})
+        run_locally(Plan(algorithm=algorithm), {"a": PEOPLE[NEW[0]][:1]})
 
 
 def test_wrong_settings_are_named() -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Evaluation, Features, FederatedRidge, Plan, Recipe, Recording, Reservoir, fit
+from catchment import Evaluation, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.data.scaling import scale_each
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
+from catchment.features import EchoStateMap
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.federation.learn.optimisers import Momentum
 from catchment.federation.learn.plasticity import (
@@ -44,7 +45,7 @@ def sequences(n: int, seed: int = 0, steps: int = 40) -> list[Recording]:
 def test_one_client_is_centralised_training(reservoir: Reservoir, weighting: Any) -> None:
     data = sequences(6)
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=RULE, weighting=weighting)
-    state = fit(Plan(algorithm=algorithm, rounds=2), {"only": data}).state
+    state = federate(Plan(algorithm=algorithm, rounds=2), {"only": data}).state
     twice = replace(RULE, epochs=2 * RULE.epochs).adapt(reservoir, [s.u for s in data])
     np.testing.assert_allclose(state.gain, plasticity_of(twice)[0], rtol=1e-12)
     np.testing.assert_allclose(state.shift, plasticity_of(twice)[1], rtol=1e-10, atol=1e-13)
@@ -55,8 +56,8 @@ def test_one_client_is_centralised_training(reservoir: Reservoir, weighting: Any
 def test_identical_clients_are_one(n_clients: int) -> None:
     data = sequences(3)
     plan = Plan(algorithm=FederatedPlasticity(reservoir=RESERVOIR, rule=RULE), rounds=3)
-    one = fit(plan, {"only": data}).state
-    many = fit(plan, {f"client-{k}": data for k in range(n_clients)}).state
+    one = federate(plan, {"only": data}).state
+    many = federate(plan, {f"client-{k}": data for k in range(n_clients)}).state
     np.testing.assert_allclose(many.gain, one.gain, rtol=1e-12)
     np.testing.assert_allclose(many.shift, one.shift, rtol=1e-10, atol=1e-13)
 
@@ -73,7 +74,7 @@ def test_a_round_is_the_mean_weighted_by_sequences() -> None:
             rule=RULE,
             weighting=weighting,  # type: ignore[arg-type]
         )
-        state = fit(Plan(algorithm=algorithm), clients).state
+        state = federate(Plan(algorithm=algorithm), clients).state
         gain = weights[0] * adapted["a"][0] + weights[1] * adapted["b"][0]
         np.testing.assert_allclose(state.gain, gain, rtol=1e-12)
 
@@ -82,10 +83,10 @@ def test_momentum_goes_on_after_the_mean() -> None:
     clients = {"a": sequences(2, seed=1), "b": sequences(2, seed=2)}
     plain = FederatedPlasticity(reservoir=RESERVOIR, rule=RULE)
     moved = replace(plain, optimiser=Momentum(momentum=0.5))
-    first = fit(Plan(algorithm=plain), clients).state
+    first = federate(Plan(algorithm=plain), clients).state
     after_first = replace(plain, reservoir=plain.result(first))
-    second = fit(Plan(algorithm=after_first), clients).state
-    state = fit(Plan(algorithm=moved, rounds=2), clients).state
+    second = federate(Plan(algorithm=after_first), clients).state
+    state = federate(Plan(algorithm=moved, rounds=2), clients).state
     expected = second.gain + 0.5 * (first.gain - 1.0)
     np.testing.assert_allclose(state.gain, expected, rtol=1e-12)
     kept = as_algorithm(moved).load_state(as_algorithm(moved).save_state(state))
@@ -129,8 +130,8 @@ class Sent:
 def test_protections_compose(kind: type[FederatedPlasticity] | type[MomentPlasticity]) -> None:
     clients = {"a": sequences(2, seed=1), "b": sequences(3, seed=2)}
     algorithm: Any = kind(reservoir=RESERVOIR, rule=RULE)
-    plain = fit(Plan(algorithm=algorithm, rounds=2), clients).state
-    hidden = fit(Plan(algorithm=algorithm, rounds=2, protections=(Doubled(),)), clients).state
+    plain = federate(Plan(algorithm=algorithm, rounds=2), clients).state
+    hidden = federate(Plan(algorithm=algorithm, rounds=2, protections=(Doubled(),)), clients).state
     np.testing.assert_allclose(hidden.gain, plain.gain, rtol=1e-13)
     np.testing.assert_allclose(hidden.shift, plain.shift, rtol=1e-12, atol=1e-15)
 
@@ -143,9 +144,9 @@ def test_a_secure_sum_gives_the_same(
     identities, memories = make_identities(clients)
     secure = SecureSum(identities=identities, min_clients=3, compare_cohorts=False)
     algorithm: Any = kind(reservoir=RESERVOIR, rule=RULE)
-    plain = fit(Plan(algorithm=algorithm, rounds=2), clients).state
+    plain = federate(Plan(algorithm=algorithm, rounds=2), clients).state
     plan = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
-    hidden = fit(plan, clients, memories=memories).state
+    hidden = federate(plan, clients, memories=memories).state
     np.testing.assert_allclose(hidden.gain, plain.gain, rtol=1e-12)
     np.testing.assert_allclose(hidden.shift, plain.shift, rtol=1e-11, atol=1e-14)
 
@@ -153,8 +154,8 @@ def test_a_secure_sum_gives_the_same(
 def test_threads_and_order_do_not_change_a_bit() -> None:
     clients = {name: sequences(2, seed=k) for k, name in enumerate("abc")}
     plan = Plan(algorithm=FederatedPlasticity(reservoir=RESERVOIR, rule=RULE), rounds=2)
-    one = fit(plan, clients, threads=1).state
-    other = fit(plan, dict(reversed(clients.items())), threads=3).state
+    one = federate(plan, clients, threads=1).state
+    other = federate(plan, dict(reversed(clients.items())), threads=3).state
     assert (one.gain == other.gain).all()
     assert (one.shift == other.shift).all()
 
@@ -167,7 +168,7 @@ def test_moments_do_not_depend_on_the_split(cuts: list[int], deep: bool) -> None
     plan = Plan(algorithm=MomentPlasticity(reservoir=reservoir, rule=RULE), rounds=3)
     edges = [0, *sorted(cuts), len(data)]
     parts = {f"c{k}": data[a:b] for k, (a, b) in enumerate(pairwise(edges))}
-    pooled, split = fit(plan, {"all": data}).state, fit(plan, parts).state
+    pooled, split = federate(plan, {"all": data}).state, federate(plan, parts).state
     np.testing.assert_allclose(split.gain, pooled.gain, rtol=1e-10)
     np.testing.assert_allclose(split.shift, pooled.shift, rtol=1e-9, atol=1e-11)
 
@@ -178,7 +179,7 @@ def test_moments_bring_outputs_to_the_target_from_any_start() -> None:
     for scaling in (0.3, 3.0):
         recipe = Recipe(units=40, inputs=2, input_scaling=scaling, leak_rate=1.0, seed=1)
         algorithm = MomentPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
-        state = fit(Plan(algorithm=algorithm, rounds=15), {"a": data[:5], "b": data[5:]}).state
+        state = federate(Plan(algorithm=algorithm, rounds=15), {"a": data[:5], "b": data[5:]}).state
         # With leak rate 1 a state is the output itself.
         y = np.concatenate([x[20:] for x in algorithm.result(state).run([s.u for s in data])])
         np.testing.assert_allclose(y.mean(axis=0), 0.1, atol=0.03)
@@ -187,8 +188,10 @@ def test_moments_bring_outputs_to_the_target_from_any_start() -> None:
 
 def test_damping_goes_part_of_the_way() -> None:
     clients = {"a": sequences(4)}
-    full = fit(Plan(algorithm=MomentPlasticity(reservoir=RESERVOIR, damping=1)), clients).state
-    half = fit(Plan(algorithm=MomentPlasticity(reservoir=RESERVOIR, damping=0.5)), clients).state
+    full = federate(Plan(algorithm=MomentPlasticity(reservoir=RESERVOIR, damping=1)), clients).state
+    half = federate(
+        Plan(algorithm=MomentPlasticity(reservoir=RESERVOIR, damping=0.5)), clients
+    ).state
     np.testing.assert_allclose(half.gain, 0.5 + 0.5 * full.gain, rtol=1e-12)
 
 
@@ -215,11 +218,13 @@ def test_it_serves_an_exact_ridge_in_a_second_plan() -> None:
     test = {"user-005": users.pop("user-005")}
     reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=6, seed=1))
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=IntrinsicPlasticity(target_std=0.4))
-    adapted = fit(Plan(algorithm=algorithm, rounds=2), users).result
-    features = Features(adapted, input=False, pool="mean")
-    model = fit(Plan(algorithm=FederatedRidge(features=features, classes=ACTIVITIES)), users).model
+    adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
+    features = EchoStateMap(adapted, input=False, pool="mean")
+    model = federate(
+        Plan(algorithm=FederatedRidge(features=features, classes=ACTIVITIES)), users
+    ).model
     assert model is not None
-    score = fit(Plan(algorithm=Evaluation(model_under_test=model)), test).state.total
+    score = federate(Plan(algorithm=Evaluation(model_under_test=model)), test).state.total
     assert score is not None
     assert score.value > 2 / len(ACTIVITIES)
 
@@ -228,7 +233,7 @@ def test_a_diverging_client_is_refused_with_its_reason() -> None:
     wild = replace(RULE, target_std=0.005, learning_rate=10.0)
     plan = Plan(algorithm=FederatedPlasticity(reservoir=RESERVOIR, rule=wild))
     with pytest.raises(TooFewClientsError, match="diverged"):
-        fit(plan, {"a": sequences(4)})
+        federate(plan, {"a": sequences(4)})
 
 
 @pytest.mark.parametrize("kind", [FederatedPlasticity, MomentPlasticity])

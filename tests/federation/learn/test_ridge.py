@@ -20,29 +20,29 @@ from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
 from catchment.readout.ridge_choice import choose_by_blocks
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=1)), washout=10)
-DEEP = Features(Reservoir.from_recipe(Recipe(units=(8, 7), inputs=1, seed=1)), washout=10)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=1)), washout=10)
+DEEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=(8, 7), inputs=1, seed=1)), washout=10)
 SERIES = narma(600, seed=3)
 CLIENTS = contiguous(SERIES, 6)
 
 
-def pooled_rows(features: Features, clients: dict[str, list[Recording]]) -> tuple[Array, Array]:
+def pooled_rows(features: EchoStateMap, clients: dict[str, list[Recording]]) -> tuple[Array, Array]:
     rows = [Rows.of(features, clients[name]).pair for name in sorted(clients)]
     return np.concatenate([z for z, _ in rows]), np.concatenate([y for _, y in rows])
 
 
 def run(algorithm: FederatedRidge, rounds: int = 1, clients: Any = CLIENTS) -> RidgeState:
-    return fit(Plan(algorithm=algorithm, rounds=rounds), clients).state
+    return run_locally(Plan(algorithm=algorithm, rounds=rounds), clients).state
 
 
 @settings(max_examples=15, deadline=None)
@@ -63,7 +63,9 @@ def test_deep_reservoirs_several_outputs_and_classes_are_pooled_ridge_too() -> N
         name: [replace(s, y=np.column_stack([s.y, s.u])) for s in part if s.y is not None]
         for name, part in CLIENTS.items()
     }
-    pooled = Features(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
+    pooled = EchoStateMap(
+        Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std"
+    )
     people = synthetic_wearables(3, seed=1, windows_per_user=12)
     for features, clients, classes in ((DEEP, two, None), (pooled, people, ACTIVITIES)):
         state = run(FederatedRidge(features=features, ridge=0.1, classes=classes), clients=clients)
@@ -99,7 +101,7 @@ def test_increments_add_up_to_one_round_and_the_ridge_counts_once() -> None:
 
 
 def test_sequences_with_one_target_come_in_increments_too() -> None:
-    features = Features(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean")
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean")
     people = synthetic_wearables(2, seed=1, windows_per_user=15)
     algorithm = FederatedRidge(features=features, ridge=0.5, classes=ACTIVITIES)
     whole = run(algorithm, clients=people)
@@ -176,7 +178,7 @@ def test_one_client_cannot_be_left_out() -> None:
 
 def test_half_the_clients_may_be_asked_in_each_round() -> None:
     algorithm = FederatedRidge(features=FEATURES, ridge=0.1)
-    result = fit(Plan(algorithm=algorithm, share=0.5, rounds=2, seed=1), CLIENTS)
+    result = run_locally(Plan(algorithm=algorithm, share=0.5, rounds=2, seed=1), CLIENTS)
     assert [record.n_used for record in result.records] == [3, 3]
     assert set(result.state.by_client) <= set(CLIENTS)
 
@@ -199,10 +201,10 @@ def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> Non
 
 
 def test_the_upload_is_half_a_gram_matrix_and_no_more() -> None:
-    features = Features(Reservoir.from_recipe(Recipe(units=500, inputs=1, seed=1)), input=False)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=500, inputs=1, seed=1)), input=False)
     algorithm = FederatedRidge(features=features, ridge=1.0, classes=tuple("abcdef"))
     y = np.eye(6)[np.arange(40) % 6]
-    result = fit(Plan(algorithm=algorithm), {"a": [Recording(np.zeros(40), y)]})
+    result = run_locally(Plan(algorithm=algorithm), {"a": [Recording(np.zeros(40), y)]})
     floats = 500 * 501 // 2 + 500 * 6
     assert floats == 128_250
     sums = 500 + 6 + 21 + 2

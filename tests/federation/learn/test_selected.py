@@ -15,11 +15,11 @@ from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import LocalEngine, fit
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.selected import (
     Evidence,
@@ -36,8 +36,8 @@ from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.wire import Parts, join
 
-PER_STEP = Features(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
-POOLED = Features(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
+PER_STEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
+POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
 SERIES = {
     name: [replace(s, y=np.column_stack([np.asarray(s.y), np.roll(s.u, 2)])) for s in part]
     for name, part in contiguous(narma(300, seed=3), 4).items()
@@ -47,7 +47,7 @@ RIDGES = tuple(float(x) for x in np.geomspace(1e-3, 1e2, 16))
 
 
 def explicit(
-    features: Features, clients: Mapping[str, list[Recording]]
+    features: EchoStateMap, clients: Mapping[str, list[Recording]]
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Return squared errors (R, K) and hits (R,) of ridges refitted without each client."""
     rows = {name: Rows.of(features, part).pair for name, part in clients.items()}
@@ -63,7 +63,7 @@ def explicit(
 
 
 def select(algorithm: SelectedRidge, clients: Any) -> Selection:
-    return fit(Plan(algorithm=algorithm, rounds=2), clients).state
+    return run_locally(Plan(algorithm=algorithm, rounds=2), clients).state
 
 
 def test_the_summed_errors_are_explicit_leave_one_client_out_residuals() -> None:
@@ -79,7 +79,7 @@ def test_the_summed_errors_are_explicit_leave_one_client_out_residuals() -> None
 
 def test_two_rounds_of_sums_choose_what_the_server_with_all_statistics_chooses() -> None:
     sums = select(SelectedRidge(features=PER_STEP), SERIES)
-    kept = fit(Plan(algorithm=FederatedRidge(features=PER_STEP)), SERIES).state
+    kept = run_locally(Plan(algorithm=FederatedRidge(features=PER_STEP)), SERIES).state
     assert sums.readout is not None
     assert kept.readout is not None
     assert sums.choice is not None
@@ -111,7 +111,7 @@ def test_each_output_may_choose_its_own_ridge() -> None:
 
 
 def test_one_round_alone_makes_no_model() -> None:
-    result = fit(Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=1), SERIES)
+    result = run_locally(Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=1), SERIES)
     with pytest.raises(FederationError, match="run all the rounds of the plan"):
         _ = result.model
     assert result.state.clients == tuple(sorted(SERIES))
@@ -162,7 +162,7 @@ def test_a_client_notices_that_it_is_not_in_the_total() -> None:
     algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
     turn = Turn(1, (), client="a")
     others = {name: SERIES[name] for name in ("client-000", "client-001")}
-    state = fit(Plan(algorithm=algorithm, rounds=1), others).state
+    state = run_locally(Plan(algorithm=algorithm, rounds=1), others).state
     told = algorithm.broadcast(state, turn)
     with pytest.raises(UploadError) as caught:
         algorithm.client_update(told, lambda: [s for p in SERIES.values() for s in p], turn)
@@ -176,7 +176,7 @@ def test_a_client_notices_that_it_is_not_in_the_total() -> None:
 def test_a_client_alone_has_nothing_to_be_left_out_of() -> None:
     algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
     one = {"a": SERIES["client-000"]}
-    state = fit(Plan(algorithm=algorithm, rounds=1), one).state
+    state = run_locally(Plan(algorithm=algorithm, rounds=1), one).state
     with pytest.raises(UploadError) as caught:
         algorithm.client_update(
             algorithm.broadcast(state, Turn(1, ())), lambda: one["a"], Turn(1, ())
@@ -261,13 +261,13 @@ def test_equal_accuracies_are_decided_by_error() -> None:
 
 
 def test_a_secure_sum_chooses_the_same_ridge_and_shows_no_client() -> None:
-    small = Features(Reservoir.from_recipe(Recipe(units=4, inputs=1, seed=1)), washout=5)
+    small = EchoStateMap(Reservoir.from_recipe(Recipe(units=4, inputs=1, seed=1)), washout=5)
     clients = contiguous(narma(400, seed=3), 4)
     identities, memories = make_identities(clients)
     secure = SecureSum(identities=identities, min_clients=3, rows_per_feature=2)
     algorithm = SelectedRidge(features=small, ridges=RIDGES)
     plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
-    hidden = fit(plan, clients, memories=memories).state
+    hidden = run_locally(plan, clients, memories=memories).state
     seen = select(algorithm, clients)
     assert hidden.clients == ()
     assert hidden.by_client == {}

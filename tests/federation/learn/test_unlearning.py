@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unlearning import (
     Certificate,
@@ -30,13 +30,13 @@ from catchment.federation.rows import stretch
 from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
 SERIES = contiguous(narma(500, seed=3), 5)
 RIDGE = FederatedRidge(features=FEATURES, ridge=1e-2)
 
 
 def run(algorithm: FederatedRidge, clients: Any, rounds: int = 1) -> RidgeState:
-    return fit(Plan(algorithm=algorithm, rounds=rounds), clients).state
+    return run_locally(Plan(algorithm=algorithm, rounds=rounds), clients).state
 
 
 def without(name: str) -> dict[str, Any]:

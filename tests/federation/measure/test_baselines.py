@@ -7,11 +7,12 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 
-from catchment import Features, Recipe, Recording, Reservoir
+from catchment import Recipe, Recording, Reservoir
 from catchment.arrays import Array
 from catchment.data.generators import mackey_glass
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
 from catchment.federation.measure.baselines import (
     Guess,
     LocalReadouts,
@@ -45,9 +46,9 @@ def wearers() -> dict[str, list[Recording]]:
     return synthetic_wearables(4, windows_per_user=12, steps=40)
 
 
-def features(pool: bool = True) -> Features:
+def features(pool: bool = True) -> EchoStateMap:
     reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1))
-    return Features(reservoir, pool="mean" if pool else None)
+    return EchoStateMap(reservoir, pool="mean" if pool else None)
 
 
 def test_a_delay_line_holds_the_last_inputs() -> None:
@@ -61,7 +62,7 @@ def test_a_delay_line_holds_the_last_inputs() -> None:
 
 def test_autoregression_is_ridge_on_lagged_rows() -> None:
     data, lags, ridge = forecasts(), 4, 1e-3
-    model = fit(autoregression(1, lags=lags, washout=lags - 1, ridge=ridge), data).model
+    model = run_locally(autoregression(1, lags=lags, washout=lags - 1, ridge=ridge), data).model
     assert model is not None
     rows, targets = [], []
     for (sequence,) in data.values():
@@ -76,7 +77,7 @@ def test_autoregression_is_ridge_on_lagged_rows() -> None:
 
 def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
     data = wearers()
-    model = fit(mean_target(features(), classes=ACTIVITIES), data).model
+    model = run_locally(mean_target(features(), classes=ACTIVITIES), data).model
     assert model is not None
     every = pooled(data)["all"]
     labels = [int(np.argmax(s.y)) for s in every if s.y is not None]
@@ -87,10 +88,10 @@ def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
 
 def test_the_mean_of_a_series_scores_one() -> None:
     data = forecasts()
-    plan = mean_target(Features(delay_line(1, 1)))
-    model = fit(plan, data).model
+    plan = mean_target(EchoStateMap(delay_line(1, 1)))
+    model = run_locally(plan, data).model
     assert model is not None
-    scores = fit(Plan(algorithm=Evaluation(model_under_test=model)), data).state
+    scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), data).state
     assert scores.total is not None
     assert scores.total.value == pytest.approx(1.0)
 
@@ -100,7 +101,7 @@ def test_persistence_is_the_last_known_target(horizon: int, washout: int) -> Non
     u = series()
     data = {"a": [Recording(u[:-horizon], u[horizon:])]}
     plan = Plan(algorithm=Guess(how="persistence", horizon=horizon, washout=washout))
-    scores = fit(plan, data).state
+    scores = run_locally(plan, data).state
     first = max(horizon, washout)
     # What is known at step t of a forecast is the input at step t.
     expected = nrmse(u[horizon:][first:], u[:-horizon][first:])
@@ -111,7 +112,7 @@ def test_persistence_is_the_last_known_target(horizon: int, washout: int) -> Non
 def test_persistence_leaves_out_what_it_does_not_know() -> None:
     y = np.array([1.0, np.nan, 3.0, 4.0, 6.0])
     plan = Plan(algorithm=Guess(how="persistence"))
-    total = fit(plan, {"a": [Recording(np.zeros(5), y)]}).state.total
+    total = run_locally(plan, {"a": [Recording(np.zeros(5), y)]}).state.total
     assert total is not None
     assert total.errors.n == 2
     np.testing.assert_array_equal(total.errors.absolute_error, [1 + 2])
@@ -122,17 +123,17 @@ def test_persistence_needs_targets_per_step() -> None:
 
     plan = Plan(algorithm=Guess(how="persistence"))
     with pytest.raises(TooFewClientsError, match="target per step"):
-        fit(plan, wearers())
+        run_locally(plan, wearers())
     with pytest.raises(TooFewClientsError, match="no target"):
-        fit(plan, {"a": [Recording(np.zeros(1))]})
+        run_locally(plan, {"a": [Recording(np.zeros(1))]})
     with pytest.raises(TooFewClientsError, match="no sequences"):
-        fit(plan, {"a": []})
+        run_locally(plan, {"a": []})
 
 
 def test_random_guesses_are_right_once_in_as_many_classes() -> None:
     data = {"a": [Recording.labelled(np.zeros(3000), k, 4, per_step=True) for k in range(4)]}
     plan = Plan(algorithm=Guess(how="random", classes=tuple("abcd")), seed=5)
-    total = fit(plan, data).state.total
+    total = run_locally(plan, data).state.total
     assert total is not None
     assert total.counts is not None
     n = 12000
@@ -143,7 +144,7 @@ def test_random_guesses_are_right_once_in_as_many_classes() -> None:
 
 def test_random_guesses_are_the_same_in_every_run() -> None:
     plan = Plan(algorithm=Guess(how="random", classes=ACTIVITIES), seed=5)
-    first, second = (fit(plan, wearers(), threads=n).state.total for n in (1, 2))
+    first, second = (run_locally(plan, wearers(), threads=n).state.total for n in (1, 2))
     assert first is not None
     assert second is not None
     assert first.counts == second.counts
@@ -166,7 +167,7 @@ def test_guesses_check_their_settings(settings: dict[str, object], message: str)
 def test_local_readouts_are_each_clients_own() -> None:
     data, f = wearers(), features()
     algorithm = LocalReadouts(features=f, ridge=0.1, classes=ACTIVITIES)
-    models = fit(Plan(algorithm=algorithm), data).result
+    models = run_locally(Plan(algorithm=algorithm), data).result
     assert list(models) == sorted(data)
     for name, sequences in data.items():
         alone = train(f, sequences, 0.1, classes=ACTIVITIES)
@@ -188,11 +189,11 @@ def test_readouts_of_other_features_are_refused() -> None:
 def test_trials_score_each_model_as_evaluation_does() -> None:
     data, f = wearers(), features()
     algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
-    models = fit(Plan(algorithm=algorithm), data).result
+    models = run_locally(Plan(algorithm=algorithm), data).result
     strangers = {f"new-{k}": s for k, s in enumerate(data.values())}
-    trials = fit(Plan(algorithm=Trials(models_under_test=models)), strangers).state
+    trials = run_locally(Plan(algorithm=Trials(models_under_test=models)), strangers).state
     for name, model in models.items():
-        expected = fit(Plan(algorithm=Evaluation(model_under_test=model)), strangers).state
+        expected = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), strangers).state
         assert trials.by_model[name].total is not None
         assert expected.total is not None
         assert trials.by_model[name].total.counts == expected.total.counts  # type: ignore[union-attr]
@@ -206,8 +207,8 @@ def test_trials_score_each_model_as_evaluation_does() -> None:
 def test_a_client_with_its_own_model_tests_only_that() -> None:
     data, f = wearers(), features()
     algorithm = LocalReadouts(features=f, classes=ACTIVITIES)
-    models = fit(Plan(algorithm=algorithm), data).result
-    trials = fit(Plan(algorithm=Trials(models_under_test=models)), data).state
+    models = run_locally(Plan(algorithm=algorithm), data).result
+    trials = run_locally(Plan(algorithm=Trials(models_under_test=models)), data).state
     assert {name: set(s.by_client) for name, s in trials.by_model.items()} == {
         name: {name} for name in data
     }
@@ -225,7 +226,7 @@ def test_trials_need_common_features() -> None:
 def test_states_survive_the_disk() -> None:
     data, f = wearers(), features()
     local = LocalReadouts(features=f, classes=ACTIVITIES)
-    readouts = fit(Plan(algorithm=local), data).state
+    readouts = run_locally(Plan(algorithm=local), data).state
     again: Readouts = as_algorithm(local).load_state(
         Parts.from_bytes(as_algorithm(local).save_state(readouts).to_bytes())
     )
@@ -234,13 +235,13 @@ def test_states_survive_the_disk() -> None:
             again.by_client[name].weights, readouts.by_client[name].weights
         )
     trials = Trials(models_under_test=local.result(readouts))
-    scores = fit(Plan(algorithm=trials), data).state
+    scores = run_locally(Plan(algorithm=trials), data).state
     kept: TrialScores = as_algorithm(trials).load_state(
         Parts.from_bytes(as_algorithm(trials).save_state(scores).to_bytes())
     )
     assert kept.each_model().worst() == scores.each_model().worst()
     random = Guess(how="random", classes=ACTIVITIES)
-    guessed: Scores = fit(Plan(algorithm=random), data).state
+    guessed: Scores = run_locally(Plan(algorithm=random), data).state
     same = as_algorithm(random).load_state(
         Parts.from_bytes(as_algorithm(random).save_state(guessed).to_bytes())
     )

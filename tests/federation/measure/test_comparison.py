@@ -8,13 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Recording, Reservoir
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.contenders import centralised, compare, guess, local_only
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError
+from catchment.features import EchoStateMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, autoregression, mean_target
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
 from catchment.federation.measure.evaluation import Evaluation, Scores
@@ -26,9 +27,9 @@ def split() -> tuple[dict[str, list[Recording]], dict[str, list[Recording]]]:
     return {n: users[n] for n in names[:4]}, {n: users[n] for n in names[4:]}
 
 
-def pooled_features() -> Features:
+def pooled_features() -> EchoStateMap:
     reservoir = Reservoir.from_recipe(Recipe(units=25, inputs=6, seed=3))
-    return Features(reservoir, pool="mean_std")
+    return EchoStateMap(reservoir, pool="mean_std")
 
 
 def test_federated_equals_centralised() -> None:
@@ -66,9 +67,9 @@ def test_rows_of_classes() -> None:
     assert {row.metric for row in table} == {"accuracy"}
     assert table.best.name == "ridge"
     ridge = table["ridge"]
-    result = fit(plan, train)
+    result = run_locally(plan, train)
     assert result.model is not None
-    scores = fit(Plan(algorithm=Evaluation(model_under_test=result.model)), test).state
+    scores = run_locally(Plan(algorithm=Evaluation(model_under_test=result.model)), test).state
     assert scores.total is not None
     values = [score.value for score in scores.by_client.values()]
     assert (ridge.worst_client, ridge.worst) == scores.worst()
@@ -82,7 +83,7 @@ def test_rows_of_classes() -> None:
 
 def test_rows_of_forecasts() -> None:
     data = contiguous(narma(600, seed=2), 3)
-    f = Features(Reservoir.from_recipe(Recipe(units=40, inputs=1, seed=1)), washout=20)
+    f = EchoStateMap(Reservoir.from_recipe(Recipe(units=40, inputs=1, seed=1)), washout=20)
     table = compare(
         {
             "persistence": guess(Guess(how="persistence", washout=20)),

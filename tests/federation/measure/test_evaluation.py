@@ -10,19 +10,19 @@ from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import CatchmentError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores, evaluate
 from catchment.federation.plan import Plan
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model, train
 from catchment.wire import Parts, join
 
-PER_STEP = Features(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
-POOLED = Features(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
+PER_STEP = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
+POOLED = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
 SERIES = contiguous(narma(400, seed=1), 4)
 PEOPLE = synthetic_wearables(4, seed=3, windows_per_user=14)
 
@@ -38,7 +38,7 @@ def classifier() -> Model:
 
 def test_the_total_is_the_error_of_all_rows() -> None:
     model = forecaster()
-    result = fit(Plan(algorithm=Evaluation(model_under_test=model)), SERIES)
+    result = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), SERIES)
     pairs = [
         (s.y[10:], model.predict(s.u)) for part in SERIES.values() for s in part if s.y is not None
     ]
@@ -55,7 +55,7 @@ def test_the_total_is_the_error_of_all_rows() -> None:
 
 def test_classes_are_counted_over_all_clients() -> None:
     model = classifier()
-    state = fit(Plan(algorithm=Evaluation(model_under_test=model)), PEOPLE).state
+    state = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), PEOPLE).state
     sequences = [s for name in sorted(PEOPLE) for s in PEOPLE[name]]
     truth = [ACTIVITIES[int(s.y.argmax())] for s in sequences if s.y is not None]
     assert state.total is not None
@@ -67,7 +67,7 @@ def test_classes_are_counted_over_all_clients() -> None:
 
 def test_a_server_may_keep_only_the_sum() -> None:
     algorithm = Evaluation(model_under_test=forecaster(), keep_clients=False)
-    state = fit(Plan(algorithm=algorithm), SERIES).state
+    state = run_locally(Plan(algorithm=algorithm), SERIES).state
     assert state.by_client == {}
     assert state.total is not None
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from catchment import Features, Recipe, Recording, Reservoir
-from catchment.engine.local import fit
+from catchment import Recipe, Recording, Reservoir
+from catchment.engine.local import run_locally
 from catchment.errors import UploadError
+from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.outliers import (
     InfluenceCap,
@@ -28,7 +29,7 @@ from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 
 RIDGE = 1e-4
-FEATURES = Features(
+FEATURES = EchoStateMap(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
 BOUNDS = FEATURES.bounds
@@ -162,9 +163,9 @@ def test_a_cap_holds_on_the_server_against_a_client_that_ignores_it() -> None:
     clients = {f"client-{k:02d}": [task(k)] for k in range(6)}
     algorithm = FederatedRidge(features=FEATURES, ridge=RIDGE)
     limit = 0.5 * influence(HONEST["client-00"])
-    free = fit(Plan(algorithm=algorithm), clients).state
+    free = run_locally(Plan(algorithm=algorithm), clients).state
     plan = Plan(algorithm=algorithm, protections=(InfluenceCap(limit=limit),))
-    capped = fit(plan, clients).state
+    capped = run_locally(plan, clients).state
     assert free.total is not None
     assert capped.total is not None
     assert all(influence(s) <= limit * (1 + 1e-12) for s in capped.by_client.values())
@@ -179,13 +180,13 @@ def test_a_cap_holds_on_the_server_against_a_client_that_ignores_it() -> None:
 def test_a_run_reports_flags_and_keeps_the_flagged_client() -> None:
     clients = {f"client-{k:02d}": [task(k)] for k in range(8)}
     clients["client-03"] = [Recording(VICTIM.u, -Y)]
-    result = fit(Plan(algorithm=FederatedRidge(features=FEATURES, ridge=RIDGE)), clients)
+    result = run_locally(Plan(algorithm=FederatedRidge(features=FEATURES, ridge=RIDGE)), clients)
     assert [flag.client for flag in result.state.flags] == ["client-03"]
     assert result.records[0].n_used == 8
     assert result.state.total is not None
     assert result.state.total.n_rows == 8 * 180
     alone = FederatedRidge(features=FEATURES, ridge=RIDGE, keep_clients=False)
-    assert fit(Plan(algorithm=alone), clients).state.flags == ()
+    assert run_locally(Plan(algorithm=alone), clients).state.flags == ()
 
 
 def test_a_client_beyond_the_reach_of_its_units_leaves_the_round() -> None:

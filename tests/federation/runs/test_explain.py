@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from tests.contracts.cases import cases
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir
+from catchment import FederatedRidge, Plan, Recipe, Reservoir
+from catchment.features import EchoStateMap
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.federation.runs.explain import explain, in_words, say_bytes
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.messages import Record
@@ -62,7 +63,7 @@ class Noted:
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_every_upload_of_every_algorithm_is_described(case: object) -> None:
     noted = Noted()
-    fit(case.plan, case.clients, keeper=noted)  # type: ignore[attr-defined]
+    run_locally(case.plan, case.clients, keeper=noted)  # type: ignore[attr-defined]
     assert noted.kinds
     described = {name for name, kind in case.plan.messages().items() if kind.tells}  # type: ignore[attr-defined]
     assert noted.kinds <= described
@@ -115,10 +116,10 @@ def test_nothing_yet() -> None:
 
 
 def test_a_real_run_in_words(tmp_path: Path) -> None:
-    features = Features(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=5)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=5)
     plan = Plan(algorithm=FederatedRidge(features=features))
     with Store(tmp_path) as store:
-        fit(plan, contiguous(narma(150), 3), keeper=store.keeper("training", plan))
+        run_locally(plan, contiguous(narma(150), 3), keeper=store.keeper("training", plan))
     run = read_run(tmp_path)
     messages = messages_of(tmp_path)
     text = in_words(run, messages, more=True)

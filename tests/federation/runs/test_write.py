@@ -11,11 +11,12 @@ import numpy as np
 from catchment.readout.model import Model
 import pytest
 
-from catchment import Features, Recipe, Reservoir, RidgeStatistics, load
+from catchment import Recipe, Reservoir, RidgeStatistics, load
+from catchment.features import EchoStateMap
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
-from catchment.engine.local import LocalEngine, fit
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.loop import Record, Reply, run
@@ -31,7 +32,7 @@ RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
 
 def plan(ridge: float = 1e-3, rounds: int = ROUNDS) -> RidgePlan:
-    features = Features(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=2)), washout=5)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=2)), washout=5)
     algorithm = FederatedRidge(features=features, ridge=ridge, increments=rounds)
     return Plan(algorithm=algorithm, rounds=rounds)
 
@@ -89,7 +90,7 @@ class Stopping:
 def test_a_run_is_written_down(tmp_path: Path) -> None:
     p = plan()
     with Store(tmp_path / "run", fingerprint="f", plan="[run]\n") as store:
-        result = fit(p, clients(), keeper=store.keeper("training", p))
+        result = run_locally(p, clients(), keeper=store.keeper("training", p))
         assert result.model is not None
         store.save_model(result.model)
     assert (tmp_path / "run" / PLAN).read_text() == "[run]\n"
@@ -114,14 +115,14 @@ def test_a_run_is_written_down(tmp_path: Path) -> None:
 @pytest.mark.parametrize("after", range(1, 3 * ROUNDS + 1))
 def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, after: int) -> None:
     p, folder = plan(), tmp_path / "run"
-    whole = fit(p, clients())
+    whole = run_locally(p, clients())
     with pytest.raises(StopError), Store(folder) as store:
-        fit(p, clients(), keeper=store.keeper("training", p), watch=Stopping(after), threads=1)
+        run_locally(p, clients(), keeper=store.keeper("training", p), watch=Stopping(after), threads=1)
     finished = len(rows(folder, "SELECT * FROM rounds"))
     assert finished == (after - 1) // 3
     with Store(folder, resume=True) as store:
         counter = Stopping(10**9)
-        resumed = fit(p, clients(), keeper=store.keeper("training", p), watch=counter, threads=1)
+        resumed = run_locally(p, clients(), keeper=store.keeper("training", p), watch=counter, threads=1)
     assert counter.seen == 3 * (ROUNDS - finished)  # finished rounds are not asked again
     assert resumed.state.total == whole.state.total
     assert [r.round for r in resumed.records] == list(range(ROUNDS))
@@ -133,9 +134,9 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, after: int)
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     p = plan()
     with Store(tmp_path) as store:
-        first = fit(p, clients(), keeper=store.keeper("training", p))
+        first = run_locally(p, clients(), keeper=store.keeper("training", p))
     with Store(tmp_path, resume=True) as store:
-        second = fit(p, {"nobody": []}, keeper=store.keeper("training", p))
+        second = run_locally(p, {"nobody": []}, keeper=store.keeper("training", p))
     assert second.records == first.records
     assert second.model is not None
     assert first.model is not None
@@ -146,9 +147,9 @@ def test_refusals_survive_a_resume(tmp_path: Path) -> None:
     p = plan()
     broken = {**clients(), "broken": [Recording(np.full(60, np.nan), np.ones(60))]}
     with Store(tmp_path) as store:
-        first = fit(p, broken, keeper=store.keeper("training", p))
+        first = run_locally(p, broken, keeper=store.keeper("training", p))
     with Store(tmp_path, resume=True) as store:
-        again = fit(p, broken, keeper=store.keeper("training", p))
+        again = run_locally(p, broken, keeper=store.keeper("training", p))
     assert again.records == first.records
     assert [r.client for r in again.records[0].refused] == ["broken"]
     assert rows(tmp_path, "SELECT DISTINCT client, code FROM refusals") == [("broken", "refused")]
@@ -159,7 +160,7 @@ def test_the_same_answer_twice_counts_once(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         engine = Repeating(LocalEngine(p, clients()))
         twice = run(p, engine, keeper=store.keeper("training", p))
-    once = fit(p, clients())
+    once = run_locally(p, clients())
     assert twice.state.total == once.state.total
     assert not twice.records[0].refused
     times = rows(tmp_path, "SELECT DISTINCT times FROM messages WHERE direction = 'up'")
@@ -171,7 +172,7 @@ def test_another_answer_under_the_same_name_is_a_conflict(tmp_path: Path) -> Non
     with Store(tmp_path) as store:
         engine = Repeating(LocalEngine(p, clients()), conflicting=True)
         result = run(p, engine, keeper=store.keeper("training", p))
-    once = fit(p, clients())
+    once = run_locally(p, clients())
     assert result.state.total == once.state.total
     assert {r.code for r in result.records[0].refused} == {"conflict"}
     n = rows(tmp_path, "SELECT count(*) FROM messages WHERE direction = 'up'")
@@ -180,7 +181,7 @@ def test_another_answer_under_the_same_name_is_a_conflict(tmp_path: Path) -> Non
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:
     with Store(tmp_path, fingerprint="one") as store:
-        fit(plan(), clients(), keeper=store.keeper("training", plan()))
+        run_locally(plan(), clients(), keeper=store.keeper("training", plan()))
     with pytest.raises(FederationError, match="another plan"):
         Store(tmp_path, fingerprint="two", resume=True)
     with (
@@ -206,7 +207,7 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
 def test_a_damaged_state_is_noticed(tmp_path: Path, damage: str) -> None:
     p = plan()
     with Store(tmp_path) as store:
-        fit(p, clients(), keeper=store.keeper("training", p))
+        run_locally(p, clients(), keeper=store.keeper("training", p))
         path = store.state_path("training", ROUNDS - 1)
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
@@ -224,7 +225,7 @@ def test_a_damaged_state_is_noticed(tmp_path: Path, damage: str) -> None:
 def test_only_the_last_state_is_kept(tmp_path: Path) -> None:
     p = plan()
     with Store(tmp_path) as store:
-        fit(p, clients(), keeper=store.keeper("training", p))
+        run_locally(p, clients(), keeper=store.keeper("training", p))
     assert [path.name for path in (tmp_path / "states").iterdir()] == ["training-000003.bin"]
 
 
@@ -253,8 +254,8 @@ def test_a_reader_may_look_while_a_run_is_closed(tmp_path: Path) -> None:
 def test_stages_have_rounds_of_their_own(tmp_path: Path) -> None:
     one, two = plan(rounds=1), plan(ridge=2.0, rounds=2)
     with Store(tmp_path) as store:
-        fit(one, clients(), keeper=store.keeper("first", one))
-        fit(two, clients(), keeper=store.keeper("second", two))
+        run_locally(one, clients(), keeper=store.keeper("first", one))
+        run_locally(two, clients(), keeper=store.keeper("second", two))
     counted = rows(tmp_path, "SELECT stage, count(*) FROM rounds GROUP BY stage")
     assert counted == [("first", 1), ("second", 2)]
 
@@ -304,7 +305,7 @@ def test_figures_of_every_round_are_kept_and_read_again(tmp_path: Path) -> None:
     chosen = replace(plan().algorithm, ridge="gcv", increments=2)  # type: ignore[type-var]
     p: RidgePlan = Plan(algorithm=chosen, rounds=2)
     with Store(tmp_path / "run") as store:
-        result = fit(p, clients(), keeper=store.keeper("training", p))
+        result = run_locally(p, clients(), keeper=store.keeper("training", p))
     with Store(tmp_path / "run", resume=True) as store:
         kept = store.keeper("training", p).resume()
     assert kept is not None
@@ -321,5 +322,5 @@ def test_a_folder_says_what_its_messages_hold_in_the_words_of_their_classes(
 ) -> None:
     p = plan(rounds=1)
     with Store(tmp_path / "run") as store:
-        fit(p, clients(), keeper=store.keeper("training", p))
+        run_locally(p, clients(), keeper=store.keeper("training", p))
     assert read_run(tmp_path / "run").kinds == {"ridge-statistics": RidgeStatistics.KIND}

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from catchment import Features, Recipe, Reservoir
+from catchment import Recipe, Reservoir
 from catchment.cli import app
+from catchment.features import EchoStateMap
 from catchment.privacy.audit.audit import Setting, audit
 from catchment.privacy.audit.simulated_views import VIEWS, generated
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 
 
-def features(units: int = 40, inputs: int = 1, **settings: object) -> Features:
+def features(units: int = 40, inputs: int = 1, **settings: object) -> EchoStateMap:
     made = Reservoir.from_recipe(Recipe(units=units, inputs=inputs, leak_rate=0.8, seed=2))
-    return Features(made, **settings)  # type: ignore[arg-type]
+    return EchoStateMap(made, **settings)  # type: ignore[arg-type]
 
 
 def scores(setting: Setting) -> dict[str, dict[str, float]]:

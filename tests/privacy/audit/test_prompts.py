@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from tests.prompt.world import MODEL, PROJECTION, WORDS
 
-from catchment import Features, Recipe, Reservoir
+from catchment import Recipe, Reservoir
 from catchment.arrays import Array
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
 from catchment.federation.learn.optimisers import Mean
 from catchment.federation.plan import Plan
 from catchment.privacy.audit.differentiable_reservoir import Drive
@@ -23,12 +24,12 @@ from catchment.prompt.language import losses
 from catchment.prompt.split import PromptTraining
 
 
-def features(inputs: int = 1, leak_rate: float = 1.0) -> Features:
+def features(inputs: int = 1, leak_rate: float = 1.0) -> EchoStateMap:
     recipe = Recipe(units=50, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return Features(Reservoir.from_recipe(recipe), bias=True, pool="last")
+    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, pool="last")
 
 
-def world(inputs: int, steps: int, k: int, seed: int) -> tuple[Features, Array, Array]:
+def world(inputs: int, steps: int, k: int, seed: int) -> tuple[EchoStateMap, Array, Array]:
     rng = np.random.default_rng(seed)
     F = features(inputs)
     W_out = rng.normal(size=(k, F.n_features)) / F.n_features**0.5
@@ -97,7 +98,7 @@ def test_the_language_models_server_reads_a_client_of_a_real_run() -> None:
         controller=controller, server=Curious(), initial=start, batch_size=1, max_steps=1
     )
     u = 0.7 * rng.normal(size=(5, 1))
-    fit(Plan(algorithm=training), {"somebody": [Example(1, u)]})
+    run_locally(Plan(algorithm=training), {"somebody": [Example(1, u)]})
     sent = Question.from_bytes(heard[0], PROJECTION, len(WORDS)).prompts[0]
     told = start[0].astype(np.float32).astype(np.float64)
     found = context_of(sent, told, Drive(F), 5, input_scale=0.7)
@@ -112,7 +113,7 @@ def test_the_change_of_one_example_tells_its_label_to_the_models_server(label: i
     server = LanguageServer(MODEL, PROJECTION, WORDS)
     training = PromptTraining(controller=controller, server=server, local=Mean(learning_rate=0.1))
     u = np.random.default_rng(4).normal(size=(5, 1))
-    (W_out,) = fit(Plan(algorithm=training), {"somebody": [Example(label, u)]}).state.values
+    (W_out,) = run_locally(Plan(algorithm=training), {"somebody": [Example(label, u)]}).state.values
     p0 = MODEL.embed(PROJECTION.first_words(MODEL.vocabulary))[None]
     known = MODEL.slopes(p0, [np.zeros(0, dtype=np.int64)], WORDS)
     moved = W_out[:, 0] / np.linalg.norm(W_out[:, 0])  # the constant's column: a step against dL/db

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Recording, Reservoir, accumulate, fit
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, accumulate, federate
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
+from catchment.features import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
 from catchment.federation.learn.plasticity import FederatedPlasticity
 from catchment.federation.loop import run
@@ -28,7 +29,7 @@ from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
-F = Features(Reservoir.from_recipe(Recipe(units=12, inputs=6, seed=1)), pool="mean")
+F = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=6, seed=1)), pool="mean")
 CLIENTS = synthetic_wearables(12, windows_per_user=24, steps=24)
 PUBLIC = [accumulate(F, data) for data in synthetic_wearables(4, 9, steps=24).values()]
 CLIP = Clip.from_public(PUBLIC)
@@ -48,7 +49,7 @@ def noise(**settings: object) -> GaussianNoise:
 
 def test_next_to_no_noise_gives_the_readout_of_clipped_clients() -> None:
     """Against the mean moments of clients, weighted by the clip, solved by numpy."""
-    result = fit(Plan(algorithm=RIDGE, protections=(noise(epsilon=1e10),)), CLIENTS)
+    result = federate(Plan(algorithm=RIDGE, protections=(noise(epsilon=1e10),)), CLIENTS)
     assert result.model is not None
     A, B = np.zeros((F.n_features + 1,) * 2), np.zeros((F.n_features + 1, 6))
     for data in CLIENTS.values():
@@ -67,9 +68,9 @@ def test_next_to_no_noise_gives_the_readout_of_clipped_clients() -> None:
 def test_more_privacy_costs_accuracy() -> None:
     def accuracy(epsilon: float) -> float:
         plan = Plan(algorithm=RIDGE, protections=(noise(epsilon=epsilon),))
-        model = fit(plan, CLIENTS).model
+        model = federate(plan, CLIENTS).model
         assert model is not None
-        score = fit(Plan(algorithm=Evaluation(model_under_test=model)), CLIENTS).state.total
+        score = federate(Plan(algorithm=Evaluation(model_under_test=model)), CLIENTS).state.total
         assert score is not None
         return score.value
 
@@ -77,7 +78,7 @@ def test_more_privacy_costs_accuracy() -> None:
 
 
 def test_the_server_sees_no_statistics_of_any_client() -> None:
-    result = fit(Plan(algorithm=RIDGE, protections=(noise(),)), CLIENTS)
+    result = federate(Plan(algorithm=RIDGE, protections=(noise(),)), CLIENTS)
     assert result.state.by_client == {}
 
 
@@ -93,7 +94,7 @@ def test_distributed_noise_inside_a_secure_sum() -> None:
     plan, memories = secure_plan()
     engine = LocalEngine(plan, CLIENTS, 1, memories)  # type: ignore[arg-type]
     result = run(plan, engine)
-    central = fit(Plan(algorithm=RIDGE, protections=(noise(),)), CLIENTS)
+    central = federate(Plan(algorithm=RIDGE, protections=(noise(),)), CLIENTS)
     assert result.model is not None
     assert central.model is not None
     u = CLIENTS["user-003"][0].u
@@ -132,21 +133,23 @@ def test_averages_are_protected_too() -> None:
     descent = GradientAveraging(features=F, classes=ACTIVITIES, epochs=3)
     protection = noise(clip=Clip(bound=0.5), releases=4)
     plan = Plan(algorithm=descent, protections=(protection,), rounds=4)
-    result = fit(plan, CLIENTS)
+    result = federate(plan, CLIENTS)
     assert result.model is not None
-    weak = fit(Plan(algorithm=descent, rounds=4), CLIENTS)
+    weak = federate(Plan(algorithm=descent, rounds=4), CLIENTS)
     assert weak.model is not None
     step = np.linalg.norm(result.model.readout.weights)
     assert 0 < step <= 4 * 0.5 + 1e-6
     rule = FederatedPlasticity(reservoir=F.reservoir)
-    adapted = fit(Plan(algorithm=rule, protections=(noise(clip=Clip(bound=20.0)),)), CLIENTS).state
+    adapted = federate(
+        Plan(algorithm=rule, protections=(noise(clip=Clip(bound=20.0)),)), CLIENTS
+    ).state
     assert np.isfinite(adapted.gain).all()
 
 
 def test_privacy_per_sequence() -> None:
     protection = noise(unit="sequence", min_clients=1, small_cohort=False)
     plan = Plan(algorithm=PerSequence(algorithm=RIDGE), protections=(protection,))
-    result = fit(plan, CLIENTS)
+    result = federate(plan, CLIENTS)
     assert result.model is not None
     n = sum(map(len, CLIENTS.values()))
     assert result.state.total is not None
@@ -227,7 +230,7 @@ def test_a_budget_is_charged_before_clients_with_noise_of_their_own_are_asked(
 def test_noise_before_a_plain_sum_of_few_clients_is_not_released() -> None:
     plan = Plan(algorithm=RIDGE, protections=(noise(min_clients=50),))
     with pytest.raises(TooFewClientsError, match="12 clients are in the sum"):
-        fit(plan, CLIENTS)
+        federate(plan, CLIENTS)
 
 
 @pytest.mark.parametrize(
@@ -268,12 +271,12 @@ def test_noisy_statistics_cannot_be_claimed_by_a_client() -> None:
 
 def test_a_forecast_can_be_private_per_step_rows() -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2))
-    steps = Features(reservoir, washout=5)
+    steps = EchoStateMap(reservoir, washout=5)
     u = np.sin(np.arange(60.0))
     data = {f"c{k}": [Recording(u[k : 50 + k], u[k + 1 : 51 + k])] for k in range(5)}
     algorithm = FederatedRidge(features=steps, ridge=0.0, keep_clients=False)
     protection = noise(clip=Clip(bound=10.0))
-    model = fit(Plan(algorithm=algorithm, protections=(protection,)), data).model
+    model = federate(Plan(algorithm=algorithm, protections=(protection,)), data).model
     assert model is not None
     guess = model.predict(u[:50, None])
     assert np.corrcoef(guess.ravel()[-30:], u[21:51])[0, 1] > 0.9
@@ -292,7 +295,7 @@ def test_the_ledger_has_the_cost_of_plain_and_of_masked_uploads() -> None:
         def close_round(self, state: object, record: object) -> None:
             pass
 
-    fit(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
+    federate(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
     assert {e.epsilon for e in entries if e.direction == "up"} == {3.0}
     entries.clear()
     plan, memories = secure_plan(epsilon=2.0)

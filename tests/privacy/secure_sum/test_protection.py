@@ -9,11 +9,11 @@ import pytest
 from tests.security.fleet import Fleet, released
 
 from catchment.data.recording import Recording
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError, IntegrityError, RuleError, TooFewClientsError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Sent, Turn
 from catchment.federation.compression import Float32
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
@@ -37,7 +37,7 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import measured
 from catchment.wire import Parts
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
 NAMES = [f"c{k}" for k in range(5)]
 
 
@@ -51,9 +51,9 @@ def both(algorithm: Any, rounds: int = 1, **settings: Any) -> tuple[Any, Any]:
     """Return the results of an algorithm without and with a secure sum."""
     identities, memories = make_identities(NAMES)
     masking = SecureSum(identities=identities, min_clients=3, **settings)
-    plain = fit(Plan(algorithm=algorithm, rounds=rounds), clients())
+    plain = run_locally(Plan(algorithm=algorithm, rounds=rounds), clients())
     plan = Plan(algorithm=algorithm, rounds=rounds, protections=(masking,))
-    return plain, fit(plan, clients(), memories=memories)
+    return plain, run_locally(plan, clients(), memories=memories)
 
 
 @pytest.mark.parametrize(
@@ -221,4 +221,4 @@ def test_a_cohort_without_identities_is_named() -> None:
         protections=(SecureSum(identities=identities, min_clients=3),),
     )
     with pytest.raises(FederationError, match="c4 has no registered identity"):
-        fit(plan, clients(), memories=memories)
+        run_locally(plan, clients(), memories=memories)

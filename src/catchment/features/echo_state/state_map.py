@@ -49,9 +49,9 @@ class Features:
 
     >>> from catchment import Recipe
     >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1))
-    >>> Features(reservoir, washout=5)(np.zeros((8, 2))).shape
+    >>> EchoStateMap(reservoir, washout=5)(np.zeros((8, 2))).shape
     (3, 22)
-    >>> Features(reservoir, input=False, pool="mean_std")(np.zeros((8, 2))).shape
+    >>> EchoStateMap(reservoir, input=False, pool="mean_std")(np.zeros((8, 2))).shape
     (1, 40)
     """
 
@@ -111,7 +111,7 @@ class Features:
         its mean, standard deviation and maximum over time.
 
         >>> from catchment import Recipe
-        >>> Features(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
+        >>> EchoStateMap(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
         array([ 1., inf,  1.,  1.])
         """
         codes = np.concatenate([layer.activation for layer in self.reservoir.layers])

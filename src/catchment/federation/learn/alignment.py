@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.spectral import spectral_radius
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
@@ -95,14 +95,14 @@ class AlignedRidge:
 
     >>> import numpy as np
     >>> from catchment import Recording
-    >>> from catchment.engine.local import fit
+    >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
     >>> exact = FederatedRidge(features=features, ridge=1e-3)
-    >>> same = fit(Plan(algorithm=AlignedRidge(ridge=exact, alpha=1.0)), clients)
-    >>> same.state.total == fit(Plan(algorithm=exact), clients).state.total
+    >>> same = run_locally(Plan(algorithm=AlignedRidge(ridge=exact, alpha=1.0)), clients)
+    >>> same.state.total == run_locally(Plan(algorithm=exact), clients).state.total
     True
     """
 
@@ -116,14 +116,14 @@ class AlignedRidge:
         _ = self.target
 
     @property
-    def target(self) -> Features:
+    def target(self) -> EchoStateMap:
         """The features of the reservoir that all are moved towards."""
         features = self.ridge.features
         if not isinstance(features, Features):
             raise TypeError(f"{type(features).__name__} has no reservoir to align; pass Features")
         return features
 
-    def features_of(self, client: str) -> Features:
+    def features_of(self, client: str) -> EchoStateMap:
         """Return the features of a client's own, aligned reservoir."""
         target = self.target.reservoir
         recipe = self.recipes.get(client)

@@ -93,9 +93,10 @@ class Candidates:
     classes
         Names of the outputs if they are classes.
 
-    >>> from catchment import Features, Recipe, Reservoir
+    >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
     >>> recipes = [Recipe(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
-    >>> maps = tuple(Features(Reservoir.from_recipe(r), washout=10) for r in recipes)
+    >>> maps = tuple(EchoStateMap(Reservoir.from_recipe(r), washout=10) for r in recipes)
     >>> Candidates(features=maps, halvings=2).needs.rounds
     3
     """

@@ -27,7 +27,7 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
@@ -69,7 +69,7 @@ class Ensemble:
     """Members and their features by client, and their weights (M,) in the order of the names."""
 
     members: Mapping[str, Member] = field(default_factory=dict)
-    features: Mapping[str, Features] = field(default_factory=dict)
+    features: Mapping[str, EchoStateMap] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
 
@@ -120,18 +120,18 @@ class ReservoirEnsemble:
     classes
         Names of the outputs if they are classes.
 
-    >>> from catchment.engine.local import fit
+    >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
     >>> from catchment import Recording
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
-    >>> result = fit(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
+    >>> result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
     >>> result.model.features.reservoir.n_units, result.model.predict(wave[:25]).shape
     (30, (20, 1))
     """
 
-    features: Features
+    features: EchoStateMap
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
@@ -201,10 +201,10 @@ class ReservoirEnsemble:
         return {"members": float(len(state.by_client))}
 
 
-def joint_features(features: Sequence[Features]) -> Features:
+def joint_features(features: Sequence[EchoStateMap]) -> EchoStateMap:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> apart = [Features(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> apart = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """
@@ -215,7 +215,7 @@ def joint_features(features: Sequence[Features]) -> Features:
 
 
 def _joint_readout(
-    readouts: Sequence[Readout], apart: Sequence[Features], weights: Array, joint: Features
+    readouts: Sequence[Readout], apart: Sequence[EchoStateMap], weights: Array, joint: EchoStateMap
 ) -> Readout:
     """Return the readout on joint features that is the weighted sum of the members' readouts."""
     K = readouts[0].n_outputs
@@ -233,7 +233,9 @@ def _joint_readout(
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(recipe: Recipe, template: Features, alpha: float | None = None) -> Features:
+def member_features(
+    recipe: Recipe, template: EchoStateMap, alpha: float | None = None
+) -> EchoStateMap:
     """Return what the template reads, of the reservoir that the recipe and alpha name."""
     own = _built(recipe)
     if alpha is not None:
@@ -247,7 +249,7 @@ def _built(recipe: Recipe) -> Reservoir:
     return Reservoir.from_recipe(recipe)
 
 
-def read_member(parts: Parts, template: Features, alpha: float | None = None) -> Member:
+def read_member(parts: Parts, template: EchoStateMap, alpha: float | None = None) -> Member:
     """Return the member that travelled, once its reservoir was built; UploadError if unfit."""
     member = Member.from_parts(parts)
     recipe, weights = member.recipe, member.readout.weights

@@ -21,7 +21,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.scaling import Moments, Scaler
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.packing import pack, unpack
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import CONSTANT, RidgeStatistics
@@ -82,7 +82,7 @@ def for_raw_features(readout: Readout, scale: Array) -> Readout:
     return replace(readout, weights=readout.weights / np.asarray(scale)[:, None])
 
 
-def input_scaler(features: Features, statistics: RidgeStatistics) -> Scaler:
+def input_scaler(features: EchoStateMap, statistics: RidgeStatistics) -> Scaler:
     """Return the scaler of the inputs, read off statistics of features that hold the inputs.
 
     It is that of the rows behind the statistics: without the washout and rows without a target.

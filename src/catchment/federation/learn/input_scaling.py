@@ -41,10 +41,10 @@ class FederatedScaling:
     The server sees three numbers per channel of each client: how many values, their sum and their
     sum of squares. The scaler is that of the pooled data.
 
-    >>> from catchment import Plan, Recording, fit
+    >>> from catchment import Plan, Recording, federate
     >>> clients = {"a": [Recording(np.array([0.0, 2.0]))], "b": [Recording(np.array([4.0]))]}
     >>> plan = Plan(algorithm=FederatedScaling(channels=1))
-    >>> fit(plan, clients).result.mean
+    >>> federate(plan, clients).result.mean
     array([2.])
     """
 

@@ -68,11 +68,11 @@ class FederatedPlasticity:
     optimiser
         What the server does with the mean change.
 
-    >>> from catchment import Plan, Recipe, Recording, fit
+    >>> from catchment import Plan, Recipe, Recording, federate
     >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = FederatedPlasticity(reservoir=reservoir)
-    >>> fit(Plan(algorithm=algorithm, rounds=2), {"a": [Recording(u)]}).result.n_units
+    >>> federate(Plan(algorithm=algorithm, rounds=2), {"a": [Recording(u)]}).result.n_units
     20
     """
 
@@ -135,11 +135,11 @@ class MomentPlasticity:
         Share of the way to the new gains that a round goes. All of it is
         quicker, but may swing about the target where inputs are weak against the recurrence.
 
-    >>> from catchment import Plan, Recipe, Recording, fit
+    >>> from catchment import Plan, Recipe, Recording, federate
     >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = MomentPlasticity(reservoir=reservoir)
-    >>> fit(Plan(algorithm=algorithm, rounds=3), {"a": [Recording(u)]}).result.n_units
+    >>> federate(Plan(algorithm=algorithm, rounds=3), {"a": [Recording(u)]}).result.n_units
     20
     """
 

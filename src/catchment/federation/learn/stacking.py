@@ -48,15 +48,16 @@ class Stacking:
     n_folds
         Folds in which a client's own member predicts rows it has not seen.
 
-    >>> from catchment import Features, Recipe, Reservoir, Recording
-    >>> from catchment.engine.local import fit
+    >>> from catchment import Recipe, Reservoir, Recording
+    >>> from catchment.features import EchoStateMap
+    >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.learn.ensemble import ReservoirEnsemble
     >>> from catchment.federation.plan import Plan
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
-    >>> first = fit(Plan(algorithm=ReservoirEnsemble(features=features)), clients).result
-    >>> stacked = fit(Plan(algorithm=Stacking(ensemble=first)), clients).result
+    >>> first = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients).result
+    >>> stacked = run_locally(Plan(algorithm=Stacking(ensemble=first)), clients).result
     >>> round(float(stacked.weights.sum()), 9), stacked.predict(wave[:25]).shape
     (1.0, (20, 1))
     """

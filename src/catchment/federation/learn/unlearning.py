@@ -81,12 +81,13 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
         Whose statistics are to go, all of them.
 
     >>> import numpy as np
-    >>> from catchment import Features, Plan, Recipe, Reservoir, Recording, fit
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=9, inputs=1)))
+    >>> from catchment import Plan, Recipe, Reservoir, Recording, federate
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=9, inputs=1)))
     >>> waves = {name: np.sin(np.arange(80.0) / k) for k, name in enumerate("abc", start=3)}
     >>> clients = {name: [Recording(u[:-1], u[1:])] for name, u in waves.items()}
     >>> algorithm = FederatedRidge(features=features, ridge=1e-3)
-    >>> state = fit(Plan(algorithm=algorithm), clients).state
+    >>> state = federate(Plan(algorithm=algorithm), clients).state
     >>> without = unlearn(algorithm, state, "b")
     >>> without.certificate.n_rows, sorted(without.state.by_client)
     (79, ['a', 'c'])

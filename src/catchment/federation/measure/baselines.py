@@ -18,7 +18,7 @@ from catchment.arrays import Array, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
@@ -71,7 +71,7 @@ def autoregression(
     >>> autoregression(1, lags=4).algorithm.features.n_features
     4
     """
-    features = Features(delay_line(inputs, lags), input=False, washout=washout)
+    features = EchoStateMap(delay_line(inputs, lags), input=False, washout=washout)
     return Plan(algorithm=FederatedRidge(features=features, ridge=ridge))
 
 
@@ -83,14 +83,14 @@ def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None)
     features
         What the others learn from: its rows are the rows that are predicted.
 
-    >>> from catchment.engine.local import fit
+    >>> from catchment.engine.local import run_locally
     >>> data = {"a": [Recording([0.0, 0.0], [1.0, 3.0])], "b": [Recording([0.0], [5.0])]}
-    >>> fit(mean_target(Features(delay_line(1, 1))), data).model.predict([7.0])
+    >>> run_locally(mean_target(EchoStateMap(delay_line(1, 1))), data).model.predict([7.0])
     array([[3.]])
     """
     if features.n_inputs is None:
         raise ValueError("the features take any number of inputs; pass some that say how many")
-    constant = Features(
+    constant = EchoStateMap(
         delay_line(features.n_inputs, 1),
         bias=True,
         input=False,

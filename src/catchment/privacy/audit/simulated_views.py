@@ -14,7 +14,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import Features
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.privacy.audit.differentiable_reservoir import Drive
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.gaussian import rounded_normal
@@ -35,9 +35,9 @@ MOST_STEPS = 200_000
 PLAIN_ROWS = 20.0
 
 
-def standard_features() -> Features:
+def standard_features() -> EchoStateMap:
     """Return the features of the standard configuration: 100 units on three channels."""
-    return Features(Reservoir.from_recipe(Recipe(units=100, inputs=3, leak_rate=0.3, seed=1)))
+    return EchoStateMap(Reservoir.from_recipe(Recipe(units=100, inputs=3, leak_rate=0.3, seed=1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Setting:
         Numbers per prompt, if clients also ask a language model on a server; 0 if not.
     """
 
-    features: Features = field(default_factory=standard_features)
+    features: EchoStateMap = field(default_factory=standard_features)
     n_clients: int = 20
     sequences: int = 1
     steps: int = 30
