@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 
 pytest.importorskip("optuna")
 
+from reproductions.fedip import validated
+from reproductions.people import synthetic_people
+
 from catchment import Reservoir
 from catchment.cli import app
 from catchment.data.generators import narma
@@ -21,6 +24,8 @@ from catchment.search.search import SearchSettings, Trial, search
 from catchment.search.space import PlasticitySpace, Space
 from reproductions.fedip import validated
 from reproductions.people import synthetic_people
+
+pytestmark = pytest.mark.slow
 
 PEOPLE = synthetic_people(n_users=8, windows=10)
 SPACE = Space(units=(15, 25), connections=(1, 10))

@@ -289,9 +289,7 @@ def _statistics(
     return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=str(facts["fingerprint"]))
 
 
-def typed(
-    tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]
-) -> NDArray[Any]:
+def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]) -> NDArray[Any]:
     """Return an array of a file; TypeError if it has another type than it was saved with."""
     tensor = tensors[name]
     if tensor.dtype != dtype:

@@ -28,6 +28,8 @@ from catchment.privacy.audit.pooled_inputs import solvable, window_of
 from catchment.privacy.audit.sequences import Walk, place_of
 from catchment.readout.statistics import RidgeStatistics
 
+pytestmark = pytest.mark.slow
+
 
 def reservoir(units: int = 60, inputs: int = 2, **settings: Any) -> Reservoir:
     return Reservoir.from_recipe(Recipe(units=units, inputs=inputs, seed=3, **settings))

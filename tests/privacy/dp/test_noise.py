@@ -56,7 +56,7 @@ def test_next_to_no_noise_gives_the_readout_of_clipped_clients() -> None:
         z = np.concatenate([F(s.u) for s in data])
         Z = np.column_stack([np.ones(len(z)), z])
         Y = np.array([s.y for s in data])
-        share = min(1.0, CLIP.bound / CLIP.length(accumulate(F, data).parts())) / len(z)
+        share = min(1.0, CLIP.bound / CLIP.length(accumulate(F, data))) / len(z)
         A += share * Z.T @ Z
         B += share * Z.T @ Y
     expected = np.linalg.solve(A, B)
@@ -157,7 +157,7 @@ def test_privacy_per_sequence() -> None:
     assert 0.2 * n < result.state.total.weight < 1.01 * n
     algorithm = plan.algorithm
     state = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(result.state))
-    assert algorithm.model(state) is not None
+    assert algorithm.result(state) is not None
 
 
 def test_units_must_fit_the_algorithm() -> None:

@@ -27,6 +27,7 @@ from catchment.federation.learn.ensemble import (
     ReservoirEnsemble,
     simplex_weights,
 )
+from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.packing import unpack
 from catchment.readout.readout import Readout
@@ -114,10 +115,12 @@ class Stacking:
         columns = []
         for name in self.names:
             member = self.ensemble.members[name]
-            rows = FoldedRows.of(self.ensemble.features[name], sequences, self.n_folds)
+            rows = Rows.of(self.ensemble.features[name], sequences)
             own = name == turn.client
             columns.append(
-                rows.out_of_fold(member.readout.ridge) if own else readouts[name](rows.z)
+                FoldedRows.of(rows, self.n_folds).out_of_fold(member.readout.ridge)
+                if own
+                else readouts[name](rows.z)
             )
         # One weight per member for all outputs: every output of a row is a row of its own here.
         predictions = np.stack(columns, axis=-1).reshape(-1, len(columns))
@@ -190,9 +193,7 @@ class StackedEnsemble:
     def broadcast(self, state: StackedState, turn: Turn) -> Parts:
         return NOTHING if turn.round == 0 else state.members.parts()
 
-    def client_update(
-        self, received: Parts, data: Data, turn: Turn
-    ) -> Member | RidgeStatistics:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Member | RidgeStatistics:
         if turn.round == 0:
             return self.ensemble.client_update(received, data, turn)
         stacking = self._stacking(Members.from_parts(received))

@@ -19,14 +19,14 @@ from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, check_channels
 from catchment.readout.readout import Readout
 from catchment.readout.storage import to_bytes
-from catchment.structure import Kind, Structure, Summable
+from catchment.structure import Kind, Structure
 from catchment.wire import Parts
 
 KEPT_APART = "it keeps clients apart; pass keep_clients=False"
 
 
 @dataclass(frozen=True, eq=False)
-class Score(Summable):
+class Score(Structure):
     """Error sums of predictions and, where outputs are classes, counts of confusions."""
 
     KIND: ClassVar[Kind] = Kind(
@@ -41,6 +41,11 @@ class Score(Summable):
 
     errors: ErrorSums
     counts: ClassCounts | None = None
+
+    def __add__(self, other: Score) -> Score:
+        both = self.counts is not None and other.counts is not None
+        counts = self.counts + other.counts if both else None  # type: ignore[operator]
+        return Score(self.errors + other.errors, counts)
 
     @property
     def value(self) -> float:

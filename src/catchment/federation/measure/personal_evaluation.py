@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.learn.personal import Personal, first_part, own_readout
+from catchment.federation.learn.personal import Personal, own_readout
 from catchment.federation.measure.evaluation import KEPT_APART, Score, evaluate
-from catchment.federation.rows import N_BLOCKS
+from catchment.federation.rows import N_BLOCKS, first_part
 from catchment.federation.sums import Tally
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
