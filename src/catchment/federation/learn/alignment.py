@@ -120,7 +120,9 @@ class AlignedRidge:
         """The features of the reservoir that all are moved towards."""
         features = self.ridge.features
         if not isinstance(features, EchoStateMap):
-            raise TypeError(f"{type(features).__name__} has no reservoir to align; use an EchoState map")
+            raise TypeError(
+                f"{type(features).__name__} has no reservoir to align; use an EchoState map"
+            )
         return features
 
     def features_of(self, client: str) -> EchoStateMap:

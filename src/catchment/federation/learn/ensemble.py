@@ -88,7 +88,7 @@ class Ensemble:
 
     def predict(self, u: Array) -> Array:
         """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
-        return self.model.predict(u)
+        return self.model.outputs(u)[0]
 
     def alone(self, client: str) -> Model:
         """Return the model that one client trained by itself."""
