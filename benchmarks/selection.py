@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 
 from catchment.arrays import Array
-from catchment.data.clients import Clients, contiguous
+from catchment.data.clients import Dealt, contiguous
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.engine.local import run_locally
@@ -53,7 +53,7 @@ class Task:
     """A series to forecast: clients to learn from, and the later part to test on."""
 
     name: str
-    clients: Clients
+    clients: Dealt
     test: Recording
     washout: int
 

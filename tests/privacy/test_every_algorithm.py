@@ -142,9 +142,7 @@ def test_a_wrapper_is_allowed_wherever_the_bare_algorithm_is() -> None:
         assert Plan(algorithm=algorithm, protections=(NOISE,)).plain == (NOISE,)
 
 
-def test_a_choice_that_looks_at_the_data_is_refused_under_noise_by_every_algorithm_that_makes_one() -> (
-    None
-):
+def test_a_choice_by_the_data_is_refused_under_noise_whoever_makes_it() -> None:
     deciding: list[Any] = [SelectedRidge(features=FEATURES), Candidates(features=(FEATURES,))]
     for algorithm in deciding:
         with pytest.raises(ValueError, match="under noise"):

@@ -27,15 +27,6 @@ from reproductions.prompt_cost import (
     published,
     reservoir_flops,
 )
-from tests.prompt.world import training, waves
-from torch.utils.flop_counter import FlopCounterMode
-from typer.testing import CliRunner
-
-from catchment.cli import app
-from catchment.engine.local import run_locally
-from catchment.federation.compression import Float32
-from catchment.federation.plan import Plan
-from catchment.prompt.controller import EdgeController
 
 
 def test_the_published_table_is_reproduced() -> None:

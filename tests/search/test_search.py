@@ -10,9 +10,6 @@ from typer.testing import CliRunner
 
 pytest.importorskip("optuna")
 
-from reproductions.fedip import validated
-from reproductions.people import synthetic_people
-
 from catchment import Reservoir
 from catchment.cli import app
 from catchment.data.generators import narma

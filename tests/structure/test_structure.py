@@ -137,7 +137,7 @@ def test_what_must_be_equal_keeps_values_apart() -> None:
     with pytest.raises(UploadError, match="do not add"):
         _ = sums() + sums(total=np.zeros(3))
     with pytest.raises(TypeError, match="cannot combine Sums with Holding"):
-        added(sums(), Holding(sums()))  # type: ignore[misc]
+        added(sums(), Holding(sums()))
     with pytest.raises(ValueError, match="subtract only what was added"):
         _ = sums(1) - sums(2)
 

@@ -29,7 +29,6 @@ from catchment.data.recording import Recording
 from catchment.errors import FederationError, MissingExtraError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.readout.accumulate import accumulate
 from catchment.readout.solve import path_errors, solve_path
@@ -44,7 +43,7 @@ except ImportError as error:
     raise MissingExtraError("search", needed_for="searches") from error
 
 Clients = Mapping[str, list[Recording]]
-Map = Callable[[Reservoir], EchoStateMap]
+Map = Callable[[Reservoir], FeatureMap]
 Watch = Callable[["Trial"], None]
 
 

@@ -7,6 +7,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Plan, Recording, federate
+from catchment.data.scaling import Scaler
 from catchment.errors import FederationError, UploadError
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.plan import Turn, as_algorithm
@@ -26,7 +27,8 @@ def clients() -> dict[str, list[Recording]]:
 def test_it_is_the_scaler_of_the_pooled_rows() -> None:
     data = clients()
     algorithm = FederatedScaling(channels=3)
-    scaler = federate(Plan(algorithm=algorithm), data).result
+    scaler = federate(Plan(algorithm=algorithm), data).result.scale
+    assert isinstance(scaler, Scaler)
     rows = np.concatenate([s.u for held in data.values() for s in held])
     theirs = StandardScaler().fit(rows)
     np.testing.assert_allclose(scaler.mean, theirs.mean_, rtol=1e-12)
@@ -40,7 +42,7 @@ def test_the_state_survives_the_disk() -> None:
         Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
     )
     assert again == state
-    with pytest.raises(FederationError, match="makes no single model but a Scaler"):
+    with pytest.raises(FederationError, match="makes no single model but a Prepare"):
         _ = federate(Plan(algorithm=algorithm), clients()).model
 
 

@@ -18,6 +18,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 
 pytestmark = pytest.mark.slow
 
+
 def features(units: int = 40, inputs: int = 1, **settings: object) -> EchoStateMap:
     made = Reservoir.from_recipe(Recipe(units=units, inputs=inputs, leak_rate=0.8, seed=2))
     return EchoStateMap(made, **settings)  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, accumulate, federate
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import LocalEngine
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
@@ -26,6 +26,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.dp.per_sequence import PerSequence, Records
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
@@ -295,7 +296,7 @@ def test_the_ledger_has_the_cost_of_plain_and_of_masked_uploads() -> None:
         def close_round(self, state: object, record: object) -> None:
             pass
 
-    federate(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
+    run_locally(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
     assert {e.epsilon for e in entries if e.direction == "up"} == {3.0}
     entries.clear()
     plan, memories = secure_plan(epsilon=2.0)

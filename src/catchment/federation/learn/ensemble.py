@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
-from catchment.readout.predictor import New
 from catchment.readout.readout import Readout
 from catchment.structure import GATHERED, Kind, Structure, Summable
 from catchment.wire import Parts
@@ -89,9 +88,9 @@ class Ensemble:
         features = joint_features(apart)
         return self._model(features, _joint_readout(readouts, apart, self.weights, features))
 
-    def predict(self, new: New) -> Any:
-        """Return the weighted mean of the members' outputs, as `Model.predict` does."""
-        return self.model.predict(new)
+    def predict(self, u: Array) -> Array:
+        """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
+        return self.model.outputs(u)[0]
 
     def alone(self, client: str) -> Model:
         """Return the model that one client trained by itself."""
