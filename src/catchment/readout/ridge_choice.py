@@ -47,13 +47,6 @@ class RidgeChoice:
         """Whether a best ridge is the smallest or the largest tried, so that more should be."""
         return bool(np.isin(self.best, (self.ridges.min(), self.ridges.max())).any())
 
-    @property
-    def deviation(self) -> Array:
-        """Root mean squared error (K,) of each output at its best ridge, on rows left out."""
-        K = self.errors.shape[1]
-        chosen = np.broadcast_to(np.asarray(self.best), (K,))
-        return np.sqrt([self.errors[self.ridges == one, k][0] for k, one in enumerate(chosen)])
-
 
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     """Return ridges (R,), evenly spaced in the exponent, that span the features' own scale.

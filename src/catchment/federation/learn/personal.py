@@ -225,20 +225,26 @@ def own_readout(
         Whether the recordings are among everybody's.
     """
     blocks = Rows.of(features, recordings).blocks(n_blocks)
+    return personalise(
+        shared, blocks, own_path(shared, blocks, total, member=member), classes=classes
+    )
+
+
+def own_path(
+    shared: Readout,
+    blocks: Sequence[Rows],
+    total: RidgeStatistics | None = None,
+    *,
+    member: bool = False,
+) -> Path:
+    """Return the way from the shared readout to a client's own, as `own_readout` takes it."""
     if total is None:
-
-        def path(own: RidgeStatistics) -> list[Readout]:
-            return towards(own, shared, STRENGTHS)
-
-    else:
-        mine = reduce(add, (block.statistics() for block in blocks))
-        others = total - mine if member else total
-
-        def path(own: RidgeStatistics) -> list[Readout]:
-            # A stretch that is left out must not come back in with everybody's statistics.
-            return mixed(others + own if member else others, own, SHARES, shared.ridge)
-
-    return personalise(shared, blocks, path, classes=classes)
+        return lambda own: towards(own, shared, STRENGTHS)
+    if not member:
+        return lambda own: mixed(total, own, SHARES, shared.ridge)
+    others = total - reduce(add, (block.statistics() for block in blocks))
+    # A stretch that is left out must not come back in with everybody's statistics.
+    return lambda own: mixed(others + own, own, SHARES, shared.ridge)
 
 
 def towards(own: RidgeStatistics, shared: Readout, strengths: Sequence[float]) -> list[Readout]:

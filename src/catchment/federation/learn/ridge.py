@@ -27,7 +27,7 @@ from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulate import accumulate
 from catchment.readout.many_clients import accumulate_each
-from catchment.readout.model import Model, target_range
+from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, choose_by_gcv
 from catchment.readout.statistics import RidgeStatistics
@@ -202,16 +202,7 @@ class FederatedRidge:
         return choice, total.solve(choice.best)
 
     def result(self, state: RidgeState) -> Model:
-        readout = learned(state.readout)
-        if self.classes is not None or state.total is None:
-            return Model(self.features, readout, self.classes)
-        errors = None if state.choice is None else state.choice.deviation
-        return Model(
-            self.features,
-            readout,
-            target_range=target_range(state.total),
-            deviation=errors if errors is not None and np.isfinite(errors).all() else None,
-        )
+        return Model(self.features, learned(state.readout), self.classes)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""

@@ -26,7 +26,6 @@ from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts, digest
 
-
 How = Literal["summed-anew", "subtracted"]
 ALL = "all of its data"
 S = TypeVar("S")
@@ -126,9 +125,7 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
     return Unlearned(algorithm.solved(rest), certificate)
 
 
-def unlearn_by_class(
-    algorithm: BalancedRidge, state: ByClass, client: str
-) -> Unlearned[ByClass]:
+def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> Unlearned[ByClass]:
     """Return the state of a balanced ridge as if a client had never been there.
 
     The weights of the classes are those of the clients that stay.

@@ -159,7 +159,7 @@ def evaluate(model: Predictor, data: Data, client: str = "") -> Score:
     """Return the score of a model on one client's raw recordings."""
     prepared = model.prepare.apply(data())
     if not prepared:
-        raise ValueError("there are no recordings; pass at least one with targets")
+        raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(prepared):
         check_channels(model, recording, k)
     outputs = model.outputs_of(prepared, client)

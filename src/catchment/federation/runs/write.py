@@ -315,9 +315,7 @@ class StageKeeper(Generic[S, U, R]):
         self._store.close_round(self._stage, record, self._plan.whole.save_state(state))
 
 
-def _record(
-    row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]
-) -> Record:
+def _record(row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]) -> Record:
     _, round_, asked, used, seconds, down, up, _ = row
     return Record(
         int(round_ or 0),
