@@ -7,7 +7,9 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.unlearning import Certificate, statistics_hash
 from catchment.federation.measure.outliers import InfluenceCap
+from catchment.federation.plan import Memory
 from catchment.federation.runs.write import Store
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
@@ -156,8 +159,6 @@ def test_windows_have_a_row_each_with_their_start_in_seconds(folder: Path, tmp_p
 
 
 def test_numbers_come_with_an_interval_that_holds_them(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     rng = np.random.default_rng(0)
     u = np.sin(np.arange(400) / 5) + 0.05 * rng.normal(size=400)
     series = {"a": [Recording(u, channels=("load",))], "b": [Recording(-u, channels=("load",))]}
@@ -246,10 +247,15 @@ def test_a_personal_readout_is_chosen_by_the_files_client_or_by_name(
 
 
 def kept_run(
-    folder: Path, algorithm: object, clients: Clients, *, rounds: int = 1, protections: tuple = ()
+    folder: Path,
+    algorithm: Any,
+    clients: Clients,
+    *,
+    rounds: int = 1,
+    protections: tuple[Any, ...] = (),
 ) -> Path:
     """Return the folder of a training that was kept, as `catchment run` keeps it."""
-    plan = Plan(
+    plan: Plan[Any, Any, Any] = Plan(
         algorithm=algorithm,
         rounds=rounds,
         prepare=Prepare(scale="own"),
@@ -257,7 +263,7 @@ def kept_run(
         protections=protections,
     )
     with Store(folder) as store:
-        memories = {}
+        memories: dict[str, Memory] = {}
         if protections and isinstance(protections[0], SecureSum):
             identities, memories = make_identities(clients)
             plan = Plan(
@@ -291,7 +297,7 @@ CLASSES = ("sit", "walk")
     ids=["ridge", "gcv", "balanced", "ensemble"],
 )
 def test_unlearning_a_client_gives_the_model_of_a_run_without_it(
-    folder: Path, tmp_path: Path, algorithm: FederatedRidge
+    folder: Path, tmp_path: Path, algorithm: Any
 ) -> None:
     clients = people(folder)
     run = kept_run(tmp_path / "run", algorithm, clients)
@@ -354,7 +360,12 @@ def test_unlearning_can_be_written_elsewhere_and_used(folder: Path, tmp_path: Pa
     ids=["sum", "secure-sum", "cap", "personal"],
 )
 def test_what_cannot_be_unlearned_is_refused_in_one_sentence(
-    folder: Path, tmp_path: Path, algorithm: object, rounds: int, protections: tuple, reason: str
+    folder: Path,
+    tmp_path: Path,
+    algorithm: Any,
+    rounds: int,
+    protections: tuple[Any, ...],
+    reason: str,
 ) -> None:
     clients = people(folder)
     run = kept_run(tmp_path / "r", algorithm, clients, rounds=rounds, protections=protections)

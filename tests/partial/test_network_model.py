@@ -28,7 +28,8 @@ from torch import nn
 
 
 def small(n_inputs: int, n_outputs: int) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(20 * n_inputs, 16), nn.Tanh(), nn.Linear(16, n_outputs))
+    first = nn.Linear(20 * n_inputs, 16)
+    return nn.Sequential(nn.Flatten(), first, nn.Tanh(), nn.Linear(16, n_outputs))
 """
 
 
@@ -141,4 +142,4 @@ def test_recordings_of_several_lengths_are_told_to_be_windowed() -> None:
     with pytest.raises(ValueError, match="20 to 30 steps, a network takes examples of one length"):
         examples_of(mixed, 2)
     with pytest.raises(ValueError, match="no label"):
-        examples_of([Recording([1.0, 2.0], [1.0, 2.0])], 2)
+        examples_of([Recording(np.ones(2), np.ones(2))], 2)

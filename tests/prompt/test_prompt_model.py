@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.prompt.tiny import VOCABULARY, tiny_model
 
 import catchment
 from catchment import EchoState, Plan, Prepare, Recording
@@ -18,7 +19,6 @@ from catchment.prompt.controller import EdgeController, Projection
 from catchment.prompt.prompt_model import PromptModel, RecordingPrompts, labelled, served
 from catchment.prompt.split import PromptTraining
 from catchment.readout.predictor import Predictor
-from tests.prompt.tiny import VOCABULARY, tiny_model
 
 CLASSES = ("walking", "sitting")
 WORDS = tuple(VOCABULARY.index(word) for word in CLASSES)
@@ -75,7 +75,8 @@ def test_a_saved_prompt_says_the_same_in_another_process_and_holds_no_language_m
     code = (
         "import sys, numpy as np, catchment\n"
         "model = catchment.load(sys.argv[1])\n"
-        "(y,) = model.outputs_of(model.prepare.apply([catchment.Recording(np.load(sys.argv[2]))]))\n"
+        "raw = catchment.Recording(np.load(sys.argv[2]))\n"
+        "(y,) = model.outputs_of(model.prepare.apply([raw]))\n"
         "print(y.tobytes().hex())\n"
     )
     there = subprocess.run(
@@ -101,4 +102,4 @@ def test_a_prompt_is_refused_by_another_language_model_and_by_none(
 
 def test_recordings_without_a_label_for_all_steps_are_refused() -> None:
     with pytest.raises(ValueError, match="no label"):
-        labelled([Recording([1.0, 2.0], [1.0, 2.0])], 2)
+        labelled([Recording(np.ones(2), np.ones(2))], 2)

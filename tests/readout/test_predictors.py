@@ -172,4 +172,4 @@ def test_evaluation_refuses_a_client_that_was_given_another_model() -> None:
 
 def test_channels_in_another_order_are_an_error_that_names_them() -> None:
     with pytest.raises(ValueError, match="has the channels wind, the model was trained on load"):
-        trained("personal").predict(Recording([[1.0]], channels=("wind",)))
+        trained("personal").predict(Recording(np.ones((1, 1)), channels=("wind",)))

@@ -130,7 +130,7 @@ class NetworkModel:
             for (name, parameter), value in zip(_trainable(module), self.values, strict=True):
                 if tuple(parameter.shape) != value.shape:
                     raise ValueError(f"{name} has shape {value.shape}, not {parameter.shape}")
-                parameter.copy_(torch.from_numpy(np.array(value)))
+                parameter.copy_(torch.from_numpy(value.astype(np.float32)))
         return module.eval()
 
     def identity(self) -> str:
@@ -207,7 +207,10 @@ def network_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Ne
             "version of the function that the training had"
         )
     network.check(facts["frozen"])
-    values = tuple(typed(held.tensors, f"trained.{name}", np.float32) for name in facts["trained"])
+    values = tuple(
+        typed(held.tensors, f"trained.{name}", np.float32).astype(np.float64)
+        for name in facts["trained"]
+    )
     return NetworkModel(
         network=network,
         values=values,

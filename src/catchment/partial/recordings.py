@@ -61,8 +61,9 @@ class RecordingTraining:
         return self.training.server_update(state, total, turn)
 
     def result(self, state: Trained) -> NetworkModel:
-        values = tuple(value.astype(np.float32) for value in state.values)
-        return NetworkModel(network=self.training.network, values=values, classes=self.classes)
+        return NetworkModel(
+            network=self.training.network, values=state.values, classes=self.classes
+        )
 
     def figures(self, state: Trained) -> dict[str, float]:
         return self.training.figures(state)

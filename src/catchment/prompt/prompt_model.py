@@ -114,7 +114,7 @@ class PromptModel:
         return [row.reshape(1, -1) for row in self.prompter.chances(examples)]
 
     def probabilities(self, scores: Array) -> Array:
-        return scores / scores.sum(axis=1, keepdims=True)
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
     def predict(self, new: New, client: str = "") -> Any:
         """Return the names of the classes of raw recordings, as `Model.predict` does."""

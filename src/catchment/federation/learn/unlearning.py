@@ -17,10 +17,11 @@ from operator import add
 from typing import Generic, Literal, Protocol, TypeVar, cast
 
 from catchment.errors import FederationError, IntegrityError
+from catchment.federation.algorithm import Additive
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.ensemble import Members
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.loop import Additive, Sums
+from catchment.federation.loop import Sums
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics
@@ -255,7 +256,7 @@ def _parts_of(state: RidgeState, client: str) -> tuple[RidgeStatistics, RidgeSta
     return state.total, state.by_client[client]
 
 
-def _apart(by_client: Mapping[str, V], client: str) -> tuple[dict[str, V], V]:
+def _apart(by_client: Mapping[str, S], client: str) -> tuple[dict[str, S], S]:
     """Return what stays, by client, and what goes."""
     if client not in by_client:
         raise _unknown(client, by_client)
