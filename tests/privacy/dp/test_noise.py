@@ -99,7 +99,7 @@ def test_distributed_noise_inside_a_secure_sum() -> None:
     assert result.model is not None
     assert central.model is not None
     u = CLIENTS["user-003"][0].u
-    np.testing.assert_allclose(result.model.predict(u), central.model.predict(u), atol=0.02)
+    np.testing.assert_allclose(result.model.outputs(u), central.model.outputs(u), atol=0.02)
 
 
 def test_shares_add_up_to_the_promised_noise() -> None:
