@@ -35,6 +35,9 @@ def reproduce(
     merge: Annotated[
         bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
     ] = False,
+    resume: Annotated[
+        bool, typer.Option(help="fedpt: take trainings that the folder's result has already.")
+    ] = False,
     model: Annotated[
         str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
     ] = None,
@@ -51,7 +54,15 @@ def reproduce(
             quick=quick, sets=sets, out=out, merge=merge, model=model, workers=workers, data=data
         )
     elif study == "fedpt":
-        _fedpt(quick=quick, parts=sets, out=out, merge=merge, workers=workers, data=data)
+        _fedpt(
+            quick=quick,
+            parts=sets,
+            out=out,
+            merge=merge,
+            resume=resume,
+            workers=workers,
+            data=data,
+        )
     else:
         _people(
             study,
@@ -105,10 +116,17 @@ def _people(
 
 
 def _fedpt(
-    *, quick: bool, parts: str | None, out: Path, merge: bool, workers: int, data: Path | None
+    *,
+    quick: bool,
+    parts: str | None,
+    out: Path,
+    merge: bool,
+    resume: bool,
+    workers: int,
+    data: Path | None,
 ) -> None:
     from catchment.experiments.fedpt import PARTS, fedpt
-    from catchment.experiments.fedpt_tables import markdown, write
+    from catchment.experiments.fedpt_tables import load, markdown, path_of, write
     from catchment.experiments.fedpt_values import QUICK, FedptSettings
 
     if quick:
@@ -116,6 +134,7 @@ def _fedpt(
 
         # Steps this small are quicker on one thread than on several that wait for one another.
         torch.set_num_threads(1)
+    path = path_of(out, quick=quick)
     result = fedpt(
         QUICK if quick else FedptSettings(),
         parts=[part.strip() for part in parts.split(",")] if parts else PARTS,
@@ -123,6 +142,7 @@ def _fedpt(
         workers=workers,
         began=lambda text: typer.echo(text, err=True),
         kept=None if quick else lambda so_far: write(so_far, out, merge=merge),
+        earlier=load(path) if resume and path.is_file() else None,
         quick=quick,
     )
     typer.echo(markdown(result))
