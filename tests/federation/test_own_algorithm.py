@@ -203,8 +203,8 @@ def test_noise_can_be_added_to_a_mean_of_ones_own_because_it_says_what_its_weigh
     noise = GaussianNoise(
         epsilon=1e4, delta=1e-5, clip=Clip(bound=1e3), min_clients=4, small_cohort=True
     )
-    noisy = fit(Plan(algorithm=MeanLevel(), protections=(noise,)), people()).result
+    noisy = run_locally(Plan(algorithm=MeanLevel(), protections=(noise,)), people()).result
     means = [np.concatenate([r.u for r in held]).mean(axis=0) for held in people().values()]
     np.testing.assert_allclose(noisy, np.mean(means, axis=0), atol=6 * noise.spread / 4)
     with pytest.raises(TooFewClientsError, match="not for 'products'"):
-        fit(Plan(algorithm=FederatedPCA(), protections=(noise,)), people())
+        run_locally(Plan(algorithm=FederatedPCA(), protections=(noise,)), people())

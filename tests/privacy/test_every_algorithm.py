@@ -142,11 +142,7 @@ def test_a_wrapper_is_allowed_wherever_the_bare_algorithm_is() -> None:
         assert Plan(algorithm=algorithm, protections=(NOISE,)).plain == (NOISE,)
 
 
-<<<<<<< HEAD
 def test_a_choice_by_the_data_is_refused_under_noise_whoever_makes_it() -> None:
-=======
-def test_whoever_chooses_by_looking_at_the_data_is_refused_under_noise() -> None:
->>>>>>> 6fc0697 (Look up what a class declares once, not for every message)
     deciding: list[Any] = [SelectedRidge(features=FEATURES), Candidates(features=(FEATURES,))]
     for algorithm in deciding:
         with pytest.raises(ValueError, match="under noise"):
