@@ -13,7 +13,6 @@ from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.contenders import centralised, compare, guess, local_only
-from catchment.engine.local import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoStateMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, autoregression, mean_target
@@ -67,8 +66,8 @@ def test_rows_of_classes() -> None:
     assert {row.metric for row in table} == {"accuracy"}
     assert table.best.name == "ridge"
     ridge = table["ridge"]
-    result = federate(plan, train)
-    scores = federate(Plan(algorithm=Evaluation(model_under_test=result.model)), test).state
+    result = run_locally(plan, train)
+    scores = run_locally(Plan(algorithm=Evaluation(model_under_test=result.model)), test).state
     assert scores.total is not None
     values = [score.value for score in scores.by_client.values()]
     assert (ridge.worst_client, ridge.worst) == scores.worst()
