@@ -13,6 +13,7 @@ from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.contenders import centralised, compare, guess, local_only
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoStateMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, autoregression, mean_target
