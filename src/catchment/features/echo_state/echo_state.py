@@ -16,6 +16,8 @@ from catchment.features.echo_state.state_map import EchoStateMap
 
 LARGEST_GRAM = 4 << 30  # bytes: statistics beyond this are refused before anything is built
 
+POOLED_INPUT_SCALING = 0.5
+
 
 @dataclass(frozen=True)
 class EchoState:
@@ -30,8 +32,11 @@ class EchoState:
         Names the random draws.
     topology, density, connections, rewiring, jump, jump_weight, random_signs
         Wiring, as in `Recipe`.
-    spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
+    spectral_radius, input_connections, bias_scaling, leak_rate, activation
         Dynamics, as in `Recipe`.
+    input_scaling
+        As in `Recipe`; "auto" is 0.2 where every step has a target and 0.5 where a whole recording
+        has one.
     bias, input, state
         Whether a constant one, the inputs and the states are features.
     pool
@@ -61,7 +66,7 @@ class EchoState:
     jump_weight: float | tuple[float | None, ...] | None = Recipe.jump_weight
     random_signs: bool | tuple[bool, ...] = Recipe.random_signs
     spectral_radius: float | tuple[float, ...] = Recipe.spectral_radius
-    input_scaling: float | tuple[float, ...] = Recipe.input_scaling
+    input_scaling: float | tuple[float, ...] | Literal["auto"] = "auto"
     input_connections: int | tuple[int | None, ...] | None = Recipe.input_connections
     bias_scaling: float | tuple[float, ...] = Recipe.bias_scaling
     leak_rate: float | Spread | tuple[float | Spread, ...] = Recipe.leak_rate
@@ -78,14 +83,22 @@ class EchoState:
         self.recipe(1 << 31)
         self._refuse_giants()
 
-    def recipe(self, n_inputs: int) -> Recipe:
-        """Return the reservoir's recipe for inputs of this many channels."""
+    def recipe(self, n_inputs: int, *, per_step: bool = True) -> Recipe:
+        """Return the reservoir's recipe for inputs of this many channels.
+
+        >>> EchoState(50).recipe(3, per_step=False).input_scaling
+        0.5
+        """
         shared = {field.name for field in fields(Recipe)} & {field.name for field in fields(self)}
-        return Recipe(inputs=n_inputs, **{name: getattr(self, name) for name in shared})
+        settings = {name: getattr(self, name) for name in shared}
+        if self.input_scaling == "auto":
+            settings["input_scaling"] = Recipe.input_scaling if per_step else POOLED_INPUT_SCALING
+        return Recipe(inputs=n_inputs, **settings)
 
     def build(self, n_inputs: int, *, per_step: bool) -> EchoStateMap:
         """Return the map for inputs of this many channels; see `MapDescription`."""
-        return self.of(Reservoir.from_recipe(self.recipe(n_inputs)), per_step=per_step)
+        recipe = self.recipe(n_inputs, per_step=per_step)
+        return self.of(Reservoir.from_recipe(recipe), per_step=per_step)
 
     def of(self, reservoir: Reservoir, *, per_step: bool) -> EchoStateMap:
         """Return the features of a reservoir that is there already."""
