@@ -167,7 +167,7 @@ def private(
     ]
     # Clipped once, on the grid of the least noise, which is finer than the others need.
     finest = min(noise.grid for noise in noises)
-    total = reduce(add, (clip.clipped(s.parts(), finest) for s in sent))
+    total = reduce(add, (clip.clipped(s, finest) for s in sent))
     scores = {}
     for noise in noises:
         found = []

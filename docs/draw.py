@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from catchment import Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.clients import contiguous
 from catchment.data.generators import mackey_glass, narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.features import EchoStateMap
+from catchment.readout.accumulate import accumulate
 from catchment.readout.forecast import forecast_direct, horizon_targets
 from catchment.readout.metrics import ClassCounts
 from catchment.readout.model import train

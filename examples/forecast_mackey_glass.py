@@ -16,10 +16,11 @@ import argparse
 
 import numpy as np
 
-from catchment import Model, Recipe, Reservoir, accumulate
+from catchment import Model, Recipe, Reservoir
 from catchment.arrays import Array
 from catchment.data.generators import mackey_glass, seeded_generator
 from catchment.features import EchoStateMap
+from catchment.readout.accumulate import accumulate
 from catchment.readout.forecast import forecast, next_step_sequence
 from catchment.readout.ridge_choice import choose_by_gcv
 from catchment.readout.uncertainty import conformal_quantile

@@ -13,10 +13,11 @@ import argparse
 
 import numpy as np
 
-from catchment import Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir
 from catchment.arrays import Array
 from catchment.data.generators import narma
 from catchment.features import EchoStateMap
+from catchment.readout.accumulate import accumulate
 from catchment.readout.metrics import nrmse
 from catchment.readout.ridge_choice import choose_by_gcv
 from catchment.readout.statistics import RidgeStatistics

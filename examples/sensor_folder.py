@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from catchment import Model, Recipe, Reservoir, RidgeStatistics, accumulate, load, save
+from catchment import Model, Recipe, Reservoir, RidgeStatistics, load, save
 from catchment.arrays import Array
 from catchment.data.gaps import GapReport, fill_gaps
 from catchment.data.generators import seeded_generator
@@ -25,6 +25,7 @@ from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
 from catchment.data.tables import read_table
 from catchment.features import EchoStateMap
+from catchment.readout.accumulate import accumulate
 from catchment.readout.metrics import nrmse
 from catchment.readout.ridge_choice import choose_by_blocks
 

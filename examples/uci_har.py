@@ -17,13 +17,14 @@ from operator import add
 
 import numpy as np
 
-from catchment import Readout, Recipe, Reservoir, RidgeStatistics, Spread, accumulate
+from catchment import Readout, Recipe, Reservoir, RidgeStatistics, Spread
 from catchment.arrays import Array
 from catchment.data.loaders import load
 from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
 from catchment.errors import MissingDataError
 from catchment.features import EchoStateMap
+from catchment.readout.accumulate import accumulate
 from catchment.readout.metrics import ClassCounts
 from catchment.readout.ridge_choice import choose_by_blocks
 

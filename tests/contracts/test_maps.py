@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -127,7 +128,7 @@ class Wrong:
     n_features = 2
     bounds = (-1.0, 1.0)
 
-    def rows(self, recordings: list[Recording]) -> list[Array]:
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
         row = {"shape": np.zeros((1, 3)), "nan": np.full((1, 2), np.nan), "bound": np.ones((1, 2))}
         many = [
             row.get(self.fault, np.zeros((1, 2))) * (2 if self.fault == "bound" else 1)
@@ -158,7 +159,7 @@ def test_what_is_no_map_is_refused_with_a_remedy() -> None:
         n_features = 1
         bounds = (0.0, 1.0)
 
-        def rows(self, recordings: list[Recording]) -> list[Array]:
+        def rows(self, recordings: Sequence[Recording]) -> list[Array]:
             return [np.zeros((1, 1)) for _ in recordings]
 
     with pytest.raises(TypeError, match="is no dataclass"):

@@ -181,7 +181,7 @@ def one_call(folder: Path) -> None:
     masking = SecureSum(identities=PUBLIC, min_clients=3, rows_per_feature=2)
     plan = ridge(protections=(masking,), rounds=2)
     digests = []
-    for name, how in (("here", fit), ("there", fit_simulated)):
+    for name, how in (("here", run_locally), ("there", fit_simulated)):
         with Store(folder / name, fingerprint=plan.fingerprint()) as store:
             keeper = store.keeper("training", plan)
             known: dict[str, Memory] = {client: dict(held) for client, held in MEMORIES.items()}

@@ -150,6 +150,7 @@ def test_wrong_forecasts_are_refused() -> None:
         forecast_direct(model, s, 3)
     with pytest.raises(ValueError, match="at least 2"):
         next_step_sequence([1.0])
+    assert isinstance(model.features, EchoStateMap)
     pooled = EchoStateMap(model.features.reservoir, pool="mean")
     once = train(pooled, [Recording(s, s[-1])], 1.0)
     with pytest.raises(ValueError, match="pool=None"):

@@ -22,6 +22,8 @@ from catchment.search.space import PlasticitySpace, Space
 from reproductions.fedip import validated
 from reproductions.people import synthetic_people
 
+pytestmark = pytest.mark.slow
+
 PEOPLE = synthetic_people(n_users=8, windows=10)
 SPACE = Space(units=(15, 25), connections=(1, 10))
 SETTINGS = SearchSettings(trials=5, sampler="random", shares=(0.5, 1.0), prune=False)

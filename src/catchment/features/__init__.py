@@ -1,7 +1,7 @@
 """Frozen maps from recordings to feature rows.
 
-`EchoState` describes a reservoir and what a readout sees of it; `EchoStateMap` is the map it builds.
-A class of one's own with `n_features`, `bounds` and `rows` is a map too (`as_map`).
+`EchoState` describes a reservoir and what a readout sees of it; `EchoStateMap` is what it builds. A
+class of one's own with `n_features`, `bounds` and `rows` is a map too (`as_map`).
 """
 
 from __future__ import annotations

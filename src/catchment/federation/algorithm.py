@@ -60,6 +60,7 @@ class Additive(Protocol):
 
 S = TypeVar("S")
 U = TypeVar("U")
+U_contra = TypeVar("U_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 V = TypeVar("V")
 
@@ -137,7 +138,7 @@ class Needy(Protocol):
     def needs(self) -> Needs: ...
 
 
-class Learner(Protocol[S, U, R_co]):
+class Learner(Protocol[S, U_contra, R_co]):
     """The least of an algorithm: `S` is the server's state, `U` a sum of uploads."""
 
     def start(self) -> S:
@@ -146,7 +147,7 @@ class Learner(Protocol[S, U, R_co]):
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
         """Return what one client sends; runs where the data is."""
 
-    def server_update(self, state: S, total: U, turn: Turn) -> S:
+    def server_update(self, state: S, total: U_contra, turn: Turn) -> S:
         """Return the state after a round, from the sum of the updates."""
 
     def result(self, state: S) -> R_co:

@@ -24,6 +24,7 @@ from catchment.engine.contenders import (
 )
 from catchment.engine.local import run_locally
 from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.input_scaling import FederatedScaling
@@ -241,7 +242,6 @@ def contenders(
     lags = {"lags": file.run.lags, "washout": features.washout}
     horizon = held.horizon or 1
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
-    ensemble = ReservoirEnsemble(features=features, classes=classes, weighting="samples")
     known: dict[str, Callable[[], Contender]] = {
         "random": lambda: guess(Guess(how="random", classes=classes)),
         "majority": lambda: trained(mean_target(features, classes=classes)),
@@ -252,12 +252,19 @@ def contenders(
         "autoregression": lambda: trained(autoregression(len(held.channels), **lags)),
         "local": lambda: local_only(features, classes=classes, threads=threads),
         "averaging": lambda: trained(Plan(algorithm=gcv), threads=threads),
-        "ensemble": lambda: trained(Plan(algorithm=ensemble), threads=threads),
+        "ensemble": lambda: trained(Plan(algorithm=_ensemble(features, classes)), threads=threads),
         "centralised": lambda: centralised(_alone(plan, result), threads=threads),
         "personalised": lambda: _personalised(model, held, threads),
     }
     chosen = usual if file.run.baselines is None else file.run.baselines
     return {name: known[name]() for name in chosen}
+
+
+def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
+    """Return the ensemble of every client's own reservoir."""
+    if not isinstance(features, Features):
+        raise ValueError('the baseline "ensemble" is of reservoirs; leave it out of baselines')
+    return ReservoirEnsemble(features=features, classes=classes, weighting="samples")
 
 
 def _personalised(model: Model, held: PlanData, threads: int | None) -> Contender:

@@ -11,8 +11,7 @@ from catchment.data.clients import cohorts, contiguous, iid, label_skew, quantit
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.engine.local import Source, data_of
-from catchment.federation.learn.personal import first_part
-from catchment.federation.rows import stretch
+from catchment.federation.rows import first_part, stretch
 from catchment.plans.sources import Clients, Recordings
 
 Change = Callable[[Iterable[Recording]], Iterable[Recording]]

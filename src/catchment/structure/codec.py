@@ -177,7 +177,7 @@ def _own_values(shape: Layout, own: Parts, trusted: bool) -> dict[str, Any]:
     for part in shape.of("fact", "array", "arrays"):
         if part.form == "fact":
             known = part.name in own.facts
-            hint = part.hint | None if part.optional and part.hint is not Fact else part.hint
+            hint = part.hint | None if part.optional else part.hint
             held = own.facts.get(part.name)
             values[part.name] = _read(hint, held, part.name) if known else part.otherwise()
         elif part.form == "array":
@@ -277,6 +277,4 @@ def _read(hint: Any, fact: Any, name: str) -> Any:
             return tuple(_read(get_args(member)[0], one, name) for one in fact)
         if get_origin(member) not in (None, tuple, Literal) and isinstance(fact, Mapping):
             return fact
-    if hint is Fact:
-        return fact
     raise IntegrityError(f"{name or 'a fact'} came as {str(fact)[:80]!r}, which it cannot be")

@@ -27,7 +27,7 @@ from typing import (
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.wire import Fact, Parts
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def is_value(hint: Any) -> bool:
 
 def _is_fact(hint: Any) -> bool:
     """Whether a type is plain JSON: text, numbers, and lists of them."""
-    if hint in (str, int, float, bool, types.NoneType, Fact):
+    if hint in (str, int, float, bool, types.NoneType) or _is_json(hint):
         return True
     if isinstance(hint, type) and issubclass(hint, Written):
         return True
@@ -268,7 +268,12 @@ def _is_fact(hint: Any) -> bool:
         return origin is Literal or all(_is_fact(member) for member in args)
     if origin is tuple:
         return all(_is_fact(member) for member in args if member is not Ellipsis)
-    return isinstance(origin, type) and issubclass(origin, Mapping) and args[1] == Fact
+    return isinstance(origin, type) and issubclass(origin, Mapping) and _is_json(args[1])
+
+
+def _is_json(hint: Any) -> bool:
+    """Whether a type is `Fact`, of which type hints make a copy."""
+    return {str, int, float, bool} <= set(members_of(hint))
 
 
 def bind_sizes(value: object) -> dict[str, int]:

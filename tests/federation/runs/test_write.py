@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from catchment.readout.model import Model
 import pytest
 
 from catchment import Recipe, Reservoir, RidgeStatistics, load
@@ -21,6 +22,7 @@ from catchment.federation.runs.ledger import Entry
 from catchment.federation.loop import Record, Reply, run
 from catchment.federation.plan import Plan
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import BATCH, DATABASE, MODEL, PLAN, Store
 from catchment.federation.sums import Tally
 from catchment.wire import Parts
@@ -51,7 +53,7 @@ def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
 class Repeating:
     """An engine whose clients answer more than once: the same again, or something else."""
 
-    inner: LocalEngine[RidgeState, Tally[RidgeStatistics]]
+    inner: LocalEngine[RidgeState, Tally[RidgeStatistics], Model]
     conflicting: bool = False
 
     def clients(self) -> Sequence[str]:
@@ -297,3 +299,28 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         store.write_facts({"format": "99"})
     with pytest.raises(IntegrityError, match="format 99"):
         Store(tmp_path, resume=True)
+
+
+def test_figures_of_every_round_are_kept_and_read_again(tmp_path: Path) -> None:
+    chosen = replace(plan().algorithm, ridge="gcv", increments=2)  # type: ignore[type-var]
+    p: RidgePlan = Plan(algorithm=chosen, rounds=2)
+    with Store(tmp_path / "run") as store:
+        result = run_locally(p, clients(), keeper=store.keeper("training", p))
+    with Store(tmp_path / "run", resume=True) as store:
+        kept = store.keeper("training", p).resume()
+    assert kept is not None
+    for records in (kept[1], read_run(tmp_path / "run").rounds["training"]):
+        assert [r.figures for r in records] == [r.figures for r in result.records]
+    first, last = (record.figures for record in result.records)
+    assert first["rows"] < last["rows"]
+    assert last["ridge"] == pytest.approx(result.model.readout.ridge)
+    assert {"weight norm", "held-out error"} <= last.keys()
+
+
+def test_a_folder_says_what_its_messages_hold_in_the_words_of_their_classes(
+    tmp_path: Path,
+) -> None:
+    p = plan(rounds=1)
+    with Store(tmp_path / "run") as store:
+        run_locally(p, clients(), keeper=store.keeper("training", p))
+    assert read_run(tmp_path / "run").kinds == {"ridge-statistics": RidgeStatistics.KIND}

@@ -16,6 +16,8 @@ from catchment.privacy.audit.simulated_views import VIEWS, generated
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 
+pytestmark = pytest.mark.slow
+
 
 def features(units: int = 40, inputs: int = 1, **settings: object) -> EchoStateMap:
     made = Reservoir.from_recipe(Recipe(units=units, inputs=inputs, leak_rate=0.8, seed=2))

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, accumulate, federate
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import LocalEngine
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
@@ -26,6 +26,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.dp.per_sequence import PerSequence, Records
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.accumulate import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
@@ -56,7 +57,7 @@ def test_next_to_no_noise_gives_the_readout_of_clipped_clients() -> None:
         z = np.concatenate([F(s.u) for s in data])
         Z = np.column_stack([np.ones(len(z)), z])
         Y = np.array([s.y for s in data])
-        share = min(1.0, CLIP.bound / CLIP.length(accumulate(F, data).parts())) / len(z)
+        share = min(1.0, CLIP.bound / CLIP.length(accumulate(F, data))) / len(z)
         A += share * Z.T @ Z
         B += share * Z.T @ Y
     expected = np.linalg.solve(A, B)
@@ -157,7 +158,7 @@ def test_privacy_per_sequence() -> None:
     assert 0.2 * n < result.state.total.weight < 1.01 * n
     algorithm = plan.algorithm
     state = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(result.state))
-    assert algorithm.model(state) is not None
+    assert algorithm.result(state) is not None
 
 
 def test_units_must_fit_the_algorithm() -> None:
@@ -295,7 +296,7 @@ def test_the_ledger_has_the_cost_of_plain_and_of_masked_uploads() -> None:
         def close_round(self, state: object, record: object) -> None:
             pass
 
-    federate(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
+    run_locally(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
     assert {e.epsilon for e in entries if e.direction == "up"} == {3.0}
     entries.clear()
     plan, memories = secure_plan(epsilon=2.0)

@@ -31,6 +31,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
+from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.structure import GATHERED, Kind, Structure, Summable
@@ -87,7 +88,7 @@ class Ensemble:
 
     def predict(self, u: Array) -> Array:
         """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
-        return self.model.predict(u)
+        return self.model.outputs(u)[0]
 
     def alone(self, client: str) -> Model:
         """Return the model that one client trained by itself."""
@@ -122,7 +123,6 @@ class ReservoirEnsemble:
     >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
     >>> from catchment import Recording
-    >>> from catchment.features import EchoStateMap
     >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
@@ -159,7 +159,7 @@ class ReservoirEnsemble:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
         recipe = self.recipe_of(turn.client).prepared()
         features = member_features(recipe, self.features, self.alpha)
-        rows = FoldedRows.of(features, data(), self.n_folds)
+        rows = FoldedRows.of(Rows.of(features, data()), self.n_folds)
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
         return Member(recipe, total.solve(ridge), total.n_rows)
@@ -204,7 +204,6 @@ class ReservoirEnsemble:
 def joint_features(features: Sequence[EchoStateMap]) -> EchoStateMap:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> from catchment.features import EchoStateMap
     >>> apart = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10

@@ -18,7 +18,7 @@ best step on stretches goes too far, and can do harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -27,9 +27,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from catchment.arrays import Array
-from catchment.data.recording import Recording
-from catchment.features.feature_map import FeatureMap
-from catchment.federation.rows import N_BLOCKS, augmented, stretch
+from catchment.federation.rows import Rows, augmented
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 
@@ -37,20 +35,6 @@ STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
 
 Path = Callable[[RidgeStatistics], list[Readout]]
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Features (n, F), targets (n, K) and weights (n,) of some of a client's rows."""
-
-    z: Array
-    y: Array
-    weight: Array
-
-    def statistics(self, fingerprint: str) -> RidgeStatistics:
-        return RidgeStatistics.from_states(
-            self.z, self.y, weight=self.weight, fingerprint=fingerprint
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +108,7 @@ def mixed(
     return [mixture.solve(ridge) for mixture in mixtures]
 
 
-def personalise(
-    shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool, fingerprint: str = ""
-) -> Personal:
+def personalise(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool) -> Personal:
     """Return the readout of one's own, its distance from the shared one chosen on left-out blocks.
 
     Parameters
@@ -134,13 +116,13 @@ def personalise(
     shared
         The readout to begin from.
     blocks
-        At least two stretches of the client's own rows, as `blocked_rows` makes them.
+        At least two stretches of the client's own rows, as `Rows.blocks` makes them.
     path
         From statistics to readouts further and further away from the shared one.
     classes
         Whether errors are wrong classes, or else squared errors.
     """
-    own = [block.statistics(fingerprint) for block in blocks]
+    own = [block.statistics() for block in blocks]
     if len(blocks) < 2:
         raise ValueError(f"there are {len(blocks)} blocks; leaving one out needs at least 2")
     whole = reduce(add, own)
@@ -176,88 +158,9 @@ def smallest_good_step(errors: Array, rows: Array) -> int:
     return min(best, int(good.argmax()))
 
 
-def blocked_rows(
-    features: FeatureMap, sequences: Iterable[Recording], n_blocks: int = N_BLOCKS
-) -> list[Rows]:
-    """Return stretches of a client's rows, contiguous in time; those without rows are left out.
-
-    Sequences with one target each are blocked in their order, each class by itself, so that every
-    block has every class.
-
-    >>> from catchment import Recipe, Reservoir
-    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
-    >>> waves = [Recording.labelled([0.0, 1.0], k // 4, 2) for k in range(8)]
-    >>> [block.y.tolist() for block in blocked_rows(features, waves, 4)][0]
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    every = list(sequences)
-    place = _places(every)
-    rows = features.rows([s.u for s in every], threads=1)
-    parts: list[list[tuple[Array, Array, Array]]] = [[] for _ in range(n_blocks)]
-    for (position, size), s, z in zip(place, every, rows, strict=True):
-        if s.y is None:
-            raise ValueError("a sequence has no target; a readout of one's own needs targets")
-        if s.per_step and not features.per_step:
-            raise ValueError("pooled features have one row per sequence; pass one target each")
-        n = len(z)
-        y = s.y[features.washout :] if s.per_step else np.repeat(s.y[None], n, axis=0)
-        steps = np.arange(n) * n_blocks // n
-        block = steps if s.per_step else np.full(n, position * n_blocks // size)
-        known = ~np.isnan(y).any(axis=1)
-        for b in range(n_blocks):
-            mine = known & (block == b)
-            parts[b].append((z[mine], y[mine], np.full(int(mine.sum()), s.weight)))
-    blocks = [
-        Rows(*(np.concatenate(column) for column in zip(*part, strict=True)))
-        for part in parts
-        if part
-    ]
-    return [block for block in blocks if block.weight.sum() > 0]
-
-
-def first_part(
-    sequences: Iterable[Recording], share: float, *, washout: int = 0
-) -> tuple[list[Recording], list[Recording]]:
-    """Return a client's data cut in two in time: an earlier part to learn from, a later to test.
-
-    A sequence with a target per step is cut; of those with one target each, the first of every
-    class are the earlier part.
-
-    >>> waves = [Recording.labelled([float(k)], k % 2, 2) for k in range(6)]
-    >>> [[float(s.u[0, 0]) for s in part] for part in first_part(waves, 0.67)]
-    [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0]]
-    """
-    if not 0 < share < 1:
-        raise ValueError(f"share is {share}; pass a fraction between 0 and 1")
-    earlier: list[Recording] = []
-    later: list[Recording] = []
-    every = list(sequences)
-    for (position, size), s in zip(_places(every), every, strict=True):
-        if s.per_step:
-            earlier.extend(stretch([s], 0.0, share, washout=washout))
-            later.extend(stretch([s], share, 1.0, washout=washout))
-        else:
-            (earlier if position < int(size * share) else later).append(s)
-    return earlier, later
-
-
 def _error(readout: Readout, block: Rows, classes: bool) -> float:
     outputs = readout(block.z)
     if classes:
         wrong = outputs.argmax(axis=1) != block.y.argmax(axis=1)
         return float(block.weight @ wrong)
     return float(block.weight @ ((outputs - block.y) ** 2).sum(axis=1))
-
-
-def _places(sequences: Sequence[Recording]) -> list[tuple[int, int]]:
-    """Return each sequence's position among those of its class, and how many there are."""
-    labels = [
-        -1 if s.y is None or s.per_step or len(s.y) < 2 else int(np.nan_to_num(s.y).argmax())
-        for s in sequences
-    ]
-    seen: dict[int, int] = {}
-    positions = []
-    for label in labels:
-        positions.append(seen.get(label, 0))
-        seen[label] = positions[-1] + 1
-    return [(position, seen[label]) for position, label in zip(positions, labels, strict=True)]

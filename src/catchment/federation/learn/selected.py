@@ -24,7 +24,7 @@ from catchment.errors import FederationError, FingerprintError, IntegrityError, 
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import learned, readout_figures
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulate import accumulate
 from catchment.readout.model import Model
@@ -162,7 +162,7 @@ class SelectedRidge:
         readouts = solve_path(_rest(total, mine), ridges)
         correct = np.zeros(len(ridges))
         if self.classes is not None:
-            z, y, _ = feature_rows(self.features, data())
+            z, y = Rows.of(self.features, data()).pair
             labels = y.argmax(axis=1)
             correct = np.array([(r(z).argmax(axis=1) == labels).sum() for r in readouts], float)
         return PathErrors(mine.n_rows, mine.weight, path_errors(mine, readouts), correct)

@@ -20,6 +20,7 @@ from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.ensemble import Ensemble, simplex_weights
+from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.packing import unpack
 from catchment.readout.readout import Readout
@@ -107,10 +108,12 @@ class Stacking:
         columns = []
         for name in self.names:
             member = self.ensemble.members[name]
-            rows = FoldedRows.of(self.ensemble.features[name], sequences, self.n_folds)
+            rows = Rows.of(self.ensemble.features[name], sequences)
             own = name == turn.client
             columns.append(
-                rows.out_of_fold(member.readout.ridge) if own else readouts[name](rows.z)
+                FoldedRows.of(rows, self.n_folds).out_of_fold(member.readout.ridge)
+                if own
+                else readouts[name](rows.z)
             )
         # One weight per member for all outputs: every output of a row is a row of its own here.
         predictions = np.stack(columns, axis=-1).reshape(-1, len(columns))

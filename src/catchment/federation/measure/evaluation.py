@@ -8,19 +8,19 @@ from typing import ClassVar
 
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.structure import Kind, Structure, Summable
+from catchment.structure import Kind, Structure
 from catchment.wire import Parts
 
 KEPT_APART = "it keeps clients apart; pass keep_clients=False"
 
 
 @dataclass(frozen=True, eq=False)
-class Score(Summable):
+class Score(Structure):
     """Error sums of predictions and, where outputs are classes, counts of confusions."""
 
     KIND: ClassVar[Kind] = Kind(
@@ -35,6 +35,11 @@ class Score(Summable):
 
     errors: ErrorSums
     counts: ClassCounts | None = None
+
+    def __add__(self, other: Score) -> Score:
+        both = self.counts is not None and other.counts is not None
+        counts = self.counts + other.counts if both else None  # type: ignore[operator]
+        return Score(self.errors + other.errors, counts)
 
     @property
     def value(self) -> float:
@@ -124,7 +129,7 @@ class Evaluation:
 
 def evaluate(model: Model, data: Data) -> Score:
     """Return the score of a model on one client's sequences."""
-    z, y, _ = feature_rows(model.features, data())
+    z, y = Rows.of(model.features, data()).pair
     guess = model.readout(z)
     counts = ClassCounts.of_scores(y, guess) if model.classes else None
     return Score(ErrorSums.of(y, guess), counts)

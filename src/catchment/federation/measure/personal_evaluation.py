@@ -16,15 +16,12 @@ from catchment.federation.learn.personal import (
     STRENGTHS,
     Path,
     Personal,
-    Rows,
-    blocked_rows,
-    first_part,
     mixed,
     personalise,
     towards,
 )
 from catchment.federation.measure.evaluation import KEPT_APART, Score, evaluate
-from catchment.federation.rows import N_BLOCKS
+from catchment.federation.rows import N_BLOCKS, Rows, first_part
 from catchment.federation.sums import Tally
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
@@ -147,11 +144,10 @@ class PersonalEvaluation:
     def own(self, shared: Readout, total: Parts | None, earlier: list[Recording]) -> Personal:
         """Return the readout that a client makes for itself from its earlier data."""
         features = self.model_under_test.features
-        fingerprint = features.fingerprint
-        blocks = blocked_rows(features, earlier, self.n_blocks)
+        blocks = Rows.of(features, earlier).blocks(self.n_blocks)
         path = self._path(shared, total, blocks)
         classes = self.model_under_test.classes is not None
-        return personalise(shared, blocks, path, classes=classes, fingerprint=fingerprint)
+        return personalise(shared, blocks, path, classes=classes)
 
     def _path(self, shared: Readout, total: Parts | None, blocks: list[Rows]) -> Path:
         if total is None:
@@ -159,8 +155,7 @@ class PersonalEvaluation:
         everybody = RidgeStatistics.from_parts(total)
         if not self.members:
             return lambda own: mixed(everybody, own, SHARES, shared.ridge)
-        fingerprint = self.model_under_test.features.fingerprint
-        others = everybody - reduce(add, (block.statistics(fingerprint) for block in blocks))
+        others = everybody - reduce(add, (block.statistics() for block in blocks))
         # A stretch that is left out must not come back in with everybody's statistics.
         return lambda own: mixed(others + own, own, SHARES, shared.ridge)
 

@@ -223,8 +223,17 @@ def _records(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:
         (stage,),
     )
     return tuple(
-        Record(number, *rest, tuple(refused.get(number, ())), figures.get(number, {}))
-        for number, *rest in rows
+        Record(
+            number,
+            asked,
+            used,
+            seconds,
+            down,
+            up,
+            tuple(refused.get(number, ())),
+            figures.get(number, {}),
+        )
+        for number, asked, used, seconds, down, up in rows
     )
 
 

@@ -153,7 +153,7 @@ class World:
     @cached_property
     def clipped(self) -> list[Clipped]:
         """Every client's vector, clipped."""
-        return [self.noise.clip.clipped(s.parts(), self.noise.grid) for s in self.statistics]
+        return [self.noise.clip.clipped(s, self.noise.grid) for s in self.statistics]
 
     def with_noise(self, n_clients: int) -> Clipped:
         """Return the noisy sum of the first clients, as a release has it."""

@@ -54,6 +54,7 @@ class Clipped(Summable):
     vector: Annotated[Array, Shape("numbers")]  # whole multiples of a grid step
     n_clients: int
     about: Mapping[str, Fact]
+    epsilon: float | None = None  # of the release it is for
 
     def __post_init__(self) -> None:
         if self.n_clients < 1:
