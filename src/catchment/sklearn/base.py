@@ -36,7 +36,7 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
     topology, density, connections, rewiring, jump, jump_weight, random_signs
         Wiring, as in `Recipe`.
     spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
-        Dynamics, as in `EchoState`; a leak rate of None is the one that `EchoState` has.
+        Dynamics, as in `EchoState`.
     bias, input, state
         Whether the readout sees a constant one, the inputs and the states.
     pool, segments
@@ -67,11 +67,11 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
     jump: int | tuple[int | None, ...] | None = EchoState.jump
     jump_weight: float | tuple[float | None, ...] | None = EchoState.jump_weight
     random_signs: bool | tuple[bool, ...] = EchoState.random_signs
-    spectral_radius: float | tuple[float, ...] = EchoState.spectral_radius
+    spectral_radius: float | tuple[float, ...] | Literal["auto"] = EchoState.spectral_radius
     input_scaling: float | tuple[float, ...] | Literal["auto"] = EchoState.input_scaling
     input_connections: int | tuple[int | None, ...] | None = EchoState.input_connections
     bias_scaling: float | tuple[float, ...] = EchoState.bias_scaling
-    leak_rate: float | Spread | tuple[float | Spread, ...] | None = None
+    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = EchoState.leak_rate
     activation: str | Mixture | tuple[str | Mixture, ...] = EchoState.activation
     bias: bool = EchoState.bias
     input: bool = EchoState.input
@@ -107,8 +107,6 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
             state = int(check_random_state(state).randint(2**31 - 1))
         shared = {field.name for field in fields(EchoState)} - {"seed"}
         settings = {name: getattr(self, name) for name in shared}
-        if self.leak_rate is None:
-            settings["leak_rate"] = EchoState.leak_rate
         return EchoState(seed=int(state), **settings)
 
     def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:

@@ -29,7 +29,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator):  # type: ignore[misc
     units, topology, density, connections, rewiring, jump, jump_weight, random_signs
         The reservoir and its wiring, as in `EchoState`.
     spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
-        Its dynamics, as in `EchoState`; a leak rate of None is the one that `EchoState` has.
+        Its dynamics, as in `EchoState`.
     bias, input, state, precision
         What the readout sees of it, as in `EchoState`.
     pool, segments

@@ -16,7 +16,13 @@ from catchment.features.echo_state.state_map import EchoStateMap
 
 LARGEST_GRAM = 4 << 30  # bytes: statistics beyond this are refused before anything is built
 
-POOLED_INPUT_SCALING = 0.5
+# What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
+PER_STEP = {
+    "spectral_radius": 0.95,
+    "input_scaling": 0.2,
+    "leak_rate": Spread("tail", 0.1, 1.0),
+}
+PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
 
 
 @dataclass(frozen=True)
@@ -32,11 +38,12 @@ class EchoState:
         Names the random draws.
     topology, density, connections, rewiring, jump, jump_weight, random_signs
         Wiring, as in `Recipe`.
-    spectral_radius, input_connections, bias_scaling, leak_rate, activation
+    input_connections, bias_scaling, activation
         Dynamics, as in `Recipe`.
-    input_scaling
-        As in `Recipe`; "auto" is 0.2 where every step has a target and 0.5 where a whole recording
-        has one.
+    spectral_radius, input_scaling, leak_rate
+        As in `Recipe`, for inputs of standard deviation 1. "auto" is, where every step has a
+        target, 0.95, 0.2 and `Spread("tail", 0.1, 1.0)`: most units are quick and a few slow; and
+        where a whole recording has one, 0.9, 0.5 and 0.3.
     bias, input, state
         Whether a constant one, the inputs and the states are features.
     pool
@@ -65,11 +72,11 @@ class EchoState:
     jump: int | tuple[int | None, ...] | None = Recipe.jump
     jump_weight: float | tuple[float | None, ...] | None = Recipe.jump_weight
     random_signs: bool | tuple[bool, ...] = Recipe.random_signs
-    spectral_radius: float | tuple[float, ...] = Recipe.spectral_radius
+    spectral_radius: float | tuple[float, ...] | Literal["auto"] = "auto"
     input_scaling: float | tuple[float, ...] | Literal["auto"] = "auto"
     input_connections: int | tuple[int | None, ...] | None = Recipe.input_connections
     bias_scaling: float | tuple[float, ...] = Recipe.bias_scaling
-    leak_rate: float | Spread | tuple[float | Spread, ...] = Recipe.leak_rate
+    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = "auto"
     activation: str | Mixture | tuple[str | Mixture, ...] = Recipe.activation
     bias: bool = EchoStateMap.bias
     input: bool = EchoStateMap.input
@@ -91,8 +98,8 @@ class EchoState:
         """
         shared = {field.name for field in fields(Recipe)} & {field.name for field in fields(self)}
         settings = {name: getattr(self, name) for name in shared}
-        if self.input_scaling == "auto":
-            settings["input_scaling"] = Recipe.input_scaling if per_step else POOLED_INPUT_SCALING
+        auto = PER_STEP if per_step else PER_RECORDING
+        settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
         return Recipe(inputs=n_inputs, **settings)
 
     def build(self, n_inputs: int, *, per_step: bool) -> EchoStateMap:

@@ -36,7 +36,6 @@ FORMAT = 1
 DEFAULT_CONNECTIONS = 10
 DEFAULT_REWIRING = 0.1
 DEFAULT_JUMP_WEIGHT = 0.5
-DEFAULT_LEAK = Spread("tail", 0.1, 1.0)
 
 _CHECKS: dict[str, Callable[[object, str], object]] = {
     "units": partial(whole, at_least=1, below=2**32),
@@ -83,6 +82,9 @@ V = TypeVar("V")
 class Recipe:
     """What a reservoir is made of; any setting may be a tuple with one value per layer.
 
+    A recipe never changes what it means, so its defaults stay as they are; those of `EchoState`
+    follow the kind of target and are what to start with.
+
     >>> recipe = Recipe(units=100, inputs=3, spectral_radius=0.9, leak_rate=0.3, seed=7)
     >>> Recipe.from_json(recipe.to_json()) == recipe
     True
@@ -113,8 +115,7 @@ class Recipe:
         Largest absolute eigenvalue of the scaled matrix. A delay line has none but 0: there it is
         the weight of the line.
     input_scaling, bias_scaling
-        Input weights and biases are uniform between minus and plus this. The defaults are for
-        inputs of standard deviation 1, and for a target at every step.
+        Input weights and biases are uniform between minus and plus this.
     input_connections
         Inputs that each unit receives. If not given: all inputs in the first layer, and at most 10
         units of the layer below in the others.
@@ -139,11 +140,11 @@ class Recipe:
     jump: int | tuple[int | None, ...] | None = None
     jump_weight: float | tuple[float | None, ...] | None = None
     random_signs: bool | tuple[bool, ...] = False
-    spectral_radius: float | tuple[float, ...] = 0.95
-    input_scaling: float | tuple[float, ...] = 0.2
+    spectral_radius: float | tuple[float, ...] = 0.9
+    input_scaling: float | tuple[float, ...] = 0.5
     input_connections: int | tuple[int | None, ...] | None = None
     bias_scaling: float | tuple[float, ...] = 0.2
-    leak_rate: float | Spread | tuple[float | Spread, ...] = DEFAULT_LEAK
+    leak_rate: float | Spread | tuple[float | Spread, ...] = 0.3
     activation: str | Mixture | tuple[str | Mixture, ...] = "tanh"
     gain: float | tuple[float, ...] = 1.0
     shift: float | tuple[float, ...] = 0.0
