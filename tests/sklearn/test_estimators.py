@@ -357,7 +357,7 @@ def test_random_state_names_the_reservoir() -> None:
 
     def weights(state: Any) -> str:
         fitted = EchoStateRegressor(10, random_state=state).fit(u, y)
-        return str(fitted.model_.features.reservoir.fingerprint)
+        return str(fitted.model_.features.fingerprint)
 
     assert weights(3) == weights(np.int64(3)) != weights(4)
     assert weights(np.random.RandomState(1)) == weights(np.random.RandomState(1))

@@ -113,9 +113,9 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
         if given.form == "stack" and given.n_inputs > len(given.inputs[0]):
             warnings.warn(
-                f"X has shape {np.shape(X)}: {len(given.inputs)} sequences of "
-                f"{len(given.inputs[0])} steps with {given.n_inputs} inputs each; if channels come "
-                "before time, as in aeon and sktime, pass X.transpose(0, 2, 1)",
+                f"X holds {len(given.inputs)} sequences of {len(given.inputs[0])} steps with "
+                f"{given.n_inputs} inputs each; if channels come before time, as in aeon and "
+                "sktime, pass X.transpose(0, 2, 1)",
                 stacklevel=3,
             )
         return given
