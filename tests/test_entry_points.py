@@ -19,8 +19,8 @@ from catchment.data.generators import narma
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import run_locally
-from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.features import EchoState, Pipeline
+from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import Model
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor
