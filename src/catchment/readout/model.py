@@ -35,6 +35,7 @@ from catchment.readout.predictor import (
     predictions,
 )
 from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 
@@ -321,6 +322,42 @@ def train(
         None if classes is None else tuple(classes),
         statistics,
         target_range=target_range(statistics),
+    )
+
+
+def solved_model(
+    before: Pipeline | FeatureMap,
+    statistics: RidgeStatistics,
+    readout: Readout,
+    choice: RidgeChoice | None = None,
+    *,
+    classes: tuple[str, ...] | None = None,
+    channels: tuple[str, ...] | None = None,
+) -> Model:
+    """Return the model of a readout, with what its sums tell: the range of targets, and the error.
+
+    Parameters
+    ----------
+    statistics
+        What the readout was solved from; the model does not keep them.
+    choice
+        How its ridge was chosen, which tells the error on new rows.
+
+    >>> from catchment import EchoState
+    >>> from catchment.readout.ridge_choice import chosen_readout
+    >>> features = EchoState(5).build(1, per_step=True)
+    >>> s = accumulate(features, [Recording(np.arange(9.0), np.arange(9.0) % 2)])
+    >>> choice, readout = chosen_readout(s, "gcv")
+    >>> solved_model(features, s, readout, choice).target_range.ravel().round(1)
+    array([-2.5,  3.4])
+    """
+    return Model(
+        before,
+        readout,
+        classes,
+        channels=channels,
+        target_range=None if classes is not None else target_range(statistics),
+        deviation=None if choice is None else choice.deviation,
     )
 
 

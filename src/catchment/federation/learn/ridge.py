@@ -27,9 +27,9 @@ from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulate import accumulate
 from catchment.readout.many_clients import accumulate_each
-from catchment.readout.model import Model
+from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
-from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, choose_by_gcv
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -187,22 +187,22 @@ class FederatedRidge:
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        if not isinstance(self.ridge, str):
-            return None, total.solve(self.ridge)
-        if self.ridge == "gcv":
-            choice = choose_by_gcv(total, per_output=self.per_output)
-        elif len(by_client) < 2:
+        if self.ridge != "clients":
+            classes = self.classes is not None
+            return chosen_readout(total, self.ridge, classes=classes, per_output=self.per_output)
+        if len(by_client) < 2:
             raise FederationError(
                 f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
-        else:
-            clients = [by_client[name] for name in sorted(by_client)]
-            choice = choose_by_blocks(clients, per_output=self.per_output)
+        clients = [by_client[name] for name in sorted(by_client)]
+        choice = choose_by_blocks(clients, per_output=self.per_output)
         return choice, total.solve(choice.best)
 
     def result(self, state: RidgeState) -> Model:
-        return Model(self.features, learned(state.readout), self.classes)
+        readout = learned(state.readout)
+        assert state.total is not None
+        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
