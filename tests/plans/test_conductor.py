@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from catchment import load
-from catchment.data.scaling import federated_scaler
+from catchment.data.prepare import Prepare
+from catchment.data.scaling import Scaler, federated_scaler
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import data_of, run_locally
 from catchment.errors import FederationError
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
-from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan
 from catchment.federation.runs.read import messages_of, read_run
@@ -103,8 +104,8 @@ def test_own_files_are_clients(tmp_path: Path) -> None:
         hours(tmp_path, name, seed=k)
     run = ran(smaller("own_files"), tmp_path / "run", tmp_path).run
     assert sorted(run.rows_by_client) == ["north", "south", "west"]
-    # 160 hours, one lost to the horizon, 24 to the washout, a fifth kept for the test.
-    assert set(run.rows_by_client.values()) == {int((159 - 24) * 0.8)}
+    # 160 hours, 24 lost to the washout, a fifth kept for the test, and one lost to the horizon.
+    assert set(run.rows_by_client.values()) == {int((160 - 24) * 0.8) - 1}
     assert run.scores[""]["NRMSE"] < 0.5
     assert run.comparison is not None
     assert {row.name for row in run.comparison} == {
@@ -124,25 +125,24 @@ def test_files_with_a_client_column(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("who,t,x,label\n" + "\n".join(lines) + "\n")
     text = """
 [data]
-source = "table"
-path = "log.csv"
+files = "log.csv"
 client = "who"
 time = "t"
 inputs = ["x"]
-target = "label"
+label = "label"
 classes = ["fast", "slow"]
 per_step = true
 test = 0.5
 test_of = "steps"
-[reservoir]
+[features]
 units = 10
-[algorithm]
+[learn]
 ridge = 0.01
 """
     run = ran(text, tmp_path / "run", tmp_path).run
     assert sorted(run.rows_by_client) == ["ann", "bob", "cyd"]
     assert run.metric == "accuracy"
-    with pytest.raises(FileNotFoundError, match="no file matches"):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         ran(text.replace("log.csv", "logs/*.csv"), tmp_path / "other", tmp_path)
 
 
@@ -154,15 +154,14 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     # The same by hand: one scaler of the training people, ridge, evaluation.
     train = {name: list(data_of(source)()) for name, source in held.train.items()}
     scaler = federated_scaler(train)
-    known = json.loads(run.facts["scaler"])
-    np.testing.assert_allclose(known["mean"], scaler.mean, rtol=1e-12)
-    np.testing.assert_allclose(known["scale"], scaler.scale, rtol=1e-12)
-    plan = file.build(6, ACTIVITIES)
-    model = run_locally(plan, {name: scaler.apply(s) for name, s in train.items()}).model
-    assert model is not None
-    np.testing.assert_allclose(
-        load(tmp_path / "run" / MODEL).readout.weights, model.readout.weights, atol=1e-9
-    )
+    kept = load(tmp_path / "run" / MODEL)
+    assert isinstance(kept.prepare.scale, Scaler)
+    np.testing.assert_allclose(kept.prepare.scale.mean, scaler.mean, rtol=1e-12)
+    np.testing.assert_allclose(kept.prepare.scale.scale, scaler.scale, rtol=1e-12)
+    algorithm = FederatedRidge(features=kept.features, classes=ACTIVITIES)
+    by_hand = {name: scaler.apply(s) for name, s in train.items()}
+    model = run_locally(Plan(algorithm=algorithm), by_hand).model
+    np.testing.assert_allclose(kept.readout.weights, model.readout.weights, atol=1e-9)
     test = {name: scaler.apply(data_of(source)()) for name, source in held.test.items()}
     scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), test).state
     assert scores.total is not None
@@ -176,6 +175,7 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     assert {t.purpose for t in run.traffic if t.direction == "up"} == {
         "moments",
         "ridge-statistics",
+        "receipt",
         "score",
     }
     up, _, _ = run.totals()
@@ -197,11 +197,11 @@ def test_later_halves_are_tested(tmp_path: Path) -> None:
         assert all(any(np.array_equal(s.u, w.u) for w in whole) for s in later)
 
 
-@pytest.mark.parametrize("scaling", ["none", "client", "federated"])
-def test_scalings(scaling: str, tmp_path: Path) -> None:
-    text = smaller("wearables").replace('scaling = "federated"', f'scaling = "{scaling}"')
+@pytest.mark.parametrize("scale", ["none", "own", "federated"])
+def test_scales(scale: str, tmp_path: Path) -> None:
+    text = smaller("wearables").replace('scale = "federated"', f'scale = "{scale}"')
     run = ran(text, tmp_path / "run").run
-    assert ("scaling" in run.rounds) == (scaling == "federated")
+    assert ("scaling" in run.rounds) == (scale == "federated")
 
 
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
@@ -241,6 +241,7 @@ def test_messages_by_client(tmp_path: Path) -> None:
     mine = messages_of(tmp_path / "run", "client-001")
     assert [(m.stage, m.round) for m in mine] == [
         *(("training", k) for k in range(4)),
+        ("delivery", 0),
         ("evaluation", 0),
     ]
     assert len(messages_of(tmp_path / "run", limit=3)) == 3
@@ -254,8 +255,12 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     model = run_plan(file, tmp_path / "run").model
     held = file.load_data()
     scaler = federated_scaler({name: data_of(source)() for name, source in held.train.items()})
-    scaled = held.scaled("federated", scaler).train
-    reservoir = Reservoir.from_recipe(file.recipes(1)[0])
+    scaled = held.prepared(Prepare(horizon=6, scale=scaler)).train
+    (described,) = file.maps
+    built = described.build(1, per_step=True)
+    assert isinstance(built, EchoStateMap)
+    assert isinstance(model.features, EchoStateMap)
+    reservoir = built.reservoir
     rule = IntrinsicPlasticity(target_std=0.5, learning_rate=0.0003, epochs=2)
     kind = FederatedPlasticity if name == "fedip" else MomentPlasticity
     algorithm = kind(reservoir=reservoir, rule=rule)
@@ -286,7 +291,7 @@ def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
         "secure-shares-given",
     }
     assert done.run.rows_by_client == {}
-    plain = ran(secret[: secret.index("[[protections]]")], tmp_path / "plain")
+    plain = ran(secret[: secret.index("[[protect]]")], tmp_path / "plain")
     np.testing.assert_allclose(
         done.model.readout.weights, plain.model.readout.weights, rtol=1e-6, atol=1e-9
     )
@@ -304,7 +309,7 @@ def test_a_client_whose_targets_are_wrong_is_flagged(tmp_path: Path) -> None:
     cells = [line.split(",") for line in lines[1:]]
     bad = [f"{h},{x:.4f},{t}" for (h, _, t), x in zip(cells, 5 * noise, strict=True)]
     (tmp_path / "f.csv").write_text("\n".join([lines[0], *bad]) + "\n")
-    text = smaller("own_files").replace('scaling = "federated"', "")
+    text = smaller("own_files").replace('scale = "federated"', 'scale = "none"')
     run = ran(text, tmp_path / "run", tmp_path).run
     assert [flag.client for flag in run.flags] == ["f"]
     assert "f" in run.rows_by_client  # reported, not dropped
@@ -318,7 +323,7 @@ def test_splits_deal_sequences_anew(tmp_path: Path) -> None:
         held = parse_plan(text).load_data()
         assert (len(held.train), len(held.test)) == (4, 2)
     text = smaller("averaging").replace("users = 5", 'users = 3\nsplit = "contiguous"')
-    with pytest.raises(ValueError, match="cuts one long sequence, there are 120"):
+    with pytest.raises(ValueError, match="cuts one long recording, there are 120"):
         parse_plan(text).load_data()
     with pytest.raises(ValueError, match="no official test part"):
         parse_plan(smaller("averaging").replace("users = 5", 'test = "official"')).load_data()
