@@ -240,7 +240,7 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
         (("units = 10", "units = 1000000"), "1,000,000 units make .* ask for fewer units"),
         (
             ("units = 10", 'map = "echostate"'),
-            "map in .* is 'echostate'; did you mean 'echo_state'",
+            "is 'echostate'; did you mean 'echo_state'",
         ),
         (("units = 10", "seed = 1.5"), "seed in"),
         (("units = 10", "units = 10\ninputs = 6"), "no setting 'inputs'"),
@@ -269,7 +269,7 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
     [
         (
             '[learn]\nalgorithm = "rigde"',
-            r"algorithm in \[learn\] is 'rigde'; did you mean 'ridge'",
+            r"in \[learn\] is 'rigde'; did you mean 'ridge'",
         ),
         ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
         ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto' or "),

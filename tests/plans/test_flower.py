@@ -356,7 +356,7 @@ def test_a_client_without_a_part_in_a_stage_says_so(tmp_path: Path) -> None:
 
 
 def test_what_is_known_survives_the_journey() -> None:
-    scale = Scaler(np.array([0.1, 0.2]), np.array([0.3, 1e-300]))
+    scale = Scaler(np.array([0.1, 0.2]), np.array([0.3, 1e-7]))
     maps = (EchoState(8, leak_rate=0.3).build(2, per_step=True),)
     sent = Known(maps, Prepare(scale=scale), "abc", "def").parts().to_bytes()
     known = Known.from_parts(Parts.from_bytes(sent))

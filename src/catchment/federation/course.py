@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from catchment.data.prepare import RAW, Prepare
+from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
@@ -170,9 +171,12 @@ class Course:
 
     def _agrees(self, stage: str, known: Known) -> bool:
         if known.prepare is not None:
-            own = self.prepare
-            same = known.prepare if own.is_fitted else replace(known.prepare, scale=own.scale)
-            if same.fingerprint != own.fingerprint or not known.prepare.is_fitted:
+            own, came = self.prepare, known.prepare
+            if not own.is_fitted:
+                if not isinstance(came.scale, Scaler):
+                    return False
+                came = replace(came, scale=own.scale)
+            if came.fingerprint != own.fingerprint:
                 return False
         if stage not in LEARNING:
             return True
