@@ -19,8 +19,8 @@ from catchment.data.generators import narma
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import run_locally
-from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.features import EchoState, Pipeline
+from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import Model
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor
@@ -166,7 +166,7 @@ def test_one_owner_hears_what_is_wrong_with_the_data_directly() -> None:
     u, y = series(30)
     with pytest.raises(ValueError, match="fewer than washout 100"):
         ct.fit(EchoState(10, washout=100), [Recording(u, y)])
-    with pytest.raises(ValueError, match="there are no recordings|no client has a recording"):
+    with pytest.raises(ValueError, match="no client has a recording"):
         ct.fit(EchoState(10), [])
     with pytest.raises(ValueError, match="one owner has no clients to leave out"):
         ct.fit(EchoState(10), [Recording(u, y)], ridge="clients")

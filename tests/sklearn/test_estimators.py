@@ -26,10 +26,10 @@ import catchment
 from catchment import Recipe, Reservoir, Spread
 from catchment.arrays import Array
 from catchment.features.echo_state.echo_state import PER_RECORDING, PER_STEP
+from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn import EchoStateClassifier, EchoStateFeatures, EchoStateRegressor
-from catchment.readout.ridge_choice import chosen_readout
 from catchment.sklearn.learning import leave_one_out
 
 IN_ORDER = "without a pool the samples are the steps of one sequence, whose states depend on order"
