@@ -19,10 +19,12 @@ from catchment.federation.plan import Data, Plan, Turn, as_algorithm
 from catchment.federation.runs.explain import in_words
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import Store
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import check_rows
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.structure import ROWS, Shape
+from catchment.structure import ROWS, WEIGHT, Shape
 from catchment.wire import Parts
 
 
@@ -167,3 +169,42 @@ def test_what_is_not_said_is_asked_for() -> None:
     assert whole.figures(None) == {}
     with pytest.raises(TypeError, match="annotate it with the dataclass that clients send"):
         whole.read_update(Parts("products"), Turn(0, ()))
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A mean of one's own, to be."""
+
+    levels: Array
+    weight: Annotated[float, WEIGHT]
+
+
+@dataclass(frozen=True)
+class MeanLevel:
+    """The mean input of all clients."""
+
+    def start(self) -> Weighed | None:
+        return None
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Weighed:
+        u = np.concatenate([recording.u for recording in data()])
+        return Weighed(u.sum(axis=0), float(len(u)))
+
+    def server_update(self, state: Weighed | None, total: Weighed, turn: Turn) -> Weighed:
+        return total
+
+    def result(self, state: Weighed | None) -> Array:
+        assert state is not None
+        levels: Array = state.levels / state.weight
+        return levels
+
+
+def test_noise_can_be_added_to_a_mean_of_ones_own_because_it_says_what_its_weight_is() -> None:
+    noise = GaussianNoise(
+        epsilon=1e4, delta=1e-5, clip=Clip(bound=1e3), min_clients=4, small_cohort=True
+    )
+    noisy = run_locally(Plan(algorithm=MeanLevel(), protections=(noise,)), people()).result
+    means = [np.concatenate([r.u for r in held]).mean(axis=0) for held in people().values()]
+    np.testing.assert_allclose(noisy, np.mean(means, axis=0), atol=6 * noise.spread / 4)
+    with pytest.raises(TooFewClientsError, match="not for 'products'"):
+        run_locally(Plan(algorithm=FederatedPCA(), protections=(noise,)), people())
