@@ -29,6 +29,7 @@ WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples" / "own")  # the files that pages show in full
     # A module, because dataclasses and pickling look their classes' module up.
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)

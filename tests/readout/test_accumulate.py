@@ -17,7 +17,7 @@ from catchment.data.recording import Recording
 from catchment.features.echo_state import batches
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout import accumulate as module
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
 

@@ -26,7 +26,7 @@ from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import unpack
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice

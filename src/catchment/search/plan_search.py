@@ -29,8 +29,8 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap
 from catchment.plans.file import READER, PlanFile
-from catchment.search.search import SearchResult, SearchSettings, Watch, search
 from catchment.search.space import PlasticitySpace, Space
+from catchment.search.trials import SearchResult, SearchSettings, Watch, search
 
 RANGES = ("spectral_radius", "leak_rate", "input_scaling", "connections", "input_connections")
 
