@@ -27,10 +27,10 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts ErrorSums Model OnlineRidge Readout RidgeChoice RidgeStatistics "
-        "SlidingWindow accumulate accuracy bayesian_readout choose_by_blocks choose_by_gcv "
-        "conformal_quantile conformal_readout forecast_direct horizon_targets load_statistics "
-        "nrmse save_statistics train"
+        "ClassCounts ErrorSums Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
+        "RidgeStatistics SlidingWindow accumulate accuracy bayesian_readout choose_by_blocks "
+        "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
+        "load_statistics nrmse save_statistics train"
     ),
     "federation": (
         "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Needs Plan "
@@ -39,9 +39,9 @@ FACES = {
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "
         "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
-        "MomentPlasticity Momentum ReadoutAveraging ReservoirEnsemble SHARES SelectedRidge "
-        "Stacking Yogi cluster_clients cluster_sums join joint_features mixed personalise "
-        "towards unlearn unlearn_rows"
+        "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
+        "SelectedRidge Stacking Yogi cluster_clients cluster_sums join joint_features mixed "
+        "personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
         "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "

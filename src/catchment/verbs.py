@@ -33,6 +33,7 @@ from catchment.federation.runs.write import Store
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.one_owner import has_target_per_step, learn
+from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
 Ridge = float | Literal["auto", "clients", "gcv"]
@@ -349,11 +350,15 @@ def federate(
     return made
 
 
-def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None = None) -> Scores:
+def evaluate(
+    model: Predictor, clients: Mapping[str, Source], *, threads: int | None = None
+) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
     Parameters
     ----------
+    model
+        A `Model`, or whatever else predicts from raw recordings.
     clients
         By name: recordings with targets, or a function that returns them.
 
@@ -364,15 +369,8 @@ def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None
     >>> evaluate(model, {"later": [Recording(u[100:-1], u[101:])]}).total.value < 0.001
     True
     """
-    plan = Plan(algorithm=Evaluation(model_under_test=model), prepare=model.prepare)
+    plan = Plan(algorithm=Evaluation(model_under_test=model))
     return run_locally(plan, clients, threads=threads).result
-
-
-def load(path: str | Path, *, use: Iterable[type] = ()) -> Model:
-    """Return the model of a file; see `catchment.readout.storage.load`."""
-    from catchment.readout.storage import load as load_file
-
-    return load_file(path, use=use)
 
 
 def _learning(

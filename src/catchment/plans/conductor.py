@@ -31,14 +31,14 @@ from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
 from catchment.federation.measure.baselines import Guess, autoregression, mean_target
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
-from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Masking, Memory, Plan
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import MODEL, Store
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.results import metrics, write_comparison, write_results
+from catchment.plans.results import write_comparison, write_results
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity

@@ -9,7 +9,7 @@ from catchment.data.recording import Recording
 from catchment.engine.local import data_of
 from catchment.federation.algorithm import Kept
 from catchment.federation.measure.comparison import Row
-from catchment.federation.measure.evaluation import Score, Scores
+from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.runs.write import Cell, Store
 from catchment.plans.data import PlanData
 from catchment.readout.model import Model
@@ -46,16 +46,6 @@ def write_scores(store: Store, scores: Scores, classes: tuple[str, ...] | None) 
             ],
             replace=True,
         )
-
-
-def metrics(score: Score) -> list[tuple[str, float]]:
-    """Return a score's metrics by name, the leading one first."""
-    if score.counts is not None:
-        c = score.counts
-        named = {"balanced accuracy": c.balanced_accuracy, "macro F1": c.macro_f1}
-        return [("accuracy", c.accuracy), *named.items()]
-    e = score.errors
-    return [("NRMSE", e.nrmse), ("RMSE", e.rmse), ("MAE", e.mae), ("R2", e.r2)]
 
 
 def write_rows(store: Store, kept: Kept) -> None:

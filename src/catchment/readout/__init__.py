@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from catchment.readout.model import train as train
     from catchment.readout.online import OnlineRidge as OnlineRidge
     from catchment.readout.online import SlidingWindow as SlidingWindow
+    from catchment.readout.personal_models import PersonalModels as PersonalModels
+    from catchment.readout.predictor import Predictor as Predictor
     from catchment.readout.readout import Readout as Readout
     from catchment.readout.ridge_choice import RidgeChoice as RidgeChoice
     from catchment.readout.ridge_choice import choose_by_blocks as choose_by_blocks
@@ -43,6 +45,8 @@ __all__, __getattr__, __dir__ = face(
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
         "online": ["OnlineRidge", "SlidingWindow"],
+        "personal_models": ["PersonalModels"],
+        "predictor": ["Predictor"],
         "readout": ["Readout"],
         "ridge_choice": ["RidgeChoice", "choose_by_blocks", "choose_by_gcv"],
         "statistics": ["RidgeStatistics"],

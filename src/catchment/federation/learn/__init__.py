@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from catchment.federation.learn.optimisers import Momentum as Momentum
     from catchment.federation.learn.optimisers import Yogi as Yogi
     from catchment.federation.learn.personal import SHARES as SHARES
+    from catchment.federation.learn.personal import PersonalReadouts as PersonalReadouts
     from catchment.federation.learn.personal import mixed as mixed
     from catchment.federation.learn.personal import personalise as personalise
     from catchment.federation.learn.personal import towards as towards
@@ -49,7 +50,7 @@ __all__, __getattr__, __dir__ = face(
         "ensemble": ["Ensemble", "ReservoirEnsemble", "joint_features"],
         "input_scaling": ["FederatedScaling"],
         "optimisers": ["Adagrad", "Adam", "Mean", "Momentum", "Yogi"],
-        "personal": ["SHARES", "mixed", "personalise", "towards"],
+        "personal": ["PersonalReadouts", "SHARES", "mixed", "personalise", "towards"],
         "plasticity": ["FederatedPlasticity", "MomentPlasticity"],
         "ridge": ["FederatedRidge"],
         "selected": ["SelectedRidge"],

@@ -27,7 +27,7 @@ from catchment.plans.file import PlanFile
 from catchment.plans.sources import Table
 from catchment.privacy.in_the_clear import networked
 from catchment.readout.model import Model
-from catchment.readout.storage import load
+from catchment.readout.storage import load_model
 from catchment.wire import Parts, join, split
 
 SCALING, PLASTICITY, TRAINING, EVALUATION = "scaling", "plasticity", "training", "evaluation"
@@ -81,7 +81,7 @@ class Told:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.safetensors"
             path.write_bytes(self.model)
-            return load(path)
+            return load_model(path)
 
 
 @dataclass(frozen=True, eq=False)

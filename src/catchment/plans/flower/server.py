@@ -19,7 +19,7 @@ from catchment.engine.flower.app import JOURNAL, Aloud, needed
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.errors import TooFewClientsError
 from catchment.federation.loop import Result, run
-from catchment.federation.measure.evaluation import Scores
+from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Plan
 from catchment.federation.runs.write import MODEL, Store
 from catchment.plans.conductor import label, own_row, write_scaler
@@ -33,7 +33,6 @@ from catchment.plans.flower.agreement import (
     Told,
 )
 from catchment.plans.results import (
-    metrics,
     write_comparison,
     write_flags,
     write_path,
