@@ -25,7 +25,7 @@ from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import unpack
 from catchment.readout.predictor import (
     New,
