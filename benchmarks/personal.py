@@ -26,7 +26,7 @@ from typing import Literal
 import numpy as np
 from benchmarks.record import RESULTS, write
 
-from catchment.data.clients import Clients, select
+from catchment.data.clients import Dealt, select
 from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
 from catchment.engine.local import run_locally
@@ -45,7 +45,7 @@ N_FOLDS = 4
 STEPS = 128
 
 
-def people(data: str) -> tuple[Clients, tuple[str, ...]]:
+def people(data: str) -> tuple[Dealt, tuple[str, ...]]:
     """Return each subject's windows, earlier ones first, and the names of the activities."""
     if data == "uci_har":
         dataset = load(data, window="whole")
@@ -87,7 +87,7 @@ class Outcome:
 
 
 def compare(
-    clients: Clients, classes: tuple[str, ...], *, units: int, seed: int
+    clients: Dealt, classes: tuple[str, ...], *, units: int, seed: int
 ) -> dict[str, dict[str, Comparison]]:
     """Return, for each method, the comparison of each subject with a model of the other folds."""
     names = sorted(clients)

@@ -14,9 +14,10 @@ from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
 from scipy.linalg import solve
 from scipy.sparse import csr_matrix
 
-from catchment import Recording, Reservoir, accumulate
+from catchment import Recording, Reservoir
 from catchment.arrays import Array
 from catchment.features import EchoStateMap
+from catchment.readout.accumulation import accumulate
 
 Work = Callable[[int], Array]
 Runner = Callable[[Problem], Work]

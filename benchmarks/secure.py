@@ -172,7 +172,8 @@ def measured(
     result = run(plan, engine)
     server = time.thread_time() - started - engine.idle
     sealed = [name for name in names if silent.get(name) != "update"]
-    _check(result.state, sealed, n_features, masking.ring)
+    assert result.state is not None
+    _check(result.state.parts(), sealed, n_features, masking.ring)
     k, t = masking.degree(n_clients)
     stayed = [name for name in names if name not in silent]
 

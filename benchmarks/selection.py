@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 
 from catchment.arrays import Array
-from catchment.data.clients import Clients, contiguous
+from catchment.data.clients import Dealt, contiguous
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.engine.local import run_locally
@@ -53,7 +53,7 @@ class Task:
     """A series to forecast: clients to learn from, and the later part to test on."""
 
     name: str
-    clients: Clients
+    clients: Dealt
     test: Recording
     washout: int
 
@@ -128,7 +128,7 @@ def run_ridge(task: Task, features: EchoStateMap, *, fixed: float | None = None)
 def run_candidates(task: Task, candidates: Mapping[str, EchoStateMap], halvings: int = 0) -> Run:
     algorithm = Candidates(features=tuple(candidates.values()), halvings=halvings)
     began = time.perf_counter()
-    result = run_locally(Plan(algorithm=algorithm, rounds=algorithm.rounds), task.clients)
+    result = run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), task.clients)
     seconds = time.perf_counter() - began
     assert result.model is not None
     assert result.state.best is not None

@@ -41,6 +41,9 @@ def study_command(study: str) -> Callable[..., None]:
         merge: Annotated[
             bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
         ] = False,
+        resume: Annotated[
+            bool, typer.Option(help="fedpt: take trainings that the folder's result has already.")
+        ] = False,
         model: Annotated[
             str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
         ] = None,
@@ -62,7 +65,15 @@ def study_command(study: str) -> Callable[..., None]:
                 data=data,
             )
         elif study == "fedpt":
-            _fedpt(quick=quick, parts=sets, out=out, merge=merge, workers=workers, data=data)
+            _fedpt(
+                quick=quick,
+                parts=sets,
+                out=out,
+                merge=merge,
+                resume=resume,
+                workers=workers,
+                data=data,
+            )
         else:
             _people(
                 study,
@@ -119,10 +130,17 @@ def _people(
 
 
 def _fedpt(
-    *, quick: bool, parts: str | None, out: Path, merge: bool, workers: int, data: Path | None
+    *,
+    quick: bool,
+    parts: str | None,
+    out: Path,
+    merge: bool,
+    resume: bool,
+    workers: int,
+    data: Path | None,
 ) -> None:
     from reproductions.fedpt import PARTS, fedpt
-    from reproductions.fedpt_tables import markdown, write
+    from reproductions.fedpt_tables import load, markdown, path_of, write
     from reproductions.fedpt_values import QUICK, FedptSettings
 
     if quick:
@@ -130,6 +148,7 @@ def _fedpt(
 
         # Steps this small are quicker on one thread than on several that wait for one another.
         torch.set_num_threads(1)
+    path = path_of(out, quick=quick)
     result = fedpt(
         QUICK if quick else FedptSettings(),
         parts=[part.strip() for part in parts.split(",")] if parts else PARTS,
@@ -137,6 +156,7 @@ def _fedpt(
         workers=workers,
         began=lambda text: typer.echo(text, err=True),
         kept=None if quick else lambda so_far: write(so_far, out, merge=merge),
+        earlier=load(path) if resume and path.is_file() else None,
         quick=quick,
     )
     typer.echo(markdown(result))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,16 @@ from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.ftrl import FollowTheLeader, schedule_epsilon
 from catchment.partial.local import IGNORED, Examples
-from catchment.partial.training import FederatedTraining, forget_recordings
-from reproductions.fedpt_tasks import (
-    CIFAR_STEPS,
-    TEXT_STEPS,
-    Task,
-    cifar_task,
-    image_set,
-    text_set,
-    text_task,
-    writers_task,
+from catchment.partial.training import FederatedTraining, Trained, forget_recordings
+from reproductions.fedpt_search import (
+    Curve,
+    chosen,
+    finished,
+    key_of,
+    rated,
+    searches_of,
 )
+from reproductions.fedpt_tasks import Task, task_of
 from reproductions.fedpt_values import FedptResult, FedptSettings, Row, Run
 from reproductions.networks import (
     EMNIST_FREEZE,
@@ -43,21 +42,11 @@ from reproductions.networks import (
     TRANSFORMER_FREEZES,
     EmnistCnn,
 )
-from reproductions.places import find
 from reproductions.pool import Pool
 from reproductions.study import Began, Value, environment
 
 PACED = 5  # rounds that are timed alone, the first not counted
 PARTS = ("writers", "cifar", "text", "speeches", "private")
-# The paper's own sets where a user has them, else the stand-ins.
-_WRITERS = ("femnist", "mnist_writers")
-_SETS = {
-    "writers": _WRITERS,
-    "private": _WRITERS,
-    "cifar": ("cifar10",),
-    "text": ("stackoverflow", "sotu"),
-    "speeches": ("shakespeare",),
-}
 
 
 def fedpt(
@@ -68,6 +57,7 @@ def fedpt(
     workers: int = 1,
     began: Began | None = None,
     kept: Callable[[FedptResult], object] | None = None,
+    earlier: FedptResult | None = None,
     quick: bool = False,
 ) -> FedptResult:
     """Return the rows of FedPT's tables on the data at hand; invented data where there are none.
@@ -84,12 +74,13 @@ def fedpt(
         Called with a line of text as runs end.
     kept
         Called with what there is so far, whenever a run ends.
+    earlier
+        A result whose trainings need not be run again, where its settings are these.
     """
     for part in parts:
         if part not in PARTS:
             raise ValueError(f"fedpt has no part {part!r}; use {', '.join(PARTS)}")
     say, start = began or (lambda text: None), time.perf_counter()
-    runs = [one for part in parts for one in runs_of(part, settings)]
     result = FedptResult(
         settings=_plain(asdict(settings)),
         rows=(),
@@ -97,31 +88,65 @@ def fedpt(
         notes=tuple(_note(part, settings, directory, workers) for part in parts),
         quick=quick,
     )
-    alone, rows = {}, dict[Run, Row]()
-    if workers > 1:
-        say("round times first, one share after another")
-        alone = paces(settings, directory, runs)
-    with Pool(partial(outcome_of, settings, directory), workers, fresh=True) as pool:
-        for one, outcome in pool.run(runs):
+    work = _Work(settings, directory, workers, finished(earlier, result.settings), say)
+    for kind in ("search", "rows"):
+        runs = [one for part in parts for one in runs_of(part, settings)]
+        if kind == "search":
+            runs = [*searches_of(settings)] if "cifar" in parts else []
+        found = dict[Run, Row]()
+        runs = rated(runs, chosen(result.search))
+        for one, outcome in work.outcomes(runs):
             if isinstance(outcome, Exception):
                 failure = f"{one.part}: {one} failed: {outcome!r:.300}"
                 result = replace(result, notes=(*result.notes, failure))
                 say(failure)
                 continue
-            seconds = alone.get((one.part, one.percent), outcome.seconds_per_round)
-            rows[one] = replace(outcome, seconds_per_round=seconds)
-            say(described(rows[one]))
-            so_far = tuple(rows[done] for done in runs if done in rows)
-            result = replace(result, rows=so_far, seconds=time.perf_counter() - start)
+            found[one] = outcome
+            so_far = tuple(found[done] for done in runs if done in found)
+            new = replace(result, seconds=time.perf_counter() - start)
+            result = replace(new, search=so_far) if kind == "search" else replace(new, rows=so_far)
             if kept:
                 kept(result)
     return result
 
 
+@dataclass(frozen=True)
+class _Work:
+    """What trainings need, and those that need not be run again."""
+
+    settings: FedptSettings
+    directory: Path | None
+    workers: int
+    finished: Mapping[Any, Row]
+    say: Began
+
+    def outcomes(self, runs: Sequence[Run]) -> Iterator[tuple[Run, Row | Exception]]:
+        """Yield trainings with what came of them, first those that were there before."""
+        before = {one: key_of(one, self.settings) for one in runs}
+        left = [one for one in runs if before[one] not in self.finished]
+        for one in runs:
+            if before[one] in self.finished:
+                yield one, self.finished[before[one]]
+        alone = {}
+        if self.workers > 1 and any(not one.search for one in left):
+            self.say("round times first, one share after another")
+            alone = paces(self.settings, self.directory, left)
+        work = partial(outcome_of, self.settings, self.directory)
+        with Pool(work, self.workers, fresh=True) as pool:
+            for one, outcome in pool.run(left):
+                if isinstance(outcome, Row):
+                    seconds = alone.get((one.part, one.percent), outcome.seconds_per_round)
+                    outcome = replace(outcome, seconds_per_round=seconds)
+                    self.say(described(outcome))
+                yield one, outcome
+
+
 def outcome_of(settings: FedptSettings, directory: Path | None, one: Run) -> Row:
     """Return what came of one training."""
     task, freeze = _task(settings, directory, one), freezes_of(one.part)[one.percent]
-    return run(one.part, task, freeze, one.seed, settings=settings, noise=one.noise)
+    every = settings.cifar_every if one.part == "cifar" and not one.search else 0
+    row = run(one.part, task, freeze, one.seed, settings=settings, noise=one.noise, every=every)
+    return replace(row, rate=one.rate)
 
 
 def paces(
@@ -141,7 +166,14 @@ def paces(
 def _task(settings: FedptSettings, directory: Path | None, one: Run) -> Task:
     if one.part == "cifar":
         # Images are cut anew whenever a client is asked: every run begins at the first cut.
-        return task_of(one.part, settings, directory, whole=one.percent == 100.0)
+        return task_of(
+            one.part,
+            settings,
+            directory,
+            whole=one.percent == 100.0,
+            rate=one.rate,
+            search=one.search,
+        )
     return _kept_task(one.part, settings, directory)
 
 
@@ -154,8 +186,9 @@ def _kept_task(part: str, settings: FedptSettings, directory: Path | None) -> Ta
 def described(row: Row) -> str:
     """Return one line about a row."""
     noise = "" if row.noise is None else f", noise {row.noise:g}"
+    rate = "" if row.rate is None else f", rate {row.rate:g}"
     return (
-        f"{row.part}: {row.percent:.4g} % trained, seed {row.seed}{noise}: "
+        f"{row.part}: {row.percent:.4g} % trained, seed {row.seed}{noise}{rate}: "
         f"{100 * row.accuracy:.2f} % right, {row.seconds_per_round:.2f} s a round"
     )
 
@@ -164,39 +197,6 @@ def _note(part: str, settings: FedptSettings, directory: Path | None, workers: i
     task = task_of(part, settings, directory)
     many = "" if workers == 1 else f"; {workers} trainings at once, round times measured alone"
     return f"{part}: {task.name}, {task.notes}{many}"
-
-
-def task_of(
-    part: str, settings: FedptSettings, directory: Path | None = None, *, whole: bool = True
-) -> Task:
-    """Return the data and settings of one part, as for training the whole network or less of it."""
-    s, known = settings, _SETS[part]
-    name = next((n for n in known if find(n, directory=directory) is not None), known[-1])
-    invented = find(name, directory=directory) is None
-    if part in ("text", "speeches"):
-        texts = text_set(name, directory, invented=invented)
-        steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
-        shown = "invented" if invented else name
-        task = text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort, steps=steps)
-        return task.tested_on(s.n_test)
-    images = image_set(name, directory, invented=invented)
-    if part == "cifar":
-        rate = s.cifar_rates[0 if whole else 1]
-        task = cifar_task(
-            images,
-            rounds=s.cifar_rounds,
-            cohort=s.cifar_cohort,
-            n_clients=s.cifar_clients,
-            steps=replace(CIFAR_STEPS, learning_rate=rate, precision=s.precision),
-        )
-        return task.tested_on(s.n_test)
-    rounds, cohort = (
-        (s.writers_rounds, s.writers_cohort)
-        if part == "writers"
-        else (s.private_rounds, s.private_cohort)
-    )
-    task = writers_task(images, rounds=rounds, cohort=cohort, n_writers=s.n_writers)
-    return task.tested_on(s.n_test)
 
 
 def runs_of(part: str, settings: FedptSettings) -> Iterator[Run]:
@@ -230,8 +230,15 @@ def run(
     *,
     settings: FedptSettings,
     noise: float | None = None,
+    every: int = 0,
 ) -> Row:
-    """Return the outcome of one federated training; with a noise, private by DP-FTRL."""
+    """Return the outcome of one federated training; with a noise, private by DP-FTRL.
+
+    Parameters
+    ----------
+    every
+        Rounds between two points of the curve; none if 0.
+    """
     algorithm = training(task, freeze, seed, settings=settings, noise=noise)
     plan = Plan(
         algorithm=algorithm,
@@ -244,7 +251,12 @@ def run(
     if noise and isinstance(algorithm.optimiser, FollowTheLeader):
         cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
         epsilon = schedule_epsilon(algorithm.optimiser, cohorts, settings.delta)
-    result, peak = _fitted(plan, task)
+
+    def measure(state: Trained) -> float:
+        return accuracy(algorithm.result(state), task.test)
+
+    curve = Curve(measure, every) if every else None
+    result, peak = _fitted(plan, task, curve)
     # The first round sets up libraries and records steps.
     seconds = [record.seconds for record in result.records[1:] or result.records]
     return Row(
@@ -252,25 +264,44 @@ def run(
         data=task.name,
         percent=share.percent,
         reduction=share.reduction,
-        accuracy=accuracy(result.result, task.test),
+        accuracy=measure(result.state),
         seconds_per_round=float(np.median(seconds)),
         bytes_up_per_client=result.records[-1].bytes_up // result.records[-1].n_used,
         peak_mebibytes=peak,
         seed=seed,
         noise=noise,
         epsilon=epsilon,
+        rounds=task.rounds,
+        curve=tuple(curve.points) if curve else (),
     )
 
 
-def _fitted(plan: Plan[Any, Any, Any], task: Task) -> tuple[Result[Any, Any], float | None]:
+def _fitted(
+    plan: Plan[Any, Any, Any], task: Task, curve: Curve | None
+) -> tuple[Result[Any, Any], float | None]:
     """Return the outcome of a plan, and the mebibytes of a GPU that it took at most."""
     if not torch.cuda.is_available():
-        return run_locally(plan, task.clients, threads=1), None
+        return run_locally(plan, task.clients, threads=1, keeper=curve), None
     forget_recordings()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()  # libraries keep workspaces from run to run
-    result = run_locally(plan, task.clients, threads=4)
-    return result, (torch.cuda.max_memory_allocated() - before) / 2**20
+    peaks: list[int] = []
+    if curve is not None:
+        curve.measure = _aside(curve.measure, peaks)
+    result = run_locally(plan, task.clients, threads=4, keeper=curve)
+    return result, (max(*peaks, torch.cuda.max_memory_allocated(), 0) - before) / 2**20
+
+
+def _aside(measure: Callable[[Any], float], peaks: list[int]) -> Callable[[Any], float]:
+    """Return a measurement that notes the peak so far and whose own memory does not count."""
+
+    def measured(state: Any) -> float:
+        peaks.append(torch.cuda.max_memory_allocated())
+        value = measure(state)
+        torch.cuda.reset_peak_memory_stats()
+        return value
+
+    return measured
 
 
 def training(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,10 +53,15 @@ def markdown(result: FedptResult) -> str:
     )
     parts = ["# Partially trainable networks", head]
     parts += ["\n".join(f"- {note}" for note in result.notes)] if result.notes else []
-    for part in dict.fromkeys(row.part for row in result.rows):
+    for part in TITLES:
         rows = [row for row in result.rows if row.part == part]
+        if not rows:
+            continue
         table = private_table(rows) if part == "private" else share_table(part, rows)
         parts += [f"## {TITLES[part]}", table]
+        parts += [curve_table(rows)] if any(row.curve for row in rows) else []
+        search = [row for row in result.search if row.part == part]
+        parts += [search_table(search)] if search else []
     parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(result.rows))]
     return "\n\n".join(parts) + "\n"
 
@@ -80,6 +86,31 @@ def share_table(part: str, rows: Sequence[Row]) -> str:
                 f"{np.median(memory):.0f}" if memory else "-",
             )
         )
+    return grid(head, lines)
+
+
+def curve_table(rows: Sequence[Row]) -> str:
+    """Return the mean test accuracy after some of the rounds, by the share that is trained."""
+    rounds = sorted({k for row in rows for k, _ in row.curve})
+    head = ("after rounds", *(str(k) for k in rounds))
+    lines = []
+    for percent, same in by_percent(rows).items():
+        found = [[100 * a for row in same for k, a in row.curve if k == point] for point in rounds]
+        rates = ", ".join(f"{rate:g}" for rate in sorted({row.rate or 0.0 for row in same}))
+        cells = [f"{np.mean(values):.2f}" if values else "-" for values in found]
+        lines.append((f"{percent:.2f} %, rate {rates}", *cells))
+    return grid(head, lines)
+
+
+def search_table(rows: Sequence[Row]) -> str:
+    """Return the accuracy on held-out training images, by share and learning rate."""
+    rates = sorted({row.rate or 0.0 for row in rows})
+    rounds = ", ".join(str(k) for k in sorted({row.rounds or 0 for row in rows}))
+    head = (f"held-out images, {rounds} rounds", *(f"rate {rate:g}" for rate in rates))
+    lines = []
+    for percent, same in by_percent(rows).items():
+        by_rate = {row.rate or 0.0: f"{100 * row.accuracy:.1f}" for row in same}
+        lines.append((f"{percent:.2f} %", *(by_rate.get(rate, "-") for rate in rates)))
     return grid(head, lines)
 
 
@@ -237,11 +268,21 @@ def load(path: Path) -> FedptResult:
     """Return a result that was written."""
     try:
         content = json.loads(path.read_text())
-        rows = tuple(Row(**row) for row in content.pop("rows"))
+        rows, search = (_rows(content.pop(name, ())) for name in ("rows", "search"))
         notes = tuple(content.pop("notes"))
-        return FedptResult(rows=rows, notes=notes, **content)
+        return FedptResult(rows=rows, search=search, notes=notes, **content)
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(f"{path} holds no result of fedpt ({error})") from error
+
+
+def path_of(folder: Path, *, quick: bool) -> Path:
+    """Return the file of a folder's result."""
+    return folder / ("fedpt-quick.json" if quick else "fedpt.json")
+
+
+def _rows(plain: Iterable[Any]) -> tuple[Row, ...]:
+    rows = (Row(**row) for row in plain)
+    return tuple(replace(row, curve=tuple((k, a) for k, a in row.curve)) for row in rows)
 
 
 def write(result: FedptResult, folder: Path, *, merge: bool = False) -> list[Path]:
@@ -253,14 +294,15 @@ def write(result: FedptResult, folder: Path, *, merge: bool = False) -> list[Pat
         Keep the parts that an earlier result in the folder has beyond these.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    stem = folder / ("fedpt-quick" if result.quick else "fedpt")
-    data, text, picture = (stem.with_suffix(end) for end in (".json", ".md", ".png"))
+    data = path_of(folder, quick=result.quick)
+    text, picture = (data.with_suffix(end) for end in (".md", ".png"))
     if merge and data.is_file():
         new = {row.part for row in result.rows}
         earlier = load(data)
         kept = tuple(row for row in earlier.rows if row.part not in new)
         notes = tuple(n for n in earlier.notes if n.split(":")[0] not in new)
-        result = replace(result, rows=kept + result.rows, notes=notes + result.notes)
+        search = result.search or earlier.search
+        result = replace(result, rows=kept + result.rows, notes=notes + result.notes, search=search)
     data.write_text(json.dumps(asdict(result), indent=1, allow_nan=False) + "\n")
     text.write_text(markdown(result))
     draw(result).savefig(picture, dpi=110)

@@ -28,13 +28,24 @@ from catchment.partial.local import IGNORED, Examples, LocalSteps
 from catchment.partial.schedule import Schedule
 from reproductions.data.load import load_images, load_texts
 from reproductions.data.values import Images, Text
+from reproductions.fedpt_values import FedptSettings
 from reproductions.networks import EmnistCnn, ResNet18, Transformer
+from reproductions.places import find
 
 N_WORDS = 10_004
 PAD, UNKNOWN, END, FIRST_WORD = 0, 1, 2, 4  # 3 is left out: the paper's four extra words
 CIFAR_STEPS = LocalSteps(learning_rate=0.05, batch_size=32, epochs=2)
 TEXT_STEPS = LocalSteps(optimiser="adam", learning_rate=5e-4, batch_size=16, max_steps=64)
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+# The paper's own sets where a user has them, else the stand-ins.
+_WRITERS = ("femnist", "mnist_writers")
+_SETS = {
+    "writers": _WRITERS,
+    "private": _WRITERS,
+    "cifar": ("cifar10",),
+    "text": ("stackoverflow", "sotu"),
+    "speeches": ("shakespeare",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +66,56 @@ class Task:
     def tested_on(self, n: int | None) -> Task:
         """Return the task with at most this many test examples."""
         return self if n is None else replace(self, test=Examples(self.test.x[:n], self.test.y[:n]))
+
+
+def task_of(
+    part: str,
+    settings: FedptSettings,
+    directory: Path | None = None,
+    *,
+    whole: bool = True,
+    rate: float | None = None,
+    search: bool = False,
+) -> Task:
+    """Return the data and settings of one part, as for training the whole network or less of it.
+
+    Parameters
+    ----------
+    rate
+        Of learning on CIFAR-10, if not that of the settings.
+    search
+        Whether it is to choose that rate: in place of the test part, held-out training images.
+    """
+    s, known = settings, _SETS[part]
+    name = next((n for n in known if find(n, directory=directory) is not None), known[-1])
+    invented = find(name, directory=directory) is None
+    if part in ("text", "speeches"):
+        texts = text_set(name, directory, invented=invented)
+        steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
+        shown = "invented" if invented else name
+        task = text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort, steps=steps)
+        return task.tested_on(s.n_test)
+    images = image_set(name, directory, invented=invented)
+    if part == "cifar":
+        task = cifar_task(
+            held_out(images, s.cifar_held_out) if search else images,
+            rounds=s.cifar_search_rounds if search else s.cifar_rounds,
+            cohort=s.cifar_cohort,
+            n_clients=s.cifar_clients,
+            steps=replace(
+                CIFAR_STEPS,
+                learning_rate=rate or s.cifar_rates[0 if whole else 1],
+                precision=s.precision,
+            ),
+        )
+        return task if search else task.tested_on(s.n_test)
+    rounds, cohort = (
+        (s.writers_rounds, s.writers_cohort)
+        if part == "writers"
+        else (s.private_rounds, s.private_cohort)
+    )
+    task = writers_task(images, rounds=rounds, cohort=cohort, n_writers=s.n_writers)
+    return task.tested_on(s.n_test)
 
 
 def writers_task(images: Images, *, rounds: int, cohort: int, n_writers: int | None = None) -> Task:
@@ -108,6 +169,21 @@ def cifar_task(
         optimiser=Momentum(momentum=0.5),
         schedule=Schedule(cosine=rounds),
         notes=f"{len(images.train)} images, {n_clients} clients",
+    )
+
+
+def held_out(images: Images, n: int) -> Images:
+    """Return images with n of the training part, drawn at random, in place of the test part."""
+    order = np.random.default_rng(0).permutation(len(images.train))
+    kept, out = np.sort(order[n:]), np.sort(order[:n])
+    return replace(
+        images,
+        train=images.train[kept],
+        train_labels=images.train_labels[kept],
+        test=images.train[out],
+        test_labels=images.train_labels[out],
+        train_clients=(),
+        test_clients=(),
     )
 
 

@@ -21,7 +21,16 @@ class FedptSettings:
     rates
         The private server's learning rate at each noise, with everything trained and in part.
     cifar_rates
-        The clients' learning rate with everything trained, and in part.
+        The clients' learning rate with everything trained, and in part, where none is chosen.
+    cifar_candidates
+        Rates from which each share's is chosen on training images that are held out for it; with
+        none of them, `cifar_rates` are taken.
+    cifar_held_out
+        Training images that the choice is made on. The runs of the table have all images.
+    cifar_search_rounds, cifar_search_seed
+        How the choice is trained: shorter than the table, and another network.
+    cifar_every
+        Rounds between two points of a run's curve on the test part; nothing is chosen by it.
     precision
         Of products in `cifar` and `text`.
     n_test
@@ -35,11 +44,16 @@ class FedptSettings:
     writers_rounds: int = 60
     writers_cohort: int = 40
     n_writers: int | None = None
-    cifar_rounds: int = 50
+    cifar_rounds: int = 150
     cifar_cohort: int = 5
     cifar_clients: int = 10
     cifar_shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
     cifar_rates: tuple[float, float] = (0.02, 0.05)
+    cifar_candidates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2)
+    cifar_held_out: int = 1000
+    cifar_search_rounds: int = 40
+    cifar_search_seed: int = 9
+    cifar_every: int = 25
     text_rounds: int = 40
     text_cohort: int = 5
     text_steps: int = 64
@@ -63,6 +77,7 @@ QUICK = FedptSettings(
     cifar_rounds=1,
     cifar_cohort=2,
     cifar_clients=500,
+    cifar_candidates=(),
     text_rounds=1,
     text_cohort=2,
     text_steps=2,
@@ -80,7 +95,8 @@ class Row:
     """One run: what was trained, how well it does, and what it cost.
 
     `seconds_per_round` is the median of all rounds but the first; `epsilon` is for leaving out the
-    client that took part most, at the settings' delta.
+    client that took part most, at the settings' delta. `rate` is the clients' learning rate where
+    it was chosen, `curve` the accuracy after some of the rounds.
     """
 
     part: str
@@ -94,25 +110,34 @@ class Row:
     seed: int
     noise: float | None = None
     epsilon: float | None = None
+    rate: float | None = None
+    rounds: int | None = None
+    curve: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedptResult:
-    """All rows, with what is needed to run them again."""
+    """All rows, with what is needed to run them again.
+
+    `search` are the trainings that a rate was chosen by; their accuracy is on held-out images.
+    """
 
     settings: dict[str, Value]
     rows: tuple[Row, ...]
     environment: dict[str, Value]
     notes: tuple[str, ...] = ()
+    search: tuple[Row, ...] = ()
     quick: bool = False
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One training that a table needs."""
+    """One training that a table needs, or the choice of a rate for it."""
 
     part: str
     percent: float
     seed: int
     noise: float | None = None
+    rate: float | None = None
+    search: bool = False

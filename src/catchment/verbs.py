@@ -1,7 +1,7 @@
 """Three verbs: `fit` for one owner, `federate` for many, `evaluate` for either.
 
-All of them, scikit-learn's estimators and plan files describe the same `Course` and run it through
-the same loop, so the same settings on the same clients give the same model to the bit; and with
+They, scikit-learn's estimators and plan files take the same steps: fit the scale, sum statistics,
+solve. The same settings on the same clients therefore give the same readout to the bit; and with
 nothing set they share the same defaults: recordings have their gaps held and their channels scaled,
 the pool follows the kind of target, and the ridge is the one with the least error on clients left
 out, or by generalised cross-validation where there is one client or only a sum.
@@ -9,9 +9,12 @@ out, or by generalised cross-validation where there is one client or only a sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, overload
 
 from catchment.data.prepare import Prepare
@@ -22,10 +25,15 @@ from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.course import Course, Known, Maps, conduct
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
-from catchment.federation.loop import Record, Result, Watch
+from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
+from catchment.federation.runs.notes import Notes
+from catchment.federation.runs.write import Store
+from catchment.files import replace_file
 from catchment.readout.model import Model
+from catchment.readout.one_owner import has_target_per_step, learn
+from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
 OWNER = "owner"
@@ -35,12 +43,19 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What came of a federation: the model, the records of every round, and the state behind it."""
+    """What came of a federation: the model, the records of every round, and the state behind it.
+
+    `folder` is where the run is kept if `out` named one. Otherwise its ledger (who sent what, how
+    large, with which hash) is in memory, and `explain` and `report` write a folder for as long as
+    they need it.
+    """
 
     course: Course
     known: Known
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
+    folder: Path | None = None
 
     @property
     def result(self) -> Any:
@@ -67,6 +82,92 @@ class Run:
             )
         return state.total
 
+    def explain(self, client: str | None = None) -> str:
+        """Return in words what left the clients and what can be read from it.
+
+        Parameters
+        ----------
+        client
+            Whose messages are listed with their hashes; none if not given.
+
+        >>> import numpy as np
+        >>> from catchment import EchoState
+        >>> u = np.sin(np.arange(300) / 5)
+        >>> run = federate(EchoState(20), {"ann": [Recording(u[:-1], u[1:])]})
+        >>> print(run.explain())
+        What left the clients of 1 client, EchoState
+        <BLANKLINE>
+        scaling: moments
+          1 client sent 1 message of 3 numbers, ...
+        """
+        from catchment.federation.runs.explain import in_words
+        from catchment.federation.runs.read import messages_of, read_run
+
+        with self._kept() as folder:
+            listed = [] if client is None else messages_of(folder, client)
+            if client is not None and not listed:
+                raise ValueError(f"{client!r} sent nothing; name a client of the run")
+            return in_words(read_run(folder), listed)
+
+    def report(self, path: str | Path, scores: Scores | None = None) -> Path:
+        """Write the run as one HTML file that works offline, and return its path.
+
+        Parameters
+        ----------
+        scores
+            What `evaluate` found, to be shown too.
+        """
+        from catchment.federation.runs.read import read_run
+        from catchment.report.html import render
+
+        with self._kept(scores) as folder:
+            replace_file(Path(path), render([read_run(folder)]).encode())
+        return Path(path)
+
+    @contextmanager
+    def _kept(self, scores: Scores | None = None) -> Iterator[Path]:
+        """Yield a folder that holds the run, with these scores if any are given."""
+        if self.folder is not None and scores is None:
+            yield self.folder
+            return
+        with TemporaryDirectory(prefix="catchment-run-") as place:
+            with Store(Path(place)) as store:
+                self.notes.write(store)
+                self._describe(store, scores)
+            yield Path(place)
+
+    def _describe(self, store: Store, scores: Scores | None = None) -> None:
+        """Keep the facts and tables that a report shows beside the messages."""
+        from catchment.plans.results import (
+            metrics,
+            write_flags,
+            write_path,
+            write_rows,
+            write_scores,
+        )
+
+        plan, classes = self.training.plan, self.course.classes
+        kept = plan.whole.kept(self.training.state)
+        write_rows(store, kept)
+        write_flags(store, kept)
+        write_path(store, kept, classes)
+        n_clients = max((record.n_used for record in self.records), default=0)
+        described = ", ".join(type(one).__name__ for one in self.course.maps)
+        facts = {
+            "title": f"{n_clients} client{'' if n_clients == 1 else 's'}, {described}",
+            "algorithm": plan.whole.name,
+            "source": "recordings in Python",
+            "classes": json.dumps(classes),
+            "train_clients": str(n_clients),
+            "test_clients": str(len(scores.by_client) if scores else 0),
+            "plan_fingerprint": plan.fingerprint(),
+            "finished": "yes",
+        }
+        if scores is not None and scores.total is not None:
+            write_scores(store, scores, classes)
+            facts["metric"] = metrics(scores.total)[0][0]
+        store.write_facts(facts)
+
 
 def fit(
     pipeline: Pipeline | AnyMap,
@@ -78,7 +179,7 @@ def fit(
 ) -> Model:
     """Return the model that predicts one owner's targets from raw recordings.
 
-    It is what `federate` gives for a single client.
+    It has the readout that `federate` gives for a single client, to the bit.
 
     Parameters
     ----------
@@ -88,7 +189,7 @@ def fit(
     recordings
         Raw, with targets.
     ridge
-        A number, or "auto": by generalised cross-validation.
+        A number; or "gcv", which "auto" is here: by generalised cross-validation.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     threads
@@ -102,8 +203,18 @@ def fit(
     True
     """
     held = recordings if isinstance(recordings, Sequence) else list(recordings)
-    clients = {OWNER: held}
-    return federate(pipeline, clients, ridge=ridge, classes=classes, threads=threads).model
+    if ridge == "clients":
+        raise ValueError(
+            'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
+        )
+    names = tuple(classes) if classes is not None else _first_recording({OWNER: held}).classes
+    return learn(
+        as_pipeline(pipeline, Prepare()),
+        held,
+        ridge="gcv" if ridge == "auto" else ridge,
+        classes=names,
+        threads=threads,
+    ).model
 
 
 @overload
@@ -130,6 +241,7 @@ def federate(
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
+    out: str | Path | None = None,
 ) -> Run: ...
 
 
@@ -145,6 +257,7 @@ def federate(
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
+    out: str | Path | None = None,
 ) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
@@ -174,6 +287,9 @@ def federate(
         What each client remembers between messages, its private key for secure sums included.
     watch
         Called with (round, clients done, clients asked) as replies come in.
+    out
+        A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
+        not hold another run.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -186,8 +302,11 @@ def federate(
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None:
-            raise ValueError("a plan says all of this itself; pass protections and ridge in it")
+        if protect or ridge != "auto" or classes is not None or out is not None:
+            raise ValueError(
+                "a plan says protections, ridge and classes itself, and run_locally takes a keeper "
+                "for its folder; pass a map or a pipeline with these, or the plan alone"
+            )
         return run_locally(what, clients, threads=threads, memories=memories, watch=watch)
     pipeline = as_pipeline(what, Prepare())
     first = _first_recording(clients)
@@ -205,22 +324,40 @@ def federate(
         seed=seed,
     )
     stages: dict[str, tuple[Record, ...]] = {}
+    held = {} if memories is None else memories
+    notes = Notes()
 
-    def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
-        held = {} if memories is None else memories
-        result = run_locally(plan, clients, threads=threads, memories=held, watch=watch)
-        stages[stage] = result.records
-        return result
+    def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
+        def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
+            keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
+            result = run_locally(
+                plan, clients, threads=threads, memories=held, watch=watch, keeper=keeper
+            )
+            stages[stage] = result.records
+            return result
 
-    known, training = conduct(course, run)
-    return Run(course, known, training, stages)
+        return conduct(course, run)
+
+    if out is None:
+        return Run(course, *run_stages(None), stages, notes)
+    with Store(out) as store:
+        known, training = run_stages(store)
+        made = Run(course, known, training, stages, notes, store.folder)
+        made._describe(store)
+        if isinstance(training.result, Model):
+            store.save_model(training.result)
+    return made
 
 
-def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None = None) -> Scores:
+def evaluate(
+    model: Predictor, clients: Mapping[str, Source], *, threads: int | None = None
+) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
     Parameters
     ----------
+    model
+        A `Model`, or whatever else predicts from raw recordings.
     clients
         By name: recordings with targets, or a function that returns them.
 
@@ -231,26 +368,8 @@ def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None
     >>> evaluate(model, {"later": [Recording(u[100:-1], u[101:])]}).total.value < 0.001
     True
     """
-    plan = Plan(algorithm=Evaluation(model_under_test=model), prepare=model.prepare)
+    plan = Plan(algorithm=Evaluation(model_under_test=model))
     return run_locally(plan, clients, threads=threads).result
-
-
-def load(path: str | Path, *, use: Iterable[type] = ()) -> Model:
-    """Return the model of a file; see `catchment.readout.storage.load`."""
-    from catchment.readout.storage import load as load_file
-
-    return load_file(path, use=use)
-
-
-def has_target_per_step(prepare: Prepare, recording: Recording) -> bool:
-    """Whether prepared recordings have a target for every step, or one for all.
-
-    >>> has_target_per_step(Prepare(window=10), Recording([0.0, 1.0], [0.0, 1.0]))
-    False
-    """
-    if prepare.window is not None:
-        return False
-    return prepare.horizon is not None or bool(recording.per_step)
 
 
 def _learning(

@@ -21,6 +21,8 @@ from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import DATABASE
 from catchment.plans.examples import example_names, example_plan
 
+pytestmark = pytest.mark.slow
+
 RUNNER = CliRunner()
 SMALL = """
 title = "A small run"

@@ -30,7 +30,7 @@ def state_bytes(case: Case, state: Any) -> bytes:
 
 
 def outputs(model: Model, clients: Mapping[str, list[Recording]]) -> list[bytes]:
-    return [model.predict(s.u).tobytes() for name in sorted(clients) for s in clients[name]]
+    return [model.outputs(s.u)[0].tobytes() for name in sorted(clients) for s in clients[name]]
 
 
 @dataclass

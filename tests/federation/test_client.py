@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.client import Node, Request, answer_together
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn, Upload
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts, join
 
@@ -122,8 +123,10 @@ def test_clients_served_together_answer_as_each_by_itself() -> None:
     lengths = (20, 30, 40)
     nodes = [
         Node(
-            str(n), PLAN, lambda n=n: [Recording(np.sin(np.arange(float(n))), np.arange(float(n)))]
-        )  # type: ignore[misc]
+            str(n),
+            PLAN,
+            partial(list, [Recording(np.sin(np.arange(float(n))), np.arange(float(n)))]),
+        )
         for n in lengths
     ]
     together = answer_together(nodes, request())

@@ -26,7 +26,7 @@ from catchment.federation.loop import BLOCK, Record, Result, run
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan, as_algorithm
 from catchment.federation.runs.ledger import Entry
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -54,7 +54,7 @@ class Hostile:
     """An engine that hands the culprit's reply to a function before passing it on."""
 
     tamper: Tamper
-    inner: LocalEngine[Any, Any] = field(default_factory=lambda: LocalEngine(PLAN, CLIENTS, 1))
+    inner: LocalEngine[Any, Any, Any] = field(default_factory=lambda: LocalEngine(PLAN, CLIENTS, 1))
 
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
@@ -195,7 +195,7 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
 
     @dataclass(frozen=True)
     class Forger:
-        inner: LocalEngine[Any, Any]
+        inner: LocalEngine[Any, Any, Any]
 
         def clients(self) -> Sequence[str]:
             return names

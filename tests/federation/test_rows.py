@@ -16,8 +16,8 @@ from catchment.data.recording import Recording
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.rows import augmented, feature_rows, local_blocks, stretch
-from catchment.readout.accumulate import accumulate
+from catchment.federation.rows import Rows, augmented, local_blocks, stretch
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1))
@@ -70,14 +70,15 @@ def test_blocks_are_together_all_rows_and_empty_ones_are_left_out() -> None:
 def test_feature_rows_are_those_behind_the_statistics() -> None:
     series = narma(80, seed=1)
     weighted = Recording(series.u, series.y, weight=0.5)
-    z, y, weight = feature_rows(PER_STEP, [series, weighted])
+    rows = Rows.of(PER_STEP, [series, weighted])
+    (z, y), weight = rows.pair, rows.weight
     ours = RidgeStatistics.from_states(z, y, weight=weight, fingerprint=PER_STEP.fingerprint)
     theirs = accumulate(PER_STEP, [series, weighted])
     assert ours.n_rows == theirs.n_rows
     assert ours.weight == pytest.approx(theirs.weight)
     np.testing.assert_allclose(ours.gram, theirs.gram, rtol=1e-12)
     label = Recording(series.u, np.array([1.0, 2.0]))
-    _, repeated, _ = feature_rows(PER_STEP, [label])
+    repeated = Rows.of(PER_STEP, [label]).y
     assert repeated.shape == (73, 2)
     assert (repeated == [1.0, 2.0]).all()
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir
 from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features import EchoStateMap
 from catchment.federation.upload_checks import check_statistics, moment_matrix
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 

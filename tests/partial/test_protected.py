@@ -10,6 +10,7 @@ import pytest
 from torch import nn
 
 from catchment import Plan, federate
+from catchment.engine.local import run_locally
 from catchment.errors import TooFewClientsError
 from catchment.federation.learn.optimisers import Adam
 from catchment.federation.loop import Result
@@ -155,7 +156,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
     def kept(watch: object) -> Result[Trained, object]:
         with Store(tmp_path / "run", resume=True) as store:
             keeper = store.keeper("train", plan)
-            return federate(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
+            return run_locally(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
 
     with pytest.raises(StoppedError):
         kept(stop)

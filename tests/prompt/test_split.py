@@ -14,7 +14,7 @@ from catchment.engine.local import run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.compression import Float32
 from catchment.federation.learn.optimisers import Adam, Mean
-from catchment.federation.plan import Plan, as_algorithm
+from catchment.federation.plan import Plan, Turn
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.dp.prompt_noise import PromptNoise
@@ -228,8 +228,8 @@ def test_answers_to_another_question_are_refused() -> None:
         run_locally(Plan(algorithm=training(server=Forgetful())), {"a": waves(5, 1)})
 
 
-def test_a_state_of_another_controller_is_refused() -> None:
-    algorithm = training()
+def test_values_of_another_controller_are_refused() -> None:
+    algorithm, turn = training(), Turn(0, ("a",), client="a")
     other = training(controller=EdgeController(projection=PROJECTION))
     with pytest.raises(IntegrityError):
-        as_algorithm(algorithm).load_state(as_algorithm(other).save_state(other.start()))
+        algorithm.client_update(other.broadcast(other.start(), turn), lambda: waves(5, 1), turn)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Recipe, Recording, Reservoir, accumulate
+from catchment import Recipe, Recording, Reservoir
 from catchment.features import EchoStateMap
 from catchment.federation.upload_checks import moment_matrix
+from catchment.readout.accumulation import accumulate
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.statistics import RidgeStatistics
 

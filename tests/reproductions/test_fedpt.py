@@ -12,12 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.errors import IntegrityError
+from catchment.federation.messages import Record
 from catchment.partial.freeze import Freeze
 from catchment.partial.local import IGNORED, Examples
 from reproductions import fedpt as module
 from reproductions import fedpt_values
 from reproductions.__main__ import app
-from reproductions.fedpt import accuracy, fedpt, paces, runs_of, task_of
+from reproductions.fedpt import accuracy, fedpt, paces, runs_of
+from reproductions.fedpt_search import Curve, chosen, finished, searches_of
 from reproductions.fedpt_tables import (
     PAPER,
     by_percent,
@@ -34,10 +36,13 @@ from reproductions.fedpt_tasks import (
     UNKNOWN,
     Task,
     augmented,
+    held_out,
+    image_set,
+    task_of,
     text_task,
     windows,
 )
-from reproductions.fedpt_values import QUICK, FedptResult, FedptSettings, Row
+from reproductions.fedpt_values import QUICK, FedptResult, FedptSettings, Row, Run
 
 TINY = replace(
     QUICK,
@@ -180,6 +185,61 @@ def test_cifar_is_cut_into_equal_clients_of_unequal_classes(tmp_path: Path) -> N
     assert counts.std(axis=0).min() > 2
     assert (whole.steps.learning_rate, part.steps.learning_rate) == settings.cifar_rates
     assert len(part.test.x) == 10
+
+
+def test_rates_are_chosen_on_training_images_that_nobody_trains_on(tmp_path: Path) -> None:
+    settings = replace(TINY, cifar_clients=10, cifar_candidates=(0.02, 0.3), cifar_held_out=200)
+    task = task_of("cifar", settings, tmp_path, rate=0.3, search=True)
+    assert task.steps.learning_rate == 0.3
+    assert task.rounds == settings.cifar_search_rounds
+    drawn = [next(iter(source())) for source in task.clients.values() if callable(source)]
+    assert (sum(len(e.x) for e in drawn), len(task.test.x)) == (800, 200)
+    images = image_set("cifar10", tmp_path, invented=True)
+    apart = held_out(images, 200)
+    parts = [{one.tobytes() for one in part} for part in (apart.train, apart.test, images.test)]
+    assert parts[0] | parts[1] == {one.tobytes() for one in images.train}
+    assert not parts[0] & parts[1]
+    assert not parts[1] & parts[2]
+    assert FedptSettings().cifar_candidates  # on unless it is turned off
+    assert not list(searches_of(replace(settings, cifar_candidates=())))
+
+
+def test_the_table_runs_with_the_chosen_rates_and_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(
+        TINY, seeds=(0, 1), cifar_shares=(100.0, 2.16), cifar_candidates=(0.02, 0.05, 0.1)
+    )
+    best, asked = {100.0: 0.05, 2.16: 0.1}, list[Run]()
+
+    def outcome(settings: FedptSettings, directory: Path | None, one: Run) -> Row:
+        asked.append(one)
+        score = 1 - abs((one.rate or 0.0) - best[one.percent])
+        made = replace(row(one.percent, 0.0, score), part="cifar", noise=None, seed=one.seed)
+        rounds = settings.cifar_search_rounds if one.search else settings.cifar_rounds
+        return replace(made, rate=one.rate, rounds=rounds)
+
+    monkeypatch.setattr(module, "outcome_of", outcome)
+    whole = fedpt(settings, parts=["cifar"], directory=tmp_path)
+    assert [one.search for one in asked] == [True] * 6 + [False] * 4
+    assert {(r.percent, r.rate) for r in whole.rows} == set(best.items())
+    assert chosen(whole.search) == best
+    assert "rate 0.05" in markdown(whole)
+    asked.clear()
+    assert fedpt(settings, parts=["cifar"], directory=tmp_path, earlier=whole).rows == whole.rows
+    assert not asked
+    more = replace(settings, seeds=(0, 1, 2))
+    fedpt(more, parts=["cifar"], directory=tmp_path, earlier=replace(whole, rows=whole.rows[1:]))
+    assert [(one.percent, one.seed) for one in asked] == [(100.0, 0), (100.0, 2), (2.16, 2)]
+    other = fedpt(replace(settings, cifar_cohort=1), parts=["cifar"], directory=tmp_path)
+    assert finished(whole, other.settings) == {}
+
+
+def test_a_curve_has_a_point_every_so_many_rounds() -> None:
+    curve = Curve(lambda state: state / 10, 2)
+    for k in range(5):
+        curve.close_round(k, Record(k, 1, 1, 0.0, 0, 0))
+    assert curve.points == [(2, 0.1), (4, 0.3)]
 
 
 def test_the_papers_own_sets_come_first(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from catchment.engine.local import run_locally  # noqa: E402
 from catchment.errors import UploadError  # noqa: E402
 from catchment.federation.compression import Float32  # noqa: E402
 from catchment.federation.learn.optimisers import Adam  # noqa: E402
-from catchment.federation.plan import Plan, Turn  # noqa: E402, as_algorithm
+from catchment.federation.plan import Plan, Turn, as_algorithm  # noqa: E402
 from catchment.federation.sums import WeightedSum  # noqa: E402
 from catchment.partial.local import LocalSteps  # noqa: E402
 from catchment.prompt.causal import TransformersLM  # noqa: E402
@@ -70,7 +70,7 @@ def test_adapters_are_the_merged_weights(model: TransformersLM) -> None:
     held = examples(9, 2)
     contexts = [np.asarray(e.context) for e in held]
     scores = TransformersLM(merged).scores(np.zeros((9, 0, model.width)), contexts, WORDS)
-    guesses = training.guesses(Adapted(values), held)
+    guesses = training.result(Adapted(values)).guesses(held)
     np.testing.assert_array_equal(guesses, (scores[:, 0] > 0).astype(int))
     assert len(set(guesses)) == 2 or abs(scores).min() > 0
 
@@ -87,7 +87,7 @@ def test_at_the_start_nothing_is_changed(model: TransformersLM) -> None:
     contexts = [np.asarray(e.context) for e in held]
     scores = model.scores(np.zeros((12, 0, model.width)), contexts, WORDS)
     np.testing.assert_array_equal(
-        training.guesses(training.start(), held), (scores[:, 0] > 0).astype(int)
+        training.result(training.start()).guesses(held), (scores[:, 0] > 0).astype(int)
     )
     again = lora(model).start()
     for ours, theirs in zip(training.start().values, again.values, strict=True):
@@ -120,7 +120,7 @@ def test_clients_learn_together_and_leave_the_model_alone(
     sets = [examples(40, 5), examples(24, 6), examples(60, 7)]
     if isinstance(adapter, SoftPrompt):
         # A prompt in front of a random model can say one word louder, and not much else.
-        guess = training.guesses(training.start(), sets[2])
+        guess = training.result(training.start()).guesses(sets[2])
         rarer = int(guess.mean() < 0.5)
         sets = [[replace(e, label=rarer) for e in held] for held in sets]
     clients, test = {"a": sets[0], "b": sets[1]}, sets[2]

@@ -17,10 +17,12 @@ from catchment.errors import FederationError
 from catchment.features import EchoStateMap
 from catchment.plans.file import parse_plan
 from catchment.search.plan_search import read_search
-from catchment.search.search import SearchSettings, Trial, search
 from catchment.search.space import PlasticitySpace, Space
+from catchment.search.trials import SearchSettings, Trial, search
 from reproductions.fedip import validated
 from reproductions.people import synthetic_people
+
+pytestmark = pytest.mark.slow
 
 PEOPLE = synthetic_people(n_users=8, windows=10)
 SPACE = Space(units=(15, 25), connections=(1, 10))

@@ -102,7 +102,7 @@ class Fleet:
         assert isinstance(masking, SecureSum)
         return masking
 
-    def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers]:
+    def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers, Any]:
         sources = {name: [Recording(vector)] for name, vector in self.vectors.items()}
         return LocalEngine(self.plan, sources, threads, self.memories)
 

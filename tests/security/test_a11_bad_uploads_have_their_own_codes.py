@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from catchment import FederatedRidge, Plan, Recipe, Reservoir, accumulate, federate
+from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine
 from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Reply, run
 from catchment.federation.sums import Tally
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import _PREFIX, MAGIC, VERSION, Fact, Parts

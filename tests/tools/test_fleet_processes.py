@@ -58,7 +58,7 @@ def test_a_grandchild_whose_parent_was_killed_is_ended_too(tmp_path: Path) -> No
         assert gone(grandchild)
 
 
-def test_others_are_left_alone(tmp_path: Path) -> None:
+def test_others_are_left_locked(tmp_path: Path) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     with Processes(tmp_path / "a") as ours, Processes(tmp_path / "b") as theirs:
         first, second = ours.start("x", sleep), ours.start("y", sleep)
@@ -94,7 +94,7 @@ def test_one_that_is_not_ready_in_time_is_reported(tmp_path: Path) -> None:
 def test_what_an_earlier_run_left_is_swept(tmp_path: Path) -> None:
     left = Processes(tmp_path)
     started = left.start("x", [sys.executable, "-c", "import time; time.sleep(600)"])
-    Processes(tmp_path).sweep()
+    Processes(tmp_path).kill_leftovers()
     assert started.wait(10) == -signal.SIGKILL
     left.stop("x")
 

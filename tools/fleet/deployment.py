@@ -39,7 +39,7 @@ START_SECONDS = 120.0  # a busy machine takes its time
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended, as the SuperLink tells it, and what it said on the way."""
+    """How a run ended, by the SuperLink, and its output."""
 
     run_id: int
     status: str
@@ -77,7 +77,7 @@ class Deployment:
     superlink_port, proxy_port
         Free ones if not given.
     entrance
-        Port that nodes are told, if something stands before the proxy.
+        Port that nodes connect to, if something stands before the proxy.
     """
 
     folder: Path
@@ -87,7 +87,7 @@ class Deployment:
     entrance: int | None = None
     processes: Processes = field(init=False)
     nodes: dict[str, list[str]] = field(init=False, default_factory=dict)
-    _said: dict[str, int] = field(init=False, default_factory=dict)
+    _log_start: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder = Path(self.folder).resolve()
@@ -150,7 +150,7 @@ class Deployment:
         home = {"FLWR_HOME": str(self.node(name) / "flwr")}
         self.processes.stop(_process(name), grace=0)
         log = self.processes.log(_process(name))
-        self._said[name] = log.stat().st_size if log.is_file() else 0
+        self._log_start[name] = log.stat().st_size if log.is_file() else 0
         self.processes.start(_process(name), self.nodes[name], home)
 
     def wait_for_nodes(self, *, seconds: float = START_SECONDS) -> None:
@@ -175,28 +175,28 @@ class Deployment:
         """Return whether a node runs and the SuperLink has let it in."""
         if not self.processes.alive(_process(name)):
             return False
-        # What it said before it was started the last time does not count.
-        said = self.processes.log(_process(name)).read_bytes()[self._said[name] :]
-        return b"SuperNode ID:" in said
+        # What is in the log from before the last start does not count.
+        output = self.processes.log(_process(name)).read_bytes()[self._log_start[name] :]
+        return b"SuperNode ID:" in output
 
     def run(self, app: Path, settings: Settings, *, seconds: float = 3600) -> Ended:
         """Run an app on the nodes, wait for its end, and return how it ended."""
         config = ("--run-config", pairs(settings)) if settings else ()
         words = ("run", str(app), CONNECTION, "--stream", *config)
-        said = flwr(self.home, *words, seconds=seconds)
-        return self.ended(_run_id(said), said)
+        output = flwr(self.home, *words, seconds=seconds)
+        return self.ended(_run_id(output), output)
 
     def start_run(self, app: Path, settings: Settings) -> int:
         """Start an app on the nodes, and return the number of the run."""
         config = ("--run-config", pairs(settings)) if settings else ()
         return _run_id(flwr(self.home, "run", str(app), CONNECTION, *config))
 
-    def ended(self, run_id: int, said: str = "") -> Ended:
+    def ended(self, run_id: int, output: str = "") -> Ended:
         """Return how a run stands."""
         words = ("list", CONNECTION, "--run-id", str(run_id), "--format", "json")
         (known,) = json.loads(flwr(self.home, *words))["runs"]
         status, traffic = (known["status"], known["status-details"]), known["network-traffic"]
-        return Ended(run_id, *status, said, traffic["inbound-bytes"], traffic["outbound-bytes"])
+        return Ended(run_id, *status, output, traffic["inbound-bytes"], traffic["outbound-bytes"])
 
     def stop_node(self, name: str, *, grace: float = GRACE) -> None:
         """Stop a node and all it started; with no grace it is killed."""
@@ -235,8 +235,8 @@ def _process(node: str) -> str:
     return f"node-{node}"
 
 
-def _run_id(said: str) -> int:
-    found = re.search(r"started run (\d+)", said)
+def _run_id(output: str) -> int:
+    found = re.search(r"started run (\d+)", output)
     if found is None:
-        raise FederationError(f"the SuperLink started no run; it said: {said[-600:]}")
+        raise FederationError(f"the SuperLink started no run; it said: {output[-600:]}")
     return int(found[1])

@@ -132,7 +132,7 @@ class Processes:
     def _mark(self) -> str:
         return str(self.folder.resolve())
 
-    def sweep(self) -> None:
+    def kill_leftovers(self) -> None:
         """Kill what an earlier process that was itself killed left running for this folder."""
         for pid in list(marked(self._mark(), None)):
             _send(pid, signal.SIGKILL)

@@ -77,12 +77,12 @@ def up(folder: Path, plan: Path, *, say: Callable[[str], object] = str) -> Itera
     plan
         A plan file.
     say
-        Is told how far it is.
+        Called with a line of text for each step.
     """
     nodes = nodes_of(read_plan(plan))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _alone(folder), Deployment(folder) as deployment:
-        deployment.processes.sweep()
+    with _locked(folder), Deployment(folder) as deployment:
+        deployment.processes.kill_leftovers()
         identities = make_keys(deployment.folder, (), nodes)
         if set(identities) != set(nodes):
             raise ValueError(f"{folder} is of another plan's nodes; choose another folder")
@@ -129,7 +129,7 @@ def run_on(deployment: Deployment, *, timeout: float = 600.0) -> Path:
     if not ended.ok:
         lines = [line.strip() for line in ended.log.splitlines() if line.strip()]
         raise FederationError(
-            f"the run ended as {ended.status} ({ended.details}); its last words: "
+            f"the run ended as {ended.status} ({ended.details}); its log ends with: "
             f"{' / '.join(lines[-3:])[-600:]}"
         )
     return out / MODEL
@@ -149,7 +149,7 @@ def _write_app_once(app: Path, plan: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[None]:
     """Keep others from starting the same deployment."""
     with (folder / "lock").open("w") as file:
         try:

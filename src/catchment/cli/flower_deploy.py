@@ -44,8 +44,8 @@ def keys(
         made.make_server(folder, host)
     else:
         for name in node or ():
-            told = made.make_node(folder, name)
-            typer.echo(f"{told}: send it to the server's keeper; all else stays in its folder")
+            public = made.make_node(folder, name)
+            typer.echo(f"{public}: send it to the server's keeper; all else stays in its folder")
     if host:
         typer.echo(f"{folder / 'server' / 'ca.crt'}: give it to every node")
     if admit:

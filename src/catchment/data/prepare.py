@@ -193,7 +193,8 @@ class Prepare:
 
         Only a scale of their "own" needs all recordings at once; `RAW` hands them on as they are.
 
-        >>> [part.n_steps for part in Prepare(scale="none", window=2).stream([Recording([0.0] * 5)])]
+        >>> prepare = Prepare(scale="none", window=2)
+        >>> [part.n_steps for part in prepare.stream([Recording([0.0] * 5)])]
         [2, 2]
         """
         if self._changes_nothing:

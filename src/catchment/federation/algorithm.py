@@ -33,7 +33,7 @@ from typing import (
 
 import numpy as np
 
-from catchment.structure import Kind, added, kind_of, put_together, taken_apart
+from catchment.structure import Kind, Structure, added, kind_of, put_together, taken_apart
 from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
 
@@ -60,6 +60,7 @@ class Additive(Protocol):
 
 S = TypeVar("S")
 U = TypeVar("U")
+U_contra = TypeVar("U_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 V = TypeVar("V")
 
@@ -137,7 +138,7 @@ class Needy(Protocol):
     def needs(self) -> Needs: ...
 
 
-class Learner(Protocol[S, U, R_co]):
+class Learner(Protocol[S, U_contra, R_co]):
     """The least of an algorithm: `S` is the server's state, `U` a sum of uploads."""
 
     def start(self) -> S:
@@ -146,7 +147,7 @@ class Learner(Protocol[S, U, R_co]):
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
         """Return what one client sends; runs where the data is."""
 
-    def server_update(self, state: S, total: U, turn: Turn) -> S:
+    def server_update(self, state: S, total: U_contra, turn: Turn) -> S:
         """Return the state after a round, from the sum of the updates."""
 
     def result(self, state: S) -> R_co:
@@ -314,11 +315,19 @@ class Completed(Generic[S, U, R_co]):
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Upload:
         made = self.algorithm.client_update(received, data, turn)
-        return made if isinstance(made, _HasParts) else Sent(made)
+        return made if isinstance(made, Structure | _HasParts) else Sent(made)
 
     def read_update(self, parts: Parts, turn: Turn) -> Any:
+        return self._read(parts, turn)
+
+    @cached_property
+    def _read(self) -> Callable[[Parts, Turn], Any]:
+        """What reads an upload; found once, because a round may have many thousands of them."""
         if isinstance(self.algorithm, Reading):
-            return self.algorithm.read_update(parts, turn)
+            return self.algorithm.read_update
+        return self._read_as_declared
+
+    def _read_as_declared(self, parts: Parts, turn: Turn) -> Any:
         value = put_together(self.upload_type, parts)
         return value if isinstance(value, Additive) else Summed(value)
 

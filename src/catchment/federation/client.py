@@ -76,7 +76,7 @@ def refusal(error: Exception) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Node(Generic[S, U, R]):
-    """One client: its name, the plan it agreed to, its raw data and secrets, which stay here."""
+    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay."""
 
     name: str
     plan: Plan[S, U, R]

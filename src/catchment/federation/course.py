@@ -220,8 +220,7 @@ class Course:
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )
-                prepare = self._prepare(known)
-                return Plan(algorithm=algorithm, protections=masks, prepare=prepare)
+                return Plan(algorithm=algorithm, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
     def _training(self, known: Known) -> AnyPlan:

@@ -2,7 +2,7 @@
 
 The delivery is a stage like any other: its bytes are in the ledger, and every client answers with
 the SHA-256 of what it keeps. The evaluation that follows sends no model; a client takes the one it
-was given, and refuses if that is not the one to be tested.
+was given, prepares its recordings as that says, and refuses if it is not the one to be tested.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.federation.sums import Tally
-from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
 from catchment.structure import GATHERED, Kind, Structure, Summable
 from catchment.wire import Fact, Parts
 
@@ -31,7 +31,7 @@ class Place(Protocol):
     def keep(self, content: bytes, about: Mapping[str, str]) -> None:
         """Keep the content of a model's file, and which plan and run it is from."""
 
-    def model(self, sha256: str) -> Model:
+    def model(self, sha256: str) -> Predictor:
         """Return the model that is kept; IntegrityError if it is not the one of this SHA-256."""
 
 
@@ -45,12 +45,12 @@ class InMemory:
     """
 
     content: bytes
-    opened: Model | None = None
+    opened: Predictor | None = None
 
     def keep(self, content: bytes, about: Mapping[str, str]) -> None:
         """Do nothing: what came is what is here."""
 
-    def model(self, sha256: str) -> Model:
+    def model(self, sha256: str) -> Predictor:
         if self.opened is None or sha256_of(self.content) != sha256:
             raise not_given()
         return self.opened
@@ -176,7 +176,7 @@ class DeliveredEvaluation:
         return Scores()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
-        return evaluate(self.place.model(self.sha256), data)
+        return evaluate(self.place.model(self.sha256), data, turn.client)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
         score = Score.from_parts(parts).checked()

@@ -17,6 +17,7 @@ V = TypeVar("V")
 class WeightedSum(Summable):
     """Arrays multiplied by a weight and summed; `mean` divides at the end.
 
+    >>> import numpy as np
     >>> a, b = WeightedSum.of((np.array([1.0]),), 1.0), WeightedSum.of((np.array([4.0]),), 3.0)
     >>> (a + b).mean()
     (array([3.25]),)

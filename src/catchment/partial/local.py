@@ -19,6 +19,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
+from catchment.partial.normalise import JointNorms
+
 IGNORED = -100  # a target that does not count, such as padding
 KEPT = 4  # recorded steps of different shapes, such as those of a last, smaller group
 
@@ -208,7 +210,8 @@ def _advance(
     def objective(
         values: Tensors, x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
     ) -> torch.Tensor:
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=steps.precision == "bfloat16"):
+        half = torch.autocast(x.device.type, torch.bfloat16, enabled=steps.precision == "bfloat16")
+        with half, JointNorms():
             outputs = functional_call(module, {**frozen, **values}, (x,))
         total = loss(outputs.float(), y, counts)
         if steps.prox > 0:

@@ -12,17 +12,18 @@ from typing import Any
 from catchment.data.prepare import RAW
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import run_locally
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
-from catchment.federation.loop import Result
+from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import Guess, autoregression, mean_target
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan
-from catchment.plans.data import PlanData, Prepared
+from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
 
 AnyPlan = Plan[Any, Any, Any]
 
@@ -32,7 +33,8 @@ def compared(
     plan: AnyPlan,
     held: PlanData,
     result: Result[Any, Any],
-    model: Model,
+    model: Predictor,
+    features: FeatureMap,
     threads: int | None = None,
     watch: Callable[[str, int, int, int], None] | None = None,
 ) -> list[Row]:
@@ -42,7 +44,7 @@ def compared(
         if watch:
             watch(f"for comparison: {name}", 0, 0, 0)
 
-    beside = contenders(file, plan, held, result, model, threads)
+    beside = contenders(file, plan, held, result, model, features, threads)
     ready = held.prepared(model.prepare)
     if not beside:
         return []
@@ -54,11 +56,12 @@ def contenders(
     plan: AnyPlan,
     held: PlanData,
     result: Result[Any, Any],
-    model: Model,
+    model: Predictor,
+    features: FeatureMap,
     threads: int | None = None,
 ) -> dict[str, Contender]:
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
-    features, classes = model.features, held.about.classes
+    classes = held.about.classes
     forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
     usual = ("random", "majority") if classes else forecast
     lags = {"lags": file.run.lags, "washout": features.washout}
@@ -74,7 +77,7 @@ def contenders(
         "autoregression": lambda: trained(autoregression(len(held.about.channels), **lags)),
         "local": lambda: local_only(features, classes=classes, threads=threads),
         "averaging": lambda: trained(Plan(algorithm=gcv), threads=threads),
-        "ensemble": lambda: trained(Plan(algorithm=_ensemble(model)), threads=threads),
+        "ensemble": lambda: trained(Plan(algorithm=_ensemble(features, classes)), threads=threads),
         "centralised": lambda: centralised(_alone(plan, result), threads=threads),
         "personalised": lambda: _personalised(model, held, threads),
     }
@@ -82,21 +85,26 @@ def contenders(
     return {name: known[name]() for name in chosen}
 
 
-def _ensemble(model: Model) -> ReservoirEnsemble:
+def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
     return ReservoirEnsemble(
-        features=model.features,  # type: ignore[arg-type]  # says itself what it cannot take
-        classes=model.classes,
+        features=features,  # type: ignore[arg-type]  # says itself what it cannot take
+        classes=classes,
         weighting="samples",
     )
 
 
-def _personalised(model: Model, held: PlanData, threads: int | None) -> Contender:
+def _personalised(model: Predictor, held: PlanData, threads: int | None) -> Contender:
     """Return the contender in which test clients adapt the shared readout to their earlier data."""
-    algorithm = PersonalEvaluation(model_under_test=model, share=held.test_after)
-    whole = {name: Prepared(source, model.prepare) for name, source in held.whole.items()}
+    shared = model_of(model)
+    if shared is None:
+        raise ValueError(
+            'the baseline "personalised" adapts a shared readout, and there is none here; leave it '
+            "out of baselines"
+        )
+    algorithm = PersonalEvaluation(model_under_test=shared, share=held.test_after)
 
     def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
-        found = run_locally(Plan(algorithm=algorithm), whole, threads=threads).state
+        found = run_locally(Plan(algorithm=algorithm), held.whole, threads=threads).state
         total = found.total.personal if found.total else None
         by_client = {name: one.personal for name, one in found.by_client.items()}
         n_moved = found.total.n_moved if found.total else 0

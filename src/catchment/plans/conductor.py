@@ -22,6 +22,7 @@ from typing import Any, Protocol
 from catchment.engine.local import LocalEngine
 from catchment.errors import TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
 from catchment.federation.course import (
     DELIVERY,
     EVALUATION,
@@ -32,9 +33,9 @@ from catchment.federation.course import (
     conduct,
 )
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, InMemory, sha256_of
-from catchment.federation.loop import Engine, Result, run
+from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.comparison import Outcome, Row
-from catchment.federation.measure.evaluation import Scores
+from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Memory, Plan
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
@@ -42,12 +43,12 @@ from catchment.federation.runs.write import MODEL, Store, is_begun, remove_run
 from catchment.plans.baselines import compared
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.results import metrics, write_comparison, write_forecast, write_results
+from catchment.plans.results import write_comparison, write_forecast, write_results
 from catchment.plans.sources import About
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
-from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 
 Watch = Callable[[str, int, int, int], None]
@@ -100,8 +101,14 @@ class Done:
     known: Known
     plan: AnyPlan
     result: Result[Any, Any]
-    model: Model
+    model: Predictor
     scores: Scores
+
+    @property
+    def features(self) -> FeatureMap:
+        """The map of the model, or the first one of the plan where what was trained has none."""
+        one = model_of(self.model)
+        return self.known.maps[0] if one is None else one.features
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +145,7 @@ class Conductor:
             title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
             self.store.write_facts({"started": now(), "title": title})
         known, result = conduct(self.course, self.stage)
-        model = replace(result.model, columns=dict(self.about.columns))
+        model = result.predictor.read_from(dict(self.about.columns))
         self.store.save_model(model)
         content = to_bytes(model)
         after = replace(known, maps=(), model=sha256_of(content))
@@ -199,7 +206,7 @@ class Conductor:
         return sha256_of((self.store.folder / MODEL).read_bytes())
 
     def _facts(self, done: Done) -> dict[str, str]:
-        features, last = done.model.features, done.result.records[-1]
+        features, last = done.features, done.result.records[-1]
         units = features.reservoir.n_units if isinstance(features, EchoStateMap) else None
         facts = {
             "source": self.file.source,
@@ -232,7 +239,7 @@ class Finished:
     """A run that is over: its folder as a reader sees it, its model and scores."""
 
     run: Run
-    model: Model
+    model: Predictor
     scores: Scores
 
 
@@ -274,7 +281,9 @@ def run_plan(
         write_forecast(store, done.model, done.scores, held)
         if "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
-            beside = compared(file, plan, held, done.result, done.model, threads, watch)
+            beside = compared(
+                file, plan, held, done.result, done.model, done.features, threads, watch
+            )
             conductor.finish(with_own(beside, own_rows(file, done)))
     return Finished(read_run(folder), done.model, done.scores)
 

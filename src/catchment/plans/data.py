@@ -11,7 +11,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.federation.course import DELIVERY, EVALUATION
-from catchment.federation.learn.personal import first_part
+from catchment.federation.rows import first_part
 from catchment.plans.sources import About, Clients, Recordings
 
 

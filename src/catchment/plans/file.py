@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -192,7 +193,7 @@ class PlanFile:
         several = bool(self.candidates)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            given = Given(maps, about.classes, hidden, n_clients)
+            given = Given(maps, about.classes, hidden, n_clients, self.base)
             return algorithm_of(self.learn, given, several=several)
 
         windows = self.prepare.window is not None
@@ -273,7 +274,10 @@ def read_plan(path: str | Path) -> PlanFile:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no plan {path}; `catchment plan --example` shows some")
-    return parse_plan(path.read_text(encoding="utf-8"), base=path.resolve().parent, name=path.name)
+    folder = path.resolve().parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # classes and functions of one's own lie beside the plan
+    return parse_plan(path.read_text(encoding="utf-8"), base=folder, name=path.name)
 
 
 def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -> PlanFile:

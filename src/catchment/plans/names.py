@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from catchment.features.echo_state.echo_state import EchoState
@@ -22,13 +23,13 @@ from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.plans.dataclass_tables import Reader, nearest
+from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
@@ -50,12 +51,15 @@ class Given:
         Whether the server sees nothing but sums.
     n_clients
         How many clients train; None for many.
+    base
+        The plan's own folder, from which on it names others.
     """
 
     maps: Maps
     classes: tuple[str, ...] | None = None
     hidden: bool = False
     n_clients: int | None = None
+    base: Path = Path()
 
 
 @runtime_checkable
@@ -117,9 +121,14 @@ ALGORITHMS: dict[str, type] = {
     "candidates": Candidates,
     "averaging": ReadoutAveraging,
     "gradient": GradientAveraging,
-    "ensemble": ReservoirEnsemble,
+    "ensemble": Ensemble,
+    "stacking": Stacked,
+    "aligned": Aligned,
+    "personal": Personal,
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
+    "partial": Partial,
+    "prompt": Prompt,
 }
 PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
 PLASTICITY_ROUNDS = 10
@@ -138,7 +147,6 @@ READER = Reader(
     },
     # What a file cannot say: it comes from elsewhere, or is no plain setting.
     hidden={
-        ReservoirEnsemble: ("recipes",),
         GradientAveraging: ("initial",),
         GaussianNoise: ("budget",),
         Clip: ("reference",),

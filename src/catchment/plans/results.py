@@ -9,11 +9,11 @@ from catchment.data.recording import Recording
 from catchment.engine.local import data_of
 from catchment.federation.algorithm import Kept
 from catchment.federation.measure.comparison import Row
-from catchment.federation.measure.evaluation import Score, Scores
+from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.runs.write import Cell, Store
 from catchment.plans.data import PlanData
 from catchment.readout.answers import output_names
-from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
 
 SHOWN_STEPS = 300
 
@@ -50,16 +50,6 @@ def write_scores(store: Store, scores: Scores, classes: tuple[str, ...] | None) 
         )
 
 
-def metrics(score: Score) -> list[tuple[str, float]]:
-    """Return a score's metrics by name, the leading one first."""
-    if score.counts is not None:
-        c = score.counts
-        named = {"balanced accuracy": c.balanced_accuracy, "macro F1": c.macro_f1}
-        return [("accuracy", c.accuracy), *named.items()]
-    e = score.errors
-    return [("NRMSE", e.nrmse), ("RMSE", e.rmse), ("MAE", e.mae), ("R2", e.r2)]
-
-
 def write_rows(store: Store, kept: Kept) -> None:
     """Keep how many rows are behind each client's message, where the server knows them."""
     store.insert("clients", kept.rows.items(), replace=True)
@@ -90,15 +80,15 @@ def write_path(store: Store, kept: Kept, classes: tuple[str, ...] | None) -> Non
     )
 
 
-def write_forecast(store: Store, model: Model, scores: Scores, held: PlanData) -> None:
+def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
     """Keep a stretch of the worst test client's targets and predictions, to be drawn.
 
     The data are in this process; where clients are elsewhere this would stay with them.
     """
-    if model.classes is not None or not model.features.per_step or not scores.by_client:
+    if model.classes is not None or not model.per_step or not scores.by_client:
         return
     client, _ = scores.worst()
-    y, guessed = _predicted(model, list(data_of(held.test[client])()))
+    y, guessed = _predicted(model, list(data_of(held.test[client])()), client)
     store.insert(
         "forecast",
         [
@@ -110,11 +100,11 @@ def write_forecast(store: Store, model: Model, scores: Scores, held: PlanData) -
     )
 
 
-def _predicted(model: Model, recordings: list[Recording]) -> tuple[Array, Array]:
+def _predicted(model: Predictor, recordings: list[Recording], client: str) -> tuple[Array, Array]:
     """Return targets and predictions (n, K) of the first recording, where the target is known."""
     first = model.prepare.apply(recordings)[0]
     assert first.y is not None
-    y, guessed = first.y[model.features.washout :], model.readout(model.features.rows([first.u])[0])
+    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
     known = ~np.isnan(y).any(axis=1)
     return y[known], guessed[known]
 

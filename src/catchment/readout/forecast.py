@@ -158,6 +158,11 @@ def forecast(
 def _prepared(model: Model, warmup: Recording | ArrayLike) -> Array:
     """Return the warm-up's inputs as the map sees them; they must stay in one piece."""
     raw = warmup if isinstance(warmup, Recording) else Recording(as_matrix(warmup, "warm-up"))
+    if model.prepare.horizon not in (None, 1):
+        raise ValueError(
+            f"the model looks {model.prepare.horizon} steps ahead, a closed loop goes step by "
+            "step; train with horizon=1, or take predict's last row as the forecast"
+        )
     if model.prepare.window is not None or model.prepare.scale == "own":
         raise ValueError(
             "a closed loop goes on from one recording, scaled by numbers that stay the same; "

@@ -9,6 +9,9 @@ block's error is
 
 plus the terms of the intercept, so it needs no rows. A block may be a stretch of time, or one
 client: `held_out_errors` is the part that a client can compute for itself.
+
+`chosen_readout` is the way from a sum to a readout that every way in takes: `fit`, `federate`,
+scikit-learn's estimators and plans therefore solve to the same bits.
 """
 
 from __future__ import annotations
@@ -17,14 +20,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Literal
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.parallel import ordered_map
 from catchment.readout.packing import unpack_lower
-from catchment.readout.solve import EPS, Spectrum, checked_ridges, path_errors, solve_path
+from catchment.readout.readout import Readout
+from catchment.readout.solve import (
+    EPS,
+    Spectrum,
+    checked_ridges,
+    path_errors,
+    solve_path,
+    solve_readout,
+)
 from catchment.readout.statistics import RidgeStatistics
+
+N_GCV = 33  # ridges that generalised cross-validation tries
+FINEST_CLASSES = 1e-4  # one-hot targets need no closer fit; a smaller ridge would fit rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +61,46 @@ class RidgeChoice:
     def at_edge(self) -> bool:
         """Whether a best ridge is the smallest or the largest tried, so that more should be."""
         return bool(np.isin(self.best, (self.ridges.min(), self.ridges.max())).any())
+
+    @property
+    def deviation(self) -> Array | None:
+        """Root mean squared error (K,) expected on new rows at the best ridge; None if unknown."""
+        K = self.errors.shape[1]
+        at = np.argmax(self.ridges[:, None] == np.broadcast_to(self.best, (K,)), axis=0)
+        squared = self.errors[at, np.arange(K)]
+        return np.sqrt(squared) if np.isfinite(squared).all() else None
+
+
+def chosen_readout(
+    statistics: RidgeStatistics,
+    ridge: float | Array | Literal["gcv"],
+    *,
+    classes: bool = False,
+    per_output: bool = False,
+) -> tuple[RidgeChoice | None, Readout]:
+    """Return the readout of a sum of statistics, and how its ridge was chosen if it was not given.
+
+    Parameters
+    ----------
+    ridge
+        A number, (K,) numbers, one per output, or "gcv".
+    classes
+        Whether the targets are one-hot, which no readout need fit to more than a hundredth.
+    per_output
+        Whether each output chooses for itself.
+
+    >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> s = RidgeStatistics.from_states(z, z)
+    >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
+    (0.5, True)
+    """
+    if not isinstance(ridge, str):
+        return None, solve_readout(statistics, ridge)
+    if ridge != "gcv":
+        raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
+    finest = FINEST_CLASSES if classes else 0.0
+    choice = choose_by_gcv(statistics, per_output=per_output, finest=finest)
+    return choice, solve_readout(statistics, choice.best)
 
 
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
@@ -75,6 +130,7 @@ def choose_by_gcv(
     *,
     per_output: bool = False,
     intercept: bool = True,
+    finest: float = 0.0,
 ) -> RidgeChoice:
     """Return the ridge with the least generalised cross-validation score.
 
@@ -84,9 +140,13 @@ def choose_by_gcv(
     Parameters
     ----------
     ridges
-        (R,) ridges to try; `ridge_grid` if not given.
+        (R,) ridges to try. If not given, those of `ridge_grid` and on to the largest eigenvalue
+        that the features may have, which is where the best may lie if rows are few.
     per_output
         Whether each output chooses for itself.
+    finest
+        Share of the targets' variance that the training error need not fall below: ridges that
+        fit more closely are not tried.
 
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(50, 3))
@@ -94,8 +154,17 @@ def choose_by_gcv(
     >>> choose_by_gcv(s, [0.1, 1000.0]).best
     0.1
     """
-    tried = _tried(statistics, ridges)
+    if ridges is None and not _varies(statistics):
+        # Every positive ridge gives the mean of the targets.
+        K, known = statistics.n_targets, statistics.n_rows > 0
+        errors = statistics.target_moments() / statistics.weight if known else np.zeros(K)
+        return RidgeChoice(np.ones(1), errors[None], np.ones(K) if per_output else 1.0)
+    tried = _wide_grid(statistics) if ridges is None else _tried(statistics, ridges)
     spectrum = Spectrum.of(statistics, intercept=intercept)
+    if finest > 0:
+        left = np.array([spectrum.squared_errors(ridge).sum() for ridge in tried])
+        coarse = left >= finest * spectrum.target_moments.sum()
+        tried = tried[coarse] if coarse.any() else tried[-1:]
     scores = np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in tried])
     return RidgeChoice(tried, scores, _best(tried, scores, per_output))
 
@@ -163,6 +232,15 @@ def held_out_errors(
     array([[4.]])
     """
     return path_errors(block, solve_path(rest, ridges, intercept=intercept))
+
+
+def _varies(statistics: RidgeStatistics) -> bool:
+    return bool(statistics.n_rows > 0 and statistics.lower_moments()[0].diagonal().any())
+
+
+def _wide_grid(statistics: RidgeStatistics) -> Array:
+    low, high = ridge_grid(statistics, 2)
+    return np.geomspace(low, high * statistics.n_features, N_GCV)
 
 
 def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:

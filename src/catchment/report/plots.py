@@ -2,7 +2,6 @@
 
 Every function returns a Figure of its own, drawn without pyplot: nothing is shown, kept open or set
 globally. Save with `figure.savefig("name.png")`; a notebook displays the returned figure.
-`catchment.report.interactive` has the same functions with plotly.
 """
 
 from __future__ import annotations

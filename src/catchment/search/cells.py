@@ -19,7 +19,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.averaging import Weighting, client_weight
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.federation.sums import WeightedSum
 from catchment.parallel import ordered_map, single_blas_thread
 from catchment.readout.metrics import ClassCounts
@@ -50,7 +50,7 @@ def read_subjects(
     """Return every client's rows and statistics."""
 
     def read(name: str) -> Subject:
-        z, y, _ = feature_rows(features, clients[name])
+        z, y = Rows.of(features, clients[name]).pair
         return Subject(z, y, RidgeStatistics.from_states(z, y, fingerprint=features.fingerprint))
 
     return dict(zip(clients, ordered_map(read, clients, threads=threads), strict=True))

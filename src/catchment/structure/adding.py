@@ -91,7 +91,7 @@ def _combined(one: T, other: T, how: Any) -> T:
 def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
     if isinstance(one, np.ndarray) and np.shape(one) != np.shape(other):
         raise UploadError(
-            "shape", f"{part.name} of {np.shape(other)} does not add to {np.shape(one)}"
+            "shape", f"{part.name} of {np.shape(other)} and {np.shape(one)} do not add"
         )
     return how(one, other)
 

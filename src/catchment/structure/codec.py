@@ -21,6 +21,7 @@ from catchment.structure.fields import (
     Travels,
     Written,
     bind_sizes,
+    dtype_of,
     is_array,
     is_value,
     kind_of,
@@ -45,23 +46,25 @@ def taken_apart(value: object) -> Parts:
     >>> sent.kind, sent.arrays
     ('sum', (array([2.]), array([1., 4.])))
     """
+    if isinstance(value, Declared):
+        return _apart(layout(type(value)), value)
     if value is None:
         return NOTHING
     if isinstance(value, np.ndarray):
         return Parts("array", {}, (value,))
     if isinstance(value, int | float):
         return Parts("number", {}, (np.array(float(value)),))
-    if isinstance(value, Travels) and not isinstance(value, Declared):
+    if isinstance(value, Travels):
         return value.parts()
     return _apart(layout(type(value)), value)
 
 
 def _apart(shape: Layout, value: object) -> Parts:
-    numbers = [float(vars(value)[part.name]) for part in shape.of("number")]
+    numbers = [float(vars(value)[part.name]) for part in shape.numbers]
     arrays: list[NDArray[Any]] = [np.array(numbers)] if numbers else []
     facts: dict[str, Fact] = {}
-    several = len(shape.of("arrays")) > 1
-    for part in shape.of("fact", "array", "arrays"):
+    several = len(shape.many) > 1
+    for part in shape.own:
         held = vars(value)[part.name]
         if part.form == "fact":
             facts[part.name] = _fact(held)
@@ -72,7 +75,7 @@ def _apart(shape: Layout, value: object) -> Parts:
             if several:
                 facts[f"n_{part.name}"] = len(held)
     own = Parts(shape.kind.name, facts, tuple(arrays))
-    inside = shape.of("nested", "named", "listed")
+    inside = shape.inside
     if not inside:
         return own
     named = {"": own} if facts or arrays else {}
@@ -112,6 +115,8 @@ def put_together(hint: type[T], parts: Parts, *, trusted: bool = False) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: total holds NaN or infinite numbers
     """
+    if isinstance(hint, type) and issubclass(hint, Declared):
+        return cast(T, _together(layout(hint), parts, trusted))
     return cast(T, _value(hint, parts, trusted))
 
 
@@ -127,20 +132,21 @@ def _value(hint: Any, parts: Parts, trusted: bool) -> Any:
     (hint,) = members
     if is_array(hint):
         (array,) = parts.expect("array", 1).arrays
-        return _checked_array(array, hint, (), "an array", trusted)
+        return _checked_array(array, dtype_of(hint), (), "an array", trusted)
     if hint in (int, float):
         (array,) = parts.expect("number", 1).arrays
         return _number(hint, float(array.reshape(-1)[0]) if array.size else np.nan, "it", (), True)
     made = get_origin(hint) or hint
-    if isinstance(made, type) and issubclass(made, Travels) and not issubclass(made, Declared):
+    # Asked in this order because to ask for a protocol takes longer than to read a message.
+    if isinstance(made, type) and not issubclass(made, Declared) and issubclass(made, Travels):
         for array in parts.arrays:
-            _checked_array(array, Any, (), f"a {parts.kind}", trusted)
+            _checked_array(array, None, (), f"a {parts.kind}", trusted)
         return made.from_parts(parts)
     return _together(layout(hint), parts, trusted)
 
 
 def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
-    inside = shape.of("nested", "named", "listed")
+    inside = shape.inside
     own, named = parts, {}
     if inside:
         named = split(parts, shape.kind.name)
@@ -157,8 +163,8 @@ def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
 
 
 def _own_values(shape: Layout, own: Parts, trusted: bool) -> dict[str, Any]:
-    numbers, many = shape.of("number"), shape.of("arrays")
-    n_fixed = bool(numbers) + len(shape.of("array"))
+    numbers, many = shape.numbers, shape.many
+    n_fixed = bool(numbers) + len(shape.single)
     counts = {part.name: len(own.arrays) - n_fixed for part in many}
     if len(many) > 1:
         counts = {part.name: _read(int, own.facts.get(f"n_{part.name}"), "") for part in many}
@@ -174,19 +180,19 @@ def _own_values(shape: Layout, own: Parts, trusted: bool) -> dict[str, Any]:
             raise UploadError("type", f"numbers came as {came.dtype}; they are float64")
         for part, number in zip(numbers, came.tolist(), strict=True):
             values[part.name] = _number(part.hint, number, part.name, part.marks, trusted)
-    for part in shape.of("fact", "array", "arrays"):
+    for part in shape.own:
         if part.form == "fact":
             known = part.name in own.facts
-            hint = part.hint | None if part.optional and part.hint is not Fact else part.hint
+            hint = part.hint | None if part.optional else part.hint
             held = own.facts.get(part.name)
             values[part.name] = _read(hint, held, part.name) if known else part.otherwise()
         elif part.form == "array":
-            array = _checked_array(next(arrays), part.hint, part.marks, part.name, trusted)
-            number = array.ndim == 0 and float in members_of(part.hint)
+            array = _checked_array(next(arrays), part.dtype, part.marks, part.name, trusted)
+            number = not array.ndim and float in members_of(part.hint)
             values[part.name] = float(array) if number else array
         else:
             values[part.name] = tuple(
-                _checked_array(next(arrays), part.hint, part.marks, part.name, trusted)
+                _checked_array(next(arrays), part.dtype, part.marks, part.name, trusted)
                 for _ in range(counts[part.name])
             )
     return values
@@ -235,12 +241,11 @@ def _number(
 
 
 def _checked_array(
-    array: NDArray[Any], hint: Any, marks: tuple[object, ...], name: str, trusted: bool
+    array: NDArray[Any], expected: Any, marks: tuple[object, ...], name: str, trusted: bool
 ) -> NDArray[Any]:
-    expected = _dtype(hint)
     single = ANY_FLOAT in marks and array.dtype == np.float32
     if expected is not None and array.dtype != expected and not single:
-        raise UploadError("type", f"{name} came as {array.dtype}; it is {np.dtype(expected)}")
+        raise UploadError("type", f"{name} came as {array.dtype}; it is {expected}")
     if trusted:
         return array
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -249,15 +254,6 @@ def _checked_array(
     if counted and array.size and array.min() < 0:
         raise UploadError("count", f"{name} holds {array.min():g}; it cannot be negative")
     return array
-
-
-def _dtype(hint: Any) -> Any:
-    """Return the type of an array's numbers, None if any will do."""
-    for member in members_of(hint):
-        if is_array(member):
-            (kind,) = get_args(get_args(member)[1]) or (Any,)
-            return kind if isinstance(kind, type) and kind in (np.float64, np.int64) else None
-    return None
 
 
 def _read(hint: Any, fact: Any, name: str) -> Any:
@@ -277,6 +273,4 @@ def _read(hint: Any, fact: Any, name: str) -> Any:
             return tuple(_read(get_args(member)[0], one, name) for one in fact)
         if get_origin(member) not in (None, tuple, Literal) and isinstance(fact, Mapping):
             return fact
-    if hint is Fact:
-        return fact
     raise IntegrityError(f"{name or 'a fact'} came as {str(fact)[:80]!r}, which it cannot be")

@@ -6,7 +6,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import (
     Annotated,
     Any,
@@ -27,7 +27,7 @@ from typing import (
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.wire import Fact, Parts
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,14 @@ class Part:
     optional: bool
     default: Field[Any]
 
-    @property
-    def shape(self) -> Shape | None:
-        return next((mark for mark in self.marks if isinstance(mark, Shape)), None)
+    @cached_property
+    def shape(self) -> Shape | Triangle | None:
+        return next((mark for mark in self.marks if isinstance(mark, Shape | Triangle)), None)
 
-    @property
-    def triangle(self) -> Triangle | None:
-        return next((mark for mark in self.marks if isinstance(mark, Triangle)), None)
+    @cached_property
+    def dtype(self) -> Any:
+        """The type of an array's numbers, None if any will do."""
+        return dtype_of(self.hint)
 
     def otherwise(self) -> Any:
         """Return what the field is where nothing came; IntegrityError if there is no such value."""
@@ -142,7 +143,34 @@ class Layout:
     made: type
     parts: tuple[Part, ...]
 
-    def of(self, *forms: str) -> tuple[Part, ...]:
+    # Groups are looked up for every message, and there may be many thousands of them.
+    @cached_property
+    def numbers(self) -> tuple[Part, ...]:
+        return self._of("number")
+
+    @cached_property
+    def single(self) -> tuple[Part, ...]:
+        return self._of("array")
+
+    @cached_property
+    def many(self) -> tuple[Part, ...]:
+        return self._of("arrays")
+
+    @cached_property
+    def own(self) -> tuple[Part, ...]:
+        return self._of("fact", "array", "arrays")
+
+    @cached_property
+    def inside(self) -> tuple[Part, ...]:
+        return self._of("nested", "named", "listed")
+
+    @cached_property
+    def shaped(self) -> tuple[Part, ...]:
+        """Arrays of a declared shape, packed triangles last: others say how large they are."""
+        declared = [part for part in self.single if part.shape is not None]
+        return tuple(sorted(declared, key=lambda part: isinstance(part.shape, Triangle)))
+
+    def _of(self, *forms: str) -> tuple[Part, ...]:
         return tuple(part for part in self.parts if part.form in forms)
 
 
@@ -249,6 +277,15 @@ def is_array(hint: Any) -> bool:
     return get_origin(hint) is np.ndarray
 
 
+def dtype_of(hint: Any) -> Any:
+    """Return the type of the numbers of arrays of a type, None if any will do."""
+    for member in members_of(hint):
+        if is_array(member):
+            (kind,) = get_args(get_args(member)[1]) or (Any,)
+            return np.dtype(kind) if kind in (np.float64, np.int64) else None
+    return None
+
+
 def is_value(hint: Any) -> bool:
     """Return whether a type is a class whose values travel."""
     made = get_origin(hint) or hint
@@ -259,7 +296,7 @@ def is_value(hint: Any) -> bool:
 
 def _is_fact(hint: Any) -> bool:
     """Whether a type is plain JSON: text, numbers, and lists of them."""
-    if hint in (str, int, float, bool, types.NoneType, Fact):
+    if hint in (str, int, float, bool, types.NoneType) or _is_json(hint):
         return True
     if isinstance(hint, type) and issubclass(hint, Written):
         return True
@@ -268,7 +305,12 @@ def _is_fact(hint: Any) -> bool:
         return origin is Literal or all(_is_fact(member) for member in args)
     if origin is tuple:
         return all(_is_fact(member) for member in args if member is not Ellipsis)
-    return isinstance(origin, type) and issubclass(origin, Mapping) and args[1] == Fact
+    return isinstance(origin, type) and issubclass(origin, Mapping) and _is_json(args[1])
+
+
+def _is_json(hint: Any) -> bool:
+    """Whether a type is `Fact`, of which type hints make a copy."""
+    return {str, int, float, bool} <= set(members_of(hint))
 
 
 def bind_sizes(value: object) -> dict[str, int]:
@@ -279,23 +321,20 @@ def bind_sizes(value: object) -> dict[str, int]:
     {'features': 3, 'targets': 2}
     """
     sizes: dict[str, int] = {}
-    shape = layout(type(value))
-    for part in sorted(shape.of("array"), key=lambda part: part.triangle is not None):
-        array = np.asarray(vars(value)[part.name])
-        if part.triangle is not None:
-            n = sizes.get(part.triangle.size)
-            if array.ndim != 1 or (n is not None and len(array) != n * (n + 1) // 2):
-                raise UploadError("shape", f"{part.name} came with shape {array.shape}")
-        elif part.shape is not None:
-            wanted = part.shape.sizes
-            if array.ndim != len(wanted):
-                raise UploadError("shape", f"{part.name} came with shape {array.shape}")
-            for want, size in zip(wanted, array.shape, strict=True):
+    held = vars(value)
+    for part in layout(type(value)).shaped:
+        shape = np.shape(held[part.name])
+        if isinstance(part.shape, Triangle):
+            n = sizes.get(part.shape.size)
+            fits = len(shape) == 1 and (n is None or shape[0] == n * (n + 1) // 2)
+        else:
+            wanted = part.shape.sizes if part.shape else ()
+            fits = len(shape) == len(wanted)
+            for want, size in zip(wanted, shape, strict=False):
                 known = want if isinstance(want, int) else sizes.setdefault(want, size)
-                if known != size:
-                    raise UploadError(
-                        "shape", f"{part.name} came with shape {array.shape}, not {known} {want}"
-                    )
+                fits = fits and known == size
+        if not fits:
+            raise UploadError("shape", f"{part.name} came with shape {shape}, which does not fit")
     return sizes
 
 

@@ -19,6 +19,8 @@ from catchment.features.echo_state.advance import (
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.weights import ACTIVATIONS
 
+pytestmark = pytest.mark.slow
+
 
 def gathered(
     reservoir: Reservoir,

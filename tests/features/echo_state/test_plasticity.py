@@ -15,6 +15,8 @@ from catchment.arrays import Array
 from catchment.features.echo_state.plasticity import Drives, IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.weights import ACTIVATIONS
 
+pytestmark = pytest.mark.slow
+
 Density = Callable[[float], float]
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()

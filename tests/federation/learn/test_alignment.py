@@ -10,6 +10,7 @@ import pytest
 from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.engine.local import run_locally
+from catchment.errors import FederationError
 from catchment.features import EchoStateMap
 from catchment.federation.learn.alignment import AlignedRidge, aligned
 from catchment.federation.learn.ensemble import ReservoirEnsemble
@@ -99,14 +100,16 @@ def test_the_state_survives_and_the_ensemble_remembers_its_alignment() -> None:
         Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
     )
     assert again.total == state.total
-    assert algorithm.model_of(algorithm.start(), "client-0") is None
+    with pytest.raises(FederationError, match="nothing has been learned yet"):
+        algorithm.model_of(algorithm.start(), "client-0")
     ensemble = ReservoirEnsemble(features=FEATURES, alpha=0.5, ridge=1e-6)
-    members = run_locally(Plan(algorithm=ensemble), clients()).state
+    run = run_locally(Plan(algorithm=ensemble), clients())
+    members = run.result
     kept = as_algorithm(ensemble).load_state(
-        Parts.from_bytes(as_algorithm(ensemble).save_state(members).to_bytes())
+        Parts.from_bytes(as_algorithm(ensemble).save_state(run.state).to_bytes())
     )
     u = narma(60, seed=5).u
-    np.testing.assert_array_equal(kept.predict(u), members.predict(u))
-    own = members.members["client-0"].features.reservoir
+    np.testing.assert_array_equal(ensemble.result(kept).predict(u), members.predict(u))
+    own = members.features["client-0"].reservoir
     expected = algorithm.features_of("client-0").reservoir
     assert own.fingerprint == expected.fingerprint

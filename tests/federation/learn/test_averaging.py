@@ -30,10 +30,12 @@ from catchment.federation.learn.optimisers import Momentum
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.evaluation import evaluate
 from catchment.federation.plan import Plan, Turn
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.federation.sums import WeightedSum
 from catchment.readout.readout import Readout
 from catchment.wire import NOTHING
+
+pytestmark = pytest.mark.slow
 
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
 SERIES = narma(500, seed=2)
@@ -61,7 +63,7 @@ def averaged(algorithm: Any, rounds: int = 1) -> Readout:
 )
 def test_the_average_is_that_of_scikit_learns_ridges(weighting: Weighting, weights: Array) -> None:
     readout = averaged(ReadoutAveraging(features=FEATURES, ridge=0.1, weighting=weighting))
-    rows = [feature_rows(FEATURES, CLIENTS[name])[:2] for name in sorted(CLIENTS)]
+    rows = [Rows.of(FEATURES, CLIENTS[name]).pair for name in sorted(CLIENTS)]
     models = [Ridge(alpha=0.1, solver="svd").fit(z, y) for z, y in rows]
     coefficients = np.array([m.coef_.reshape(1, -1)[0] for m in models])
     expected = weights @ coefficients / weights.sum()
@@ -96,7 +98,7 @@ def test_a_client_chooses_its_own_ridge() -> None:
 
 
 def rows_and_start() -> tuple[Array, Array, Readout]:
-    z, y, _ = feature_rows(FEATURES, CLIENTS["b"])
+    z, y = Rows.of(FEATURES, CLIENTS["b"]).pair
     rng = np.random.default_rng(0)
     return z, y, Readout(rng.normal(size=(13, 1)), rng.normal(size=1))
 

@@ -30,7 +30,7 @@ SERIES = contiguous(narma(500, seed=3), 4)
 
 def race(halvings: int = 0, features: tuple[EchoStateMap, ...] = MAPS) -> Race:
     algorithm = Candidates(features=features, halvings=halvings)
-    return run_locally(Plan(algorithm=algorithm, rounds=algorithm.rounds), SERIES).state
+    return run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), SERIES).state
 
 
 def test_one_round_finds_what_training_each_by_itself_finds() -> None:
@@ -107,8 +107,8 @@ def test_sets_of_other_candidates_do_not_add_and_are_not_read() -> None:
     with pytest.raises(UploadError) as caught:
         algorithm.read_update(StatisticsSet({1: s}).parts(), turn)
     assert caught.value.code == "fingerprint"
-    with pytest.raises(CatchmentError, match="without a number"):
-        StatisticsSet.from_parts(join("statistics-set", {"x": s.parts()}))
+    with pytest.raises(CatchmentError, match="'x' is not a number"):
+        StatisticsSet.from_parts(join("statistics-set", {"members/x": s.parts()}))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import run_locally
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoStateMap
 from catchment.features.echo_state.side_by_side import side_by_side
 from catchment.federation.learn.alignment import with_own_seed
@@ -29,8 +30,8 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.stacking import Stacking
 from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan, as_algorithm
-from catchment.readout.storage import load, save
-from catchment.wire import Parts
+from catchment.readout.storage import load_model, save
+from catchment.wire import Parts, join, split
 
 RECIPE = Recipe(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
 FEATURES = EchoStateMap(Reservoir.from_recipe(RECIPE), washout=20)
@@ -42,7 +43,7 @@ def narma_clients(n_clients: int = 4, n_steps: int = 200) -> dict[str, list[Reco
 
 def trained(**settings: object) -> Ensemble:
     algorithm = ReservoirEnsemble(features=FEATURES, **settings)  # type: ignore[arg-type]
-    return run_locally(Plan(algorithm=algorithm), narma_clients()).state
+    return run_locally(Plan(algorithm=algorithm), narma_clients()).result
 
 
 @pytest.mark.parametrize("weighting", ["mean", "samples"])
@@ -62,14 +63,14 @@ def test_a_member_is_the_ridge_of_its_own_rows() -> None:
     member = ensemble.members["client-1"]
     (task,) = narma_clients()["client-1"]
     assert task.y is not None
-    z, y = member.features(task.u), task.y[20:]
+    z, y = ensemble.features["client-1"](task.u), task.y[20:]
     theirs = Ridge(alpha=1e-2, solver="svd").fit(z, y)
     np.testing.assert_allclose(member.readout(z), theirs.predict(z).reshape(-1, 1), rtol=1e-7)
 
 
 def test_every_client_has_its_own_reservoir_and_sends_it_in_a_few_hundred_bytes() -> None:
     ensemble = trained(ridge=1e-3)
-    prints = {member.features.fingerprint for member in ensemble.members.values()}
+    prints = {features.fingerprint for features in ensemble.features.values()}
     assert len(prints) == 4
     message = ensemble.members["client-0"].parts().to_bytes()
     n_floats = FEATURES.n_features + 2  # readout, intercept and its ridge
@@ -99,7 +100,7 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
     }
     recipes = {"b": Recipe(units=(3, 9), inputs=2, seed=8)}
     algorithm = ReservoirEnsemble(features=features, recipes=recipes, ridge=0.1)
-    ensemble = run_locally(Plan(algorithm=algorithm), data).state
+    ensemble = run_locally(Plan(algorithm=algorithm), data).result
     u = rng.normal(size=(15, 2))
     expected = np.mean([ensemble.alone(name).predict(u) for name in "abc"], axis=0)
     np.testing.assert_allclose(ensemble.predict(u), expected, rtol=1e-9, atol=1e-12)
@@ -125,17 +126,14 @@ def test_classification_through_the_same_evaluation() -> None:
 
 def test_joint_statistics_of_all_reservoirs_are_federated_ridge_on_joint_features() -> None:
     ensemble = trained(ridge=1e-3)
-    members = [ensemble.members[name] for name in sorted(ensemble.members)]
-    features = joint_features([member.features for member in members])
+    apart = [ensemble.features[name] for name in sorted(ensemble.members)]
+    features = joint_features(apart)
     clients = narma_clients()
     algorithm = FederatedRidge(features=features, ridge=1e-2)
     result = run_locally(Plan(algorithm=algorithm), clients)
-    assert result.model is not None
     tasks = [task for tasks in clients.values() for task in tasks]
     inputs = [task.u[20:] for task in tasks]
-    states = [
-        np.hstack([m.features.reservoir.states(task.u)[20:] for m in members]) for task in tasks
-    ]
+    states = [np.hstack([f.reservoir.states(task.u)[20:] for f in apart]) for task in tasks]
     z = np.hstack([np.concatenate(inputs), np.concatenate(states)])
     y = np.concatenate([task.y[20:] for task in tasks if task.y is not None])
     theirs = Ridge(alpha=1e-2, solver="svd").fit(z, y)
@@ -147,9 +145,9 @@ def test_stacking_weights_minimise_the_error_on_rows_no_member_has_seen() -> Non
     clients = narma_clients(n_clients=3)
     recipes = {"client-0": Recipe(units=3, inputs=1, seed=1)}
     algorithm = ReservoirEnsemble(features=FEATURES, recipes=recipes, ridge=1e-3)
-    first = run_locally(Plan(algorithm=algorithm), clients).state
+    first = run_locally(Plan(algorithm=algorithm), clients).result
     result = run_locally(Plan(algorithm=Stacking(ensemble=first, n_folds=4)), clients)
-    stacked = result.state.ensemble
+    stacked = result.result
 
     columns, targets = [], []
     for name in sorted(clients):
@@ -158,7 +156,7 @@ def test_stacking_weights_minimise_the_error_on_rows_no_member_has_seen() -> Non
         y = task.y[20:]
         guesses = []
         for other in sorted(clients):
-            z = first.members[other].features(task.u)
+            z = first.features[other](task.u)
             if other != name:
                 guesses.append(first.members[other].readout(z))
                 continue
@@ -183,39 +181,34 @@ def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_r
     algorithm = ReservoirEnsemble(
         features=EchoStateMap(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
     )
-    first = run_locally(Plan(algorithm=algorithm), users).state
-    state = run_locally(Plan(algorithm=Stacking(ensemble=first)), users).state
-    assert state.total is not None
-    assert state.total.n_features == 4
-    assert state.ensemble.model.classes == ACTIVITIES
-    assert state.ensemble.weights.min() >= 0
-    assert state.ensemble.weights.sum() == pytest.approx(1)
+    first = run_locally(Plan(algorithm=algorithm), users).result
+    run = run_locally(Plan(algorithm=Stacking(ensemble=first)), users)
+    assert run.state.total is not None
+    assert run.state.total.n_features == 4
+    assert run.model.classes == ACTIVITIES
+    assert run.result.weights.min() >= 0
+    assert run.result.weights.sum() == pytest.approx(1)
+
+
+def reread(algorithm: Any, state: Any) -> Any:
+    whole = as_algorithm(algorithm)
+    return whole.load_state(Parts.from_bytes(whole.save_state(state).to_bytes()))
 
 
 def test_states_survive_saving() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3)
-    state = run_locally(Plan(algorithm=algorithm), narma_clients()).state
-    again = as_algorithm(algorithm).load_state(
-        Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
-    )
+    run = run_locally(Plan(algorithm=algorithm), narma_clients())
+    again = algorithm.result(reread(algorithm, run.state))
     u = narma(60, seed=50).u
-    np.testing.assert_array_equal(again.predict(u), state.predict(u))
-    assert (
-        algorithm.model(
-            as_algorithm(algorithm).load_state(
-                as_algorithm(algorithm).save_state(algorithm.start())
-            )
-        )
-        is None
-    )
-    stacking = Stacking(ensemble=state)
-    stack = run_locally(Plan(algorithm=stacking), narma_clients()).state
-    kept = as_algorithm(stacking).load_state(
-        Parts.from_bytes(as_algorithm(stacking).save_state(stack).to_bytes())
-    )
-    np.testing.assert_array_equal(kept.ensemble.weights, stack.ensemble.weights)
-    fresh = as_algorithm(stacking).load_state(as_algorithm(stacking).save_state(stacking.start()))
-    np.testing.assert_array_equal(fresh.ensemble.weights, state.weights)
+    np.testing.assert_array_equal(again.predict(u), run.result.predict(u))
+    with pytest.raises(FederationError, match="no client has sent a member yet"):
+        algorithm.result(reread(algorithm, algorithm.start()))
+    stacking = Stacking(ensemble=run.result)
+    stacked = run_locally(Plan(algorithm=stacking), narma_clients())
+    kept = stacking.result(reread(stacking, stacked.state))
+    np.testing.assert_array_equal(kept.weights, stacked.result.weights)
+    fresh = stacking.result(reread(stacking, stacking.start()))
+    np.testing.assert_array_equal(fresh.weights, run.result.weights)
 
 
 def test_an_ensemble_is_saved_as_any_model(tmp_path: object) -> None:
@@ -225,35 +218,37 @@ def test_an_ensemble_is_saved_as_any_model(tmp_path: object) -> None:
     model = trained(ridge=1e-3).model
     save(model, path)
     u = narma(60, seed=50).u
-    np.testing.assert_array_equal(load(path).predict(u), model.predict(u))
+    np.testing.assert_array_equal(load_model(path).predict(u), model.predict(u))
 
 
 def test_a_later_round_adds_members_and_replaces_those_that_answer_again() -> None:
     algorithm = ReservoirEnsemble(features=FEATURES, ridge=1e-3, weighting="samples")
     result = run_locally(Plan(algorithm=algorithm, rounds=2, share=0.5, seed=1), narma_clients())
-    assert 2 <= len(result.state.members) <= 4
-    assert result.state.weights.sum() == pytest.approx(1)
+    assert 2 <= len(result.result.members) <= 4
+    assert result.result.weights.sum() == pytest.approx(1)
 
 
 def test_bad_members_are_refused_with_a_code() -> None:
     member = trained(ridge=1e-3).members["client-0"]
     good = member.parts()
-    weights, intercept, ridge = good.arrays
-    huge = Recipe(units=10**6, inputs=1).to_json()
+    counts, weights, intercept, ridge = good.arrays
+    huge = Recipe(units=10**6, inputs=1)
     for parts, code in (
-        (replace(good, arrays=(weights * np.nan, intercept, ridge)), "not-finite"),
-        (replace(good, facts={**good.facts, "recipe": huge}), "shape"),
-        (replace(good, facts={**good.facts, "rows": -1}), "count"),
-        (replace(good, arrays=(weights[:-1], intercept, ridge)), "shape"),
+        (replace(good, arrays=(counts, weights * np.nan, intercept, ridge)), "not-finite"),
+        (replace(good, arrays=(-counts, weights, intercept, ridge)), "count"),
+        (replace(good, arrays=(counts, weights[:-1], intercept, ridge)), "shape"),
+        (replace(member, recipe=huge).parts(), "shape"),
     ):
         with pytest.raises(UploadError) as caught:
             read_member(parts, FEATURES)
         assert caught.value.code == code
-    with pytest.raises(IntegrityError, match="no recipe"):
-        read_member(replace(good, facts={"rows": 3}), FEATURES)
+    named = split(good, "member")
+    with pytest.raises(IntegrityError, match="lacks 'recipe'"):
+        read_member(join("member", {**named, "": replace(named[""], facts={})}), FEATURES)
     forged = member.recipe.to_json().replace(str(member.recipe.fingerprint), "0" * 64)
+    other = replace(named[""], facts={"recipe": forged})
     with pytest.raises(ValueError, match="fingerprint"):
-        read_member(replace(good, facts={**good.facts, "recipe": forged}), FEATURES)
+        read_member(join("member", {**named, "": other}), FEATURES)
 
 
 def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
@@ -267,7 +262,7 @@ def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
         "broken": [Recording(np.array([np.nan, 1.0]), np.eye(2)[0])],
     }
     result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), data)
-    assert list(result.state.members) == ["rich"]
+    assert list(result.result.members) == ["rich"]
     reasons = {r.client: r.reason for r in result.records[0].refused}
     assert "pass a number" in reasons["poor"]
     assert "not finite" in reasons["broken"]

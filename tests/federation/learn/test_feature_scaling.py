@@ -35,8 +35,8 @@ from catchment.federation.learn.feature_scaling import (
     rescaled,
 )
 from catchment.federation.plan import Plan, Turn
-from catchment.federation.rows import feature_rows
-from catchment.readout.accumulate import accumulate
+from catchment.federation.rows import Rows
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 seeds = st.integers(0, 2**32 - 1)
@@ -193,7 +193,7 @@ def test_statistics_by_class_give_scikit_learns_weighted_ridge(weights: Any) -> 
     clients = skewed()
     algorithm = BalancedRidge(features=POOLED, classes=ACTIVITIES, ridge=0.3, weights=weights)
     state = run_locally(Plan(algorithm=algorithm), clients).state
-    parts = [feature_rows(POOLED, clients[name])[:2] for name in sorted(clients)]
+    parts = [Rows.of(POOLED, clients[name]).pair for name in sorted(clients)]
     z, y = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
     labels = y.argmax(axis=1)
     factors = (

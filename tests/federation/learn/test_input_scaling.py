@@ -7,7 +7,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Plan, Recording, federate
-from catchment.errors import UploadError
+from catchment.data.scaling import Scaler
+from catchment.errors import FederationError, UploadError
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.plan import Turn, as_algorithm
 from catchment.wire import Parts
@@ -26,7 +27,8 @@ def clients() -> dict[str, list[Recording]]:
 def test_it_is_the_scaler_of_the_pooled_rows() -> None:
     data = clients()
     algorithm = FederatedScaling(channels=3)
-    scaler = federate(Plan(algorithm=algorithm), data).result
+    scaler = federate(Plan(algorithm=algorithm), data).result.scale
+    assert isinstance(scaler, Scaler)
     rows = np.concatenate([s.u for held in data.values() for s in held])
     theirs = StandardScaler().fit(rows)
     np.testing.assert_allclose(scaler.mean, theirs.mean_, rtol=1e-12)
@@ -40,18 +42,19 @@ def test_the_state_survives_the_disk() -> None:
         Parts.from_bytes(as_algorithm(algorithm).save_state(state).to_bytes())
     )
     assert again == state
-    assert algorithm.model(state) is None
+    with pytest.raises(FederationError, match="makes no single model but a Prepare"):
+        _ = federate(Plan(algorithm=algorithm), clients()).model
 
 
 @pytest.mark.parametrize(
     ("arrays", "code"),
     [
-        (([2.0], [1.0], [1.0]), "shape"),
-        (([2.0, np.nan], [1.0, 1.0], [1.0, 1.0]), "not-finite"),
-        (([2.0, -1.0], [1.0, 1.0], [1.0, 1.0]), "moments"),
-        (([2.0, 1.5], [1.0, 1.0], [1.0, 1.0]), "moments"),
-        (([2.0, 2.0], [1.0, 9.0], [1.0, 1.0]), "moments"),
-        (([2.0, 2.0], [1.0, 0.0], [1.0, -1.0]), "moments"),
+        (([2], [1.0], [1.0]), "shape"),
+        (([2, 2], [1.0, np.nan], [1.0, 1.0]), "not-finite"),
+        (([2, -1], [1.0, 1.0], [1.0, 1.0]), "count"),
+        (([2.0, 1.5], [1.0, 1.0], [1.0, 1.0]), "type"),
+        (([2, 2], [1.0, 9.0], [1.0, 1.0]), "moments"),
+        (([2, 2], [1.0, 0.0], [1.0, -1.0]), "count"),
     ],
 )
 def test_impossible_moments_are_refused(arrays: tuple[list[float], ...], code: str) -> None:

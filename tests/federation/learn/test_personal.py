@@ -27,10 +27,8 @@ from catchment.federation.learn.clusters import cluster_clients, cluster_sums
 from catchment.federation.learn.personal import (
     SHARES,
     STRENGTHS,
-    Rows,
-    blocked_rows,
-    first_part,
     mixed,
+    own_path,
     personalise,
     smallest_good_step,
     towards,
@@ -41,6 +39,7 @@ from catchment.federation.measure.personal_evaluation import (
     PersonalEvaluation,
 )
 from catchment.federation.plan import Plan, Turn
+from catchment.federation.rows import Rows, first_part
 from catchment.readout.model import Model, train
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
@@ -102,7 +101,7 @@ def test_mixtures_are_scikit_learns_weighted_ridge(seed: int, share: float) -> N
 
 def test_blocks_are_in_time_and_have_every_class() -> None:
     person = PEOPLE[min(PEOPLE)]
-    blocks = blocked_rows(POOLED, person, 4)
+    blocks = Rows.of(POOLED, person).blocks(4)
     z = np.concatenate([block.z for block in blocks])
     rows = np.concatenate([POOLED(s.u) for s in person])
     np.testing.assert_allclose(z[z[:, 0].argsort()], rows[rows[:, 0].argsort()], rtol=1e-9)
@@ -110,17 +109,18 @@ def test_blocks_are_in_time_and_have_every_class() -> None:
     for block in blocks:
         assert set(frequent) <= set(block.y.argmax(axis=1).tolist())
     series = Recording(np.sin(np.arange(46)), np.arange(46.0))
-    steps = blocked_rows(PER_STEP, [series], 4)
+    steps = Rows.of(PER_STEP, [series]).blocks(4)
     assert [block.y[0, 0] for block in steps] == [6.0, 16.0, 26.0, 36.0]
-    assert blocked_rows(PER_STEP, [replace(series, y=np.full((46, 1), np.nan))], 4) == []
-    assert blocked_rows(PER_STEP, [], 4) == []
+    assert Rows.of(PER_STEP, [replace(series, y=np.full((46, 1), np.nan))]).blocks(4) == []
+    with pytest.raises(ValueError, match="no sequences"):
+        Rows.of(PER_STEP, [])
 
 
 def test_blocks_need_targets_of_the_right_kind() -> None:
     with pytest.raises(ValueError, match="no target"):
-        blocked_rows(PER_STEP, [Recording(np.zeros(20))])
-    with pytest.raises(ValueError, match="one target each"):
-        blocked_rows(POOLED, [Recording(np.zeros((20, 6)), np.zeros((20, 6)))])
+        Rows.of(PER_STEP, [Recording(np.zeros(20))])
+    with pytest.raises(ValueError, match="one target per sequence"):
+        Rows.of(POOLED, [Recording(np.zeros((20, 6)), np.zeros((20, 6)))])
 
 
 def test_the_earlier_and_the_later_part_share_nothing() -> None:
@@ -152,7 +152,7 @@ def test_the_smallest_good_step_stays_at_home_when_in_doubt() -> None:
 
 def as_rows(z: Array, y: Array, n_blocks: int) -> list[Rows]:
     return [
-        Rows(a, b, np.ones(len(a)))
+        Rows.of_arrays(a, b)
         for a, b in zip(np.array_split(z, n_blocks), np.array_split(y, n_blocks), strict=True)
     ]
 
@@ -231,13 +231,14 @@ def test_members_are_not_helped_by_what_they_leave_out() -> None:
     algorithm = PersonalEvaluation(model_under_test=model, method="mixed", members=True)
     earlier, _ = first_part(PEOPLE[NEW[0]], 0.5)
     own = algorithm.own(model.readout, model.statistics.parts(), earlier)
-    blocks = [b.statistics(POOLED.fingerprint) for b in blocked_rows(POOLED, earlier)]
+    blocks = [b.statistics() for b in Rows.of(POOLED, earlier).blocks()]
     mine = reduce(add, blocks)
     rest = mine - blocks[0]
     known = model.statistics - blocks[0]
     ridge = float(np.asarray(model.readout.ridge))
-    block = blocked_rows(POOLED, earlier)[0]
-    path = algorithm._path(model.readout, model.statistics.parts(), blocked_rows(POOLED, earlier))
+    block = Rows.of(POOLED, earlier).blocks()[0]
+    kept = Rows.of(POOLED, earlier).blocks()
+    path = own_path(model.readout, kept, model.statistics, member=True)
     for ours, expected in zip(path(rest), mixed(known, rest, SHARES, ridge), strict=True):
         np.testing.assert_allclose(ours(block.z), expected(block.z), rtol=1e-8, atol=1e-9)
     assert own.errors.shape == (1 + len(SHARES),)

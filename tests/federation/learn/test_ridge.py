@@ -27,7 +27,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Plan
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.readout.ridge_choice import choose_by_blocks
 
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=1)), washout=10)
@@ -37,7 +37,7 @@ CLIENTS = contiguous(SERIES, 6)
 
 
 def pooled_rows(features: EchoStateMap, clients: dict[str, list[Recording]]) -> tuple[Array, Array]:
-    rows = [feature_rows(features, clients[name])[:2] for name in sorted(clients)]
+    rows = [Rows.of(features, clients[name]).pair for name in sorted(clients)]
     return np.concatenate([z for z, _ in rows]), np.concatenate([y for _, y in rows])
 
 

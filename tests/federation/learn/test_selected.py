@@ -31,7 +31,7 @@ from catchment.federation.learn.selected import (
 from catchment.federation.loop import run
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan, Turn
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.wire import Parts, join
@@ -50,7 +50,7 @@ def explicit(
     features: EchoStateMap, clients: Mapping[str, list[Recording]]
 ) -> tuple[Array, Array, dict[str, Array]]:
     """Return squared errors (R, K) and hits (R,) of ridges refitted without each client."""
-    rows = {name: feature_rows(features, part)[:2] for name, part in clients.items()}
+    rows = {name: Rows.of(features, part).pair for name, part in clients.items()}
     squared: dict[str, Array] = {}
     hits = np.zeros(len(RIDGES))
     for name, (z, y) in rows.items():
@@ -112,7 +112,8 @@ def test_each_output_may_choose_its_own_ridge() -> None:
 
 def test_one_round_alone_makes_no_model() -> None:
     result = run_locally(Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=1), SERIES)
-    assert result.model is None
+    with pytest.raises(FederationError, match="run all the rounds of the plan"):
+        _ = result.model
     assert result.state.clients == tuple(sorted(SERIES))
 
 
@@ -120,7 +121,7 @@ def test_one_round_alone_makes_no_model() -> None:
 class Absent:
     """An engine that loses one client's reply in one round."""
 
-    inner: LocalEngine[Any, Any]
+    inner: LocalEngine[Any, Any, Any]
     client: str
     round: int
 
@@ -220,7 +221,7 @@ def errors(**changes: Any) -> PathErrors:
 )
 def test_errors_that_cannot_be_are_refused(value: PathErrors, code: str) -> None:
     with pytest.raises(UploadError) as caught:
-        PathErrors.from_parts(value.parts())
+        PathErrors.from_parts(value.parts()).checked()
     assert caught.value.code == code
 
 

@@ -17,6 +17,7 @@ from catchment.federation.measure.baselines import (
     Guess,
     LocalReadouts,
     Readouts,
+    SentReadout,
     Trials,
     TrialScores,
     autoregression,
@@ -180,7 +181,7 @@ def test_readouts_of_other_features_are_refused() -> None:
     from catchment.federation.plan import Turn
 
     algorithm = LocalReadouts(features=features())
-    wrong = Readout(np.ones((3, 1)), np.zeros(1)).parts()
+    wrong = SentReadout(Readout(np.ones((3, 1)), np.zeros(1))).parts()
     with pytest.raises(UploadError, match="3 features came"):
         algorithm.read_update(wrong, Turn(0, ("a",), client="a"))
 

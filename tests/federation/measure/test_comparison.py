@@ -68,7 +68,6 @@ def test_rows_of_classes() -> None:
     assert table.best.name == "ridge"
     ridge = table["ridge"]
     result = run_locally(plan, train)
-    assert result.model is not None
     scores = run_locally(Plan(algorithm=Evaluation(model_under_test=result.model)), test).state
     assert scores.total is not None
     values = [score.value for score in scores.by_client.values()]

@@ -48,7 +48,7 @@ def test_the_total_is_the_error_of_all_rows() -> None:
     assert total.errors.n == len(y) == 360
     assert total.errors.mse == pytest.approx(mean_squared_error(y, guess))
     assert total.value == pytest.approx(np.sqrt(mean_squared_error(y, guess)) / y.std())
-    assert result.model is None
+    assert result.result is result.state
     values = {name: score.value for name, score in result.state.by_client.items()}
     assert result.state.worst() == (max(values, key=values.__getitem__), max(values.values()))
 
@@ -133,15 +133,15 @@ ONES = np.ones(3)
 )
 def test_scores_that_cannot_be_are_refused(parts: Parts) -> None:
     with pytest.raises((CatchmentError, ValueError)):
-        Score.from_parts(parts)
+        Score.from_parts(parts).checked()
 
 
 def test_negative_sums_and_wrong_counts_have_a_code() -> None:
     with pytest.raises(UploadError) as caught:
-        Score.from_parts(spoilt("counts", np.diag([2, 1, 7])))
+        Score.from_parts(spoilt("counts", np.diag([2, 1, 7]))).checked()
     assert caught.value.code == "count"
     with pytest.raises(UploadError) as caught:
-        Score.from_parts(spoilt("errors", [4.0], ONES * np.inf, ONES, ONES, ONES))
+        Score.from_parts(spoilt("errors", [4.0], ONES * np.inf, ONES, ONES, ONES)).checked()
     assert caught.value.code == "not-finite"
 
 

@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 
 from catchment import Recipe, Reservoir, RidgeStatistics, load
-from catchment.features import EchoStateMap
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.runs.ledger import Entry
+from catchment.features import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import Record, Reply, run
 from catchment.federation.plan import Plan
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import BATCH, DATABASE, MODEL, PLAN, Store
 from catchment.federation.sums import Tally
+from catchment.readout.model import Model
 from catchment.wire import Parts
 
 ROUNDS = 4
@@ -51,7 +53,7 @@ def rows(folder: Path, query: str) -> list[tuple[object, ...]]:
 class Repeating:
     """An engine whose clients answer more than once: the same again, or something else."""
 
-    inner: LocalEngine[RidgeState, Tally[RidgeStatistics]]
+    inner: LocalEngine[RidgeState, Tally[RidgeStatistics], Model]
     conflicting: bool = False
 
     def clients(self) -> Sequence[str]:
@@ -89,7 +91,6 @@ def test_a_run_is_written_down(tmp_path: Path) -> None:
     p = plan()
     with Store(tmp_path / "run", fingerprint="f", plan="[run]\n") as store:
         result = run_locally(p, clients(), keeper=store.keeper("training", p))
-        assert result.model is not None
         store.save_model(result.model)
     assert (tmp_path / "run" / PLAN).read_text() == "[run]\n"
     u = narma(50).u
@@ -115,12 +116,16 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, after: int)
     p, folder = plan(), tmp_path / "run"
     whole = run_locally(p, clients())
     with pytest.raises(StopError), Store(folder) as store:
-        run_locally(p, clients(), keeper=store.keeper("training", p), watch=Stopping(after), threads=1)
+        run_locally(
+            p, clients(), keeper=store.keeper("training", p), watch=Stopping(after), threads=1
+        )
     finished = len(rows(folder, "SELECT * FROM rounds"))
     assert finished == (after - 1) // 3
     with Store(folder, resume=True) as store:
         counter = Stopping(10**9)
-        resumed = run_locally(p, clients(), keeper=store.keeper("training", p), watch=counter, threads=1)
+        resumed = run_locally(
+            p, clients(), keeper=store.keeper("training", p), watch=counter, threads=1
+        )
     assert counter.seen == 3 * (ROUNDS - finished)  # finished rounds are not asked again
     assert resumed.state.total == whole.state.total
     assert [r.round for r in resumed.records] == list(range(ROUNDS))
@@ -297,3 +302,28 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         store.write_facts({"format": "99"})
     with pytest.raises(IntegrityError, match="format 99"):
         Store(tmp_path, resume=True)
+
+
+def test_figures_of_every_round_are_kept_and_read_again(tmp_path: Path) -> None:
+    chosen = replace(plan().algorithm, ridge="gcv", increments=2)  # type: ignore[type-var]
+    p: RidgePlan = Plan(algorithm=chosen, rounds=2)
+    with Store(tmp_path / "run") as store:
+        result = run_locally(p, clients(), keeper=store.keeper("training", p))
+    with Store(tmp_path / "run", resume=True) as store:
+        kept = store.keeper("training", p).resume()
+    assert kept is not None
+    for records in (kept[1], read_run(tmp_path / "run").rounds["training"]):
+        assert [r.figures for r in records] == [r.figures for r in result.records]
+    first, last = (record.figures for record in result.records)
+    assert first["rows"] < last["rows"]
+    assert last["ridge"] == pytest.approx(result.model.readout.ridge)
+    assert {"weight norm", "held-out error"} <= last.keys()
+
+
+def test_a_folder_says_what_its_messages_hold_in_the_words_of_their_classes(
+    tmp_path: Path,
+) -> None:
+    p = plan(rounds=1)
+    with Store(tmp_path / "run") as store:
+        run_locally(p, clients(), keeper=store.keeper("training", p))
+    assert read_run(tmp_path / "run").kinds == {"ridge-statistics": RidgeStatistics.KIND}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Mixture, Recipe, Recording, Reservoir, accumulate
+from catchment import Mixture, Recipe, Recording, Reservoir
 from catchment.arrays import Array
 from catchment.features import EchoStateMap
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
@@ -26,7 +26,10 @@ from catchment.privacy.audit.moments import (
 from catchment.privacy.audit.plasticity import first_input
 from catchment.privacy.audit.pooled_inputs import solvable, window_of
 from catchment.privacy.audit.sequences import Walk, place_of
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
+
+pytestmark = pytest.mark.slow
 
 
 def reservoir(units: int = 60, inputs: int = 2, **settings: Any) -> Reservoir:

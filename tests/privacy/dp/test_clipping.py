@@ -14,9 +14,11 @@ from sklearn.linear_model import Ridge
 
 from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
+from catchment.federation.measure.evaluation import Score
 from catchment.federation.sums import WeightedSum
 from catchment.federation.upload_checks import moment_matrix
 from catchment.privacy.dp.clipping import Clip, Clipped
+from catchment.readout.metrics import ErrorSums
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Fact, Parts
 
@@ -36,17 +38,17 @@ def statistics(n: int, seed: int, **sizes: int) -> RidgeStatistics:
 def test_the_length_is_the_frobenius_norm_of_mean_moments() -> None:
     s = statistics(30, 1)
     M = moment_matrix(s) / 30
-    assert Clip(bound=1.0).length(s.parts()) == pytest.approx(np.linalg.norm(M))
+    assert Clip(bound=1.0).length(s) == pytest.approx(np.linalg.norm(M))
     B = np.diag([1.0] * 5 + [3.0] * 2)
     scaled = np.linalg.norm(B @ M @ B)
-    assert Clip(bound=1.0, target_scale=3.0).length(s.parts()) == pytest.approx(scaled)
+    assert Clip(bound=1.0, target_scale=3.0).length(s) == pytest.approx(scaled)
 
 
 def test_clients_weigh_alike_whatever_their_rows() -> None:
     s = statistics(30, 1)
     clip = Clip(bound=100.0)
     ten = reduce(add, [s] * 10)
-    a, b = clip.clipped(s.parts(), GRID), clip.clipped(ten.parts(), GRID)
+    a, b = clip.clipped(s, GRID), clip.clipped(ten, GRID)
     np.testing.assert_allclose(a.vector, b.vector, atol=4 * GRID)
 
 
@@ -55,9 +57,9 @@ def test_without_noise_the_sum_of_clipped_moments_comes_back(whiten: bool) -> No
     clients = [statistics(25, k) for k in range(6)]
     public = [statistics(40, 100 + k) for k in range(3)]
     clip = Clip.from_public(public, whiten=whiten)
-    clipped = [clip.clipped(c.parts(), GRID) for c in clients]
+    clipped = [clip.clipped(c, GRID) for c in clients]
     total = RidgeStatistics.from_parts(clip.upload(reduce(add, clipped)))
-    factors = [min(1.0, clip.bound / clip.length(c.parts())) / 25 for c in clients]
+    factors = [min(1.0, clip.bound / clip.length(c)) / 25 for c in clients]
     expected = sum(f * moment_matrix(c) for f, c in zip(factors, clients, strict=True))
     np.testing.assert_allclose(moment_matrix(total), expected, rtol=1e-6, atol=1e-6)
     assert total.fingerprint == "f"
@@ -75,7 +77,7 @@ def test_whitening_makes_public_rows_white() -> None:
 def test_the_ridge_of_the_noise_is_a_ridge_on_all_features_and_the_constant() -> None:
     z, y = rows(60, 5)
     clip = Clip(bound=1e6, target_scale=2.0)
-    clipped = clip.clipped(RidgeStatistics.from_states(z, y, fingerprint="f").parts(), GRID)
+    clipped = clip.clipped(RidgeStatistics.from_states(z, y, fingerprint="f"), GRID)
     ridge = 0.02
     readout = RidgeStatistics.from_parts(clip.upload(clipped, ridge)).solve(0.0)
     # Moments are means over rows, so that the same ridge on sums is 60 times larger.
@@ -90,7 +92,7 @@ def test_the_ridge_of_the_noise_is_a_ridge_on_all_features_and_the_constant() ->
 def test_any_noisy_sum_can_be_solved(seed: int, spread: float) -> None:
     rng = np.random.default_rng(seed)
     clip = Clip(bound=5.0)
-    total = clip.clipped(statistics(20, 1).parts(), GRID)
+    total = clip.clipped(statistics(20, 1), GRID)
     noisy = Clipped(total.vector + spread * rng.normal(size=len(total.vector)), 1, total.about)
     parts = clip.upload(noisy, 0.5 * spread)
     result = RidgeStatistics.from_parts(parts)
@@ -104,10 +106,10 @@ def test_any_noisy_sum_can_be_solved(seed: int, spread: float) -> None:
 def test_weighted_sums_are_clipped_as_means_and_come_back_with_their_shapes() -> None:
     sent = WeightedSum.of((np.array([[3.0, 0.0]]), np.array([4.0])), 7.0)
     clip = Clip(bound=2.5)
-    clipped = clip.clipped(sent.parts(), GRID)
+    clipped = clip.clipped(sent, GRID)
     assert np.linalg.norm(clipped.vector) == pytest.approx(2.5)
     both = clipped + clipped
-    total = WeightedSum.from_parts(clip.upload(both), 2)
+    total = WeightedSum.from_parts(clip.upload(both))
     assert total.weight == 2.0
     assert total.n_clients == 2
     np.testing.assert_allclose(total.mean()[0], [[1.5, 0.0]], atol=1e-8)
@@ -116,11 +118,11 @@ def test_weighted_sums_are_clipped_as_means_and_come_back_with_their_shapes() ->
 
 def test_a_client_without_rows_adds_nothing() -> None:
     empty = RidgeStatistics.zero(4, 2, "f")
-    assert not Clip(bound=1.0).clipped(empty.parts(), GRID).vector.any()
+    assert not Clip(bound=1.0).clipped(empty, GRID).vector.any()
 
 
 def test_parts_survive_the_journey() -> None:
-    sent = Clip(bound=1.0).clipped(statistics(9, 1).parts(), GRID)
+    sent = Clip(bound=1.0).clipped(statistics(9, 1), GRID)
     got = Clipped.from_parts(Parts.from_bytes(sent.parts().to_bytes()))
     np.testing.assert_array_equal(got.vector, sent.vector)
     assert got.n_clients == 1
@@ -128,14 +130,16 @@ def test_parts_survive_the_journey() -> None:
 
 
 def test_bad_vectors_are_refused() -> None:
-    about: dict[str, Fact] = {"kind": "weighted-sum", "facts": {}, "shapes": [[2]]}
-    ones = np.ones(2)
+    about: dict[str, Fact] = {"kind": "weighted-sum", "facts": {}, "numbers": 2, "shapes": [[2]]}
+    ones, facts = np.ones(2), {"about": about}
     with pytest.raises(UploadError, match="NaN"):
-        Clipped.from_parts(Parts("clipped", about, (np.ones(1), np.array([1.0, np.nan]))))
+        Clipped.from_parts(Parts("clipped", facts, (np.ones(1), np.array([1.0, np.nan]))))
+    with pytest.raises(UploadError, match="not a number of anything"):
+        Clipped.from_parts(Parts("clipped", facts, (np.array([0.5]), ones)))
     with pytest.raises(UploadError, match="clients cannot be"):
-        Clipped.from_parts(Parts("clipped", about, (np.array([0.5]), ones)))
+        Clipped.from_parts(Parts("clipped", facts, (np.zeros(1), ones)))
     with pytest.raises(IntegrityError):
-        Clipped.from_parts(Parts("clipped", about, (ones, ones)))
+        Clipped.from_parts(Parts("clipped", facts, (ones, ones)))
     with pytest.raises(UploadError, match="do not add"):
         _ = Clipped(ones, 1, about) + Clipped(ones, 1, {**about, "shapes": [[1], [1]]})
     with pytest.raises(IntegrityError, match="3 numbers came"):
@@ -148,13 +152,13 @@ def test_bad_vectors_are_refused() -> None:
 
 def test_other_uploads_and_features_are_refused() -> None:
     with pytest.raises(UploadError, match="not for 'score'"):
-        Clip(bound=1.0).clipped(Parts("score"), GRID)
+        Clip(bound=1.0).clipped(Score(ErrorSums.zero(1)), GRID)
     other = RidgeStatistics.from_states(np.ones((3, 4)), np.ones((3, 2)), fingerprint="g")
     clip = Clip(bound=1.0, reference=statistics(20, 1))
     with pytest.raises(UploadError, match="other features"):
-        clip.clipped(other.parts(), GRID)
+        clip.clipped(other, GRID)
     with pytest.raises(UploadError, match="NaN"):
-        Clip(bound=1.0).clipped(WeightedSum((np.array([np.inf]),), 1.0).parts(), GRID)
+        Clip(bound=1.0).clipped(WeightedSum((np.array([np.inf]),), 1.0), GRID)
 
 
 @pytest.mark.parametrize("bound", [0.0, math.inf, math.nan])

@@ -14,10 +14,14 @@ from catchment.errors import FederationError, IntegrityError, RuleError, TooFewC
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.algorithm import Sent, Turn
+from catchment.federation.compression import Float32
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, describe
-from catchment.privacy.secure_sum.client_rules import check_rows, statistics_inside
+from catchment.federation.sums import Tally, WeightedSum
+from catchment.privacy.secure_sum.client_rules import check_rows
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.messages import (
     Outline,
@@ -30,7 +34,8 @@ from catchment.privacy.secure_sum.messages import (
 )
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts, join
+from catchment.structure import measured
+from catchment.wire import Parts
 
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
 NAMES = [f"c{k}" for k in range(5)]
@@ -155,13 +160,15 @@ def test_a_secure_sum_must_come_last() -> None:
         Plan(algorithm=algorithm, protections=(masking, masking))
 
 
-def test_rows_are_counted_inside_joined_messages() -> None:
-    thin = RidgeStatistics.zero(6, 2).parts()
-    nested = join("outer", {"a": join("inner", {"b": thin}), "c": Parts("other")})
-    assert list(statistics_inside(nested)) == [(0.0, 6, 2)]
-    with pytest.raises(RuleError, match="0 rows for 6 features"):
-        check_rows(nested, rows_per_feature=2, min_clients=3)
-    check_rows(Parts("numbers", {}, (np.ones(3),)), rows_per_feature=2, min_clients=3)
+def test_rows_are_counted_inside_whatever_holds_them() -> None:
+    thin = RidgeStatistics.zero(6, 2)
+    rounded = Float32().on_client(StatisticsSet({3: thin}), Turn(0, ()))
+    (found,) = measured(rounded)
+    assert (found.rows, found.sizes) == (0, {"features": 6, "targets": 2})
+    for upload in (thin, StatisticsSet({0: thin}), Tally(thin, {}), rounded, Sent(thin)):
+        with pytest.raises(RuleError, match="0 rows for 6 features"):
+            check_rows(upload, rows_per_feature=2, min_clients=3)
+    check_rows(WeightedSum((np.ones(3),), 1.0), rows_per_feature=2, min_clients=3)
 
 
 def test_whole_numbers_come_back_whole() -> None:

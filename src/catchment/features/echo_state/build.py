@@ -20,6 +20,7 @@ from catchment.errors import FingerprintError
 from catchment.features.echo_state.random_words import (
     Purpose,
     distinct,
+    geometric,
     log_uniform,
     permutation,
     uniform,
@@ -148,6 +149,9 @@ def _leak(layer: Layer) -> Array:
         return uniform(rng, N, leak.low, leak.high)
     if leak.kind == "log_uniform":
         return log_uniform(rng, N, leak.low, leak.high)
+    if leak.kind == "tail":
+        n_quick = round(0.75 * N)
+        return np.append(np.full(n_quick, leak.high), geometric(N - n_quick, leak.low, leak.high))
     fraction = np.arange(N) / max(1, N - 1)
     return np.clip(leak.low + (leak.high - leak.low) * fraction, leak.low, leak.high)
 

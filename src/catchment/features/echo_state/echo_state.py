@@ -17,6 +17,14 @@ from catchment.features.feature_map import FeatureMap
 
 LARGEST_GRAM = 4 << 30  # bytes: statistics beyond this are refused before anything is built
 
+# What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
+PER_STEP = {
+    "spectral_radius": 0.95,
+    "input_scaling": 0.2,
+    "leak_rate": Spread("tail", 0.1, 1.0),
+}
+PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
+
 
 @dataclass(frozen=True)
 class EchoState:
@@ -31,8 +39,12 @@ class EchoState:
         Names the random draws.
     topology, density, connections, rewiring, jump, jump_weight, random_signs
         Wiring, as in `Recipe`.
-    spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
+    input_connections, bias_scaling, activation
         Dynamics, as in `Recipe`.
+    spectral_radius, input_scaling, leak_rate
+        As in `Recipe`, for inputs of standard deviation 1. "auto" is, where every step has a
+        target, 0.95, 0.2 and `Spread("tail", 0.1, 1.0)`: most units are quick and a few slow; and
+        where a whole recording has one, 0.9, 0.5 and 0.3.
     bias, input, state
         Whether a constant one, the inputs and the states are features.
     pool
@@ -61,11 +73,11 @@ class EchoState:
     jump: int | tuple[int | None, ...] | None = Recipe.jump
     jump_weight: float | tuple[float | None, ...] | None = Recipe.jump_weight
     random_signs: bool | tuple[bool, ...] = Recipe.random_signs
-    spectral_radius: float | tuple[float, ...] = Recipe.spectral_radius
-    input_scaling: float | tuple[float, ...] = Recipe.input_scaling
+    spectral_radius: float | tuple[float, ...] | Literal["auto"] = "auto"
+    input_scaling: float | tuple[float, ...] | Literal["auto"] = "auto"
     input_connections: int | tuple[int | None, ...] | None = Recipe.input_connections
     bias_scaling: float | tuple[float, ...] = Recipe.bias_scaling
-    leak_rate: float | Spread | tuple[float | Spread, ...] = Recipe.leak_rate
+    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = "auto"
     activation: str | Mixture | tuple[str | Mixture, ...] = Recipe.activation
     bias: bool = EchoStateMap.bias
     input: bool = EchoStateMap.input
@@ -79,14 +91,22 @@ class EchoState:
         self.recipe(1 << 31)
         self._refuse_giants()
 
-    def recipe(self, n_inputs: int) -> Recipe:
-        """Return the reservoir's recipe for inputs of this many channels."""
+    def recipe(self, n_inputs: int, *, per_step: bool = True) -> Recipe:
+        """Return the reservoir's recipe for inputs of this many channels.
+
+        >>> EchoState(50).recipe(3, per_step=False).input_scaling
+        0.5
+        """
         shared = {field.name for field in fields(Recipe)} & {field.name for field in fields(self)}
-        return Recipe(inputs=n_inputs, **{name: getattr(self, name) for name in shared})
+        settings = {name: getattr(self, name) for name in shared}
+        auto = PER_STEP if per_step else PER_RECORDING
+        settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
+        return Recipe(inputs=n_inputs, **settings)
 
     def build(self, n_inputs: int, *, per_step: bool) -> EchoStateMap:
         """Return the map for inputs of this many channels; see `MapDescription`."""
-        return self.of(Reservoir.from_recipe(self.recipe(n_inputs)), per_step=per_step)
+        recipe = self.recipe(n_inputs, per_step=per_step)
+        return self.of(Reservoir.from_recipe(recipe), per_step=per_step)
 
     def of(self, reservoir: Reservoir, *, per_step: bool) -> EchoStateMap:
         """Return the features of a reservoir that is there already."""

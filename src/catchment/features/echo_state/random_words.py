@@ -73,8 +73,22 @@ def log_uniform(rng: Words, n: int, low: float, high: float) -> Array:
     >>> bool(abs(np.median(values) - 0.1) < 0.02)
     True
     """
-    words = rng.take(n)
-    values = np.full(n, low)
+    return _between(rng.take(n), low, high)
+
+
+def geometric(n: int, low: float, high: float) -> Array:
+    """Return numbers (n,) that fall from high to low, each the same fraction of the one before.
+
+    >>> geometric(3, 0.25, 1.0)
+    array([1.  , 0.5 , 0.25])
+    """
+    words = [((n - 1 - k) << 64) // (n - 1) for k in range(1, n)]
+    return np.concatenate([[high][:n], _between(np.array(words, dtype=np.uint64), low, high)])
+
+
+def _between(words: NDArray[np.uint64], low: float, high: float) -> Array:
+    """Return low * (high / low) ** fraction (n,), the words being the bits of the fractions."""
+    values = np.full(len(words), low)
     root = high / low
     for bit in range(63, 10, -1):
         root = math.sqrt(root)

@@ -82,6 +82,9 @@ V = TypeVar("V")
 class Recipe:
     """What a reservoir is made of; any setting may be a tuple with one value per layer.
 
+    A recipe never changes what it means, so its defaults stay as they are; those of `EchoState`
+    follow the kind of target and are what to start with.
+
     >>> recipe = Recipe(units=100, inputs=3, spectral_radius=0.9, leak_rate=0.3, seed=7)
     >>> Recipe.from_json(recipe.to_json()) == recipe
     True

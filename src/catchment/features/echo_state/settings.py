@@ -11,7 +11,7 @@ from numbers import Real
 from catchment.features.echo_state.topology import Wiring
 from catchment.features.echo_state.weights import ACTIVATIONS
 
-SPREADS = ("uniform", "log_uniform", "layered")
+SPREADS = ("uniform", "log_uniform", "layered", "tail")
 
 
 def real(
@@ -95,7 +95,9 @@ class Spread:
     """Leak rates that differ from unit to unit, between low and high.
 
     `uniform` and `log_uniform` draw each unit's rate; `layered` spaces the rates evenly, from low
-    at the first unit to high at the last.
+    at the first unit to high at the last. `tail` gives three quarters of the units the high rate,
+    and the others rates that fall geometrically from high to low: most units are quick, a few
+    remember for long.
 
     >>> Spread("log_uniform", 0.01, 1.0)
     Spread(kind='log_uniform', low=0.01, high=1.0)

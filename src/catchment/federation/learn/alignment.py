@@ -17,12 +17,12 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.spectral import spectral_radius
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
-from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.sums import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
+from catchment.readout.personal_models import PersonalModels
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -98,7 +98,6 @@ class AlignedRidge:
     >>> from catchment import Recording
     >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
-    >>> from catchment.features import EchoStateMap
     >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
@@ -115,10 +114,11 @@ class AlignedRidge:
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha is {self.alpha}; pass a number between 0 and 1")
-        self._target  # noqa: B018  # raises now where there is no reservoir to align
+        _ = self.target
 
     @property
-    def _target(self) -> EchoStateMap:
+    def target(self) -> EchoStateMap:
+        """The features of the reservoir that all are moved towards."""
         features = self.ridge.features
         if not isinstance(features, EchoStateMap):
             raise TypeError(
@@ -126,16 +126,16 @@ class AlignedRidge:
             )
         return features
 
-    def features_of(self, client: str) -> FeatureMap:
+    def features_of(self, client: str) -> EchoStateMap:
         """Return the features of a client's own, aligned reservoir."""
-        target = self._target.reservoir
+        target = self.target.reservoir
         recipe = self.recipes.get(client)
         if recipe is None:
             if target.recipe is None:
                 raise ValueError(f"there is no recipe for {client}; pass recipes")
             recipe = with_own_seed(target.recipe, client)
         own = aligned(Reservoir.from_recipe(recipe), target, self.alpha)
-        return replace(self._target, reservoir=own)
+        return replace(self.target, reservoir=own)
 
     def model_of(self, state: RidgeState, client: str) -> Model:
         """Return the model as one client uses it: the common readout on its own reservoir."""
@@ -161,9 +161,13 @@ class AlignedRidge:
     ) -> RidgeState:
         return self.ridge.server_update(state, total, turn)
 
-    def result(self, state: RidgeState) -> Model:
-        """Return the common readout on the target reservoir, which belongs to no client."""
-        return self.ridge.result(state)
+    def result(self, state: RidgeState) -> PersonalModels:
+        """Return the common readout on every known client's own reservoir.
+
+        For others it is on the target reservoir, which belongs to no client.
+        """
+        maps = {name: self.features_of(name) for name in sorted(state.by_client)}
+        return PersonalModels(self.ridge.result(state), maps=maps if self.alpha < 1 else {})
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         return self.ridge.figures(state)

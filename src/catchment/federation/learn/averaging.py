@@ -27,9 +27,9 @@ from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.learn.ridge import learned, readout_figures
-from catchment.federation.rows import augmented, feature_rows, local_blocks
+from catchment.federation.rows import Rows, augmented, local_blocks
 from catchment.federation.sums import WeightedSum
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks, choose_by_gcv
@@ -182,10 +182,10 @@ class GradientAveraging:
             before = _stacked(received, F, statistics.n_targets)
             after = self._descend(before, *augmented(statistics))
         else:
-            z, y, weights = feature_rows(self.features, data())
-            weight = float(weights.sum())
-            before = _stacked(received, F, y.shape[1])
-            after = self._descend_batches(before, z, y, weights, turn.rng())
+            rows = Rows.of(self.features, data())
+            weight = float(rows.weight.sum())
+            before = _stacked(received, F, rows.y.shape[1])
+            after = self._descend_batches(before, *rows.pair, rows.weight, turn.rng())
         change = after - before
         return WeightedSum.of((change[:F], change[F]), client_weight(self.weighting, weight))
 

@@ -21,7 +21,7 @@ from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.model import Model
@@ -88,23 +88,15 @@ class BalancedRidge:
         return ByClass()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
-        z, y, weight = feature_rows(self.features, data())
+        rows = Rows.of(self.features, data())
+        y = rows.y
         if y.shape[1] != len(self.classes):
             raise UploadError(
                 "shape", f"targets have {y.shape[1]} columns for {len(self.classes)} classes"
             )
         labels = y.argmax(axis=1)
-        return StatisticsSet(
-            {
-                k: RidgeStatistics.from_states(
-                    z[labels == k],
-                    y[labels == k],
-                    weight=weight[labels == k],
-                    fingerprint=self.features.fingerprint,
-                )
-                for k in range(len(self.classes))
-            }
-        )
+        numbers = range(len(self.classes))
+        return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[StatisticsSet]:
         update = StatisticsSet.from_parts(parts)

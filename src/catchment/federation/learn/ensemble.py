@@ -23,14 +23,17 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.data.prepare import RAW, Prepare
 from catchment.errors import FederationError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
+from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.structure import GATHERED, Kind, Structure, Summable
@@ -71,6 +74,8 @@ class Ensemble:
     features: Mapping[str, EchoStateMap] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
+    prepare: Prepare = RAW
+    channels: tuple[str, ...] | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -81,17 +86,24 @@ class Ensemble:
         apart = [self.features[name] for name in names]
         readouts = [self.members[name].readout for name in names]
         features = joint_features(apart)
-        return Model(
-            features, _joint_readout(readouts, apart, self.weights, features), self.classes
-        )
+        return self._model(features, _joint_readout(readouts, apart, self.weights, features))
 
     def predict(self, u: Array) -> Array:
         """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
-        return self.model.predict(u)
+        return self.model.outputs(u)[0]
 
     def alone(self, client: str) -> Model:
         """Return the model that one client trained by itself."""
-        return Model(self.features[client], self.members[client].readout, self.classes)
+        return self._model(self.features[client], self.members[client].readout)
+
+    def _model(self, features: EchoStateMap, readout: Readout) -> Model:
+        before = Pipeline(self.prepare, features)
+        return Model(before, readout, self.classes, channels=self.channels)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Ensemble:
+        """Return the ensemble with the preparation that its training data had."""
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, prepare=prepare, channels=known)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +134,6 @@ class ReservoirEnsemble:
     >>> from catchment.engine.local import run_locally
     >>> from catchment.federation.plan import Plan
     >>> from catchment import Recording
-    >>> from catchment.features import EchoStateMap
     >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
@@ -159,7 +170,7 @@ class ReservoirEnsemble:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Member:
         recipe = self.recipe_of(turn.client).prepared()
         features = member_features(recipe, self.features, self.alpha)
-        rows = FoldedRows.of(features, data(), self.n_folds)
+        rows = FoldedRows.of(Rows.of(features, data()), self.n_folds)
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
         return Member(recipe, total.solve(ridge), total.n_rows)
@@ -204,7 +215,6 @@ class ReservoirEnsemble:
 def joint_features(features: Sequence[EchoStateMap]) -> EchoStateMap:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> from catchment.features import EchoStateMap
     >>> apart = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10

@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
@@ -26,11 +25,11 @@ from catchment.federation.measure.outliers import Flag, flags
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.many_clients import accumulate_each
-from catchment.readout.model import Model, target_range
+from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
-from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, choose_by_gcv
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -188,30 +187,22 @@ class FederatedRidge:
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        if not isinstance(self.ridge, str):
-            return None, total.solve(self.ridge)
-        if self.ridge == "gcv":
-            choice = choose_by_gcv(total, per_output=self.per_output)
-        elif len(by_client) < 2:
+        if self.ridge != "clients":
+            classes = self.classes is not None
+            return chosen_readout(total, self.ridge, classes=classes, per_output=self.per_output)
+        if len(by_client) < 2:
             raise FederationError(
                 f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
-        else:
-            clients = [by_client[name] for name in sorted(by_client)]
-            choice = choose_by_blocks(clients, per_output=self.per_output)
+        clients = [by_client[name] for name in sorted(by_client)]
+        choice = choose_by_blocks(clients, per_output=self.per_output)
         return choice, total.solve(choice.best)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
-        if self.classes is not None or state.total is None:
-            return Model(self.features, readout, self.classes)
-        return Model(
-            self.features,
-            readout,
-            target_range=target_range(state.total),
-            deviation=None if state.choice is None else expected_error(state.choice),
-        )
+        assert state.total is not None
+        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
@@ -240,22 +231,6 @@ def chosen_ridge(ridge: float | str) -> str:
         f"the ridge cannot be chosen by {ridge!r} under noise; pass a number such as 0: what the "
         "noise needs is added to it"
     )
-
-
-def expected_error(choice: RidgeChoice) -> Array:
-    """Return the root mean squared error (K,) on rows left out, at the ridge that was chosen.
-
-    >>> import numpy as np
-    >>> ridges, errors = np.array([0.1, 1.0]), np.array([[9.0, 1.0], [4.0, 16.0]])
-    >>> expected_error(RidgeChoice(ridges, errors, 1.0))
-    array([2., 4.])
-    >>> expected_error(RidgeChoice(ridges, errors, np.array([1.0, 0.1])))
-    array([2., 1.])
-    """
-    K = choice.errors.shape[1]
-    best = np.broadcast_to(choice.best, (K,))
-    places = np.abs(choice.ridges[:, None] - best).argmin(axis=0)
-    return np.sqrt(np.maximum(choice.errors[places, np.arange(K)], 0.0))
 
 
 def learned(readout: Readout | None) -> Readout:

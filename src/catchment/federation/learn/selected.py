@@ -23,16 +23,16 @@ from catchment.arrays import Array
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
-from catchment.federation.learn.ridge import expected_error, learned, readout_figures
-from catchment.federation.rows import feature_rows
+from catchment.federation.learn.ridge import learned, readout_figures
+from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.accumulate import accumulate
-from catchment.readout.model import Model, target_range
+from catchment.readout.accumulation import accumulate
+from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
 from catchment.readout.solve import path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
+from catchment.structure import GATHERED, NOT_NEGATIVE, Kind, Shape, Summable
 from catchment.wire import NOTHING, Parts, join, split
 
 
@@ -52,7 +52,7 @@ class PathErrors(Summable):
     )
 
     n_rows: int
-    weight: Annotated[float, WEIGHT]
+    weight: Annotated[float, NOT_NEGATIVE]
     squared: Annotated[Array, Shape("ridges", "targets"), NOT_NEGATIVE]
     # Rows whose class was found; zeros if outputs are numbers.
     correct: Annotated[Array, Shape("ridges"), NOT_NEGATIVE]
@@ -162,7 +162,7 @@ class SelectedRidge:
         readouts = solve_path(_rest(total, mine), ridges)
         correct = np.zeros(len(ridges))
         if self.classes is not None:
-            z, y, _ = feature_rows(self.features, data())
+            z, y = Rows.of(self.features, data()).pair
             labels = y.argmax(axis=1)
             correct = np.array([(r(z).argmax(axis=1) == labels).sum() for r in readouts], float)
         return PathErrors(mine.n_rows, mine.weight, path_errors(mine, readouts), correct)
@@ -203,14 +203,9 @@ class SelectedRidge:
 
     def result(self, state: Selection) -> Model:
         readout = learned(state.readout)
-        if self.classes is not None or state.total is None or state.choice is None:
+        if state.total is None:
             return Model(self.features, readout, self.classes)
-        return Model(
-            self.features,
-            readout,
-            target_range=target_range(state.total),
-            deviation=expected_error(state.choice),
-        )
+        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
 
     def figures(self, state: Selection) -> dict[str, float]:
         return readout_figures(state.readout, state.choice)

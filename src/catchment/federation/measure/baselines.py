@@ -25,9 +25,9 @@ from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.plan import Plan
-from catchment.federation.rows import feature_rows
+from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
@@ -324,7 +324,7 @@ class Trials:
         named = split(received, "readouts")
         own = [turn.client] if turn.client in named else sorted(named)
         first = next(iter(self.models_under_test.values()))
-        z, y, _ = feature_rows(first.features, data())
+        z, y = Rows.of(first.features, data()).pair
         scores = {}
         for name in own:
             guess = Readout.from_parts(named[name])(z)

@@ -26,11 +26,11 @@ from typing import Generic, TypeVar, final
 
 import catchment
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.runs.ledger import Entry
 from catchment.federation.loop import Record, Refusal
-from catchment.federation.plan import Additive, Plan, describe
-from catchment.readout.model import Model
+from catchment.federation.plan import Plan, describe
+from catchment.federation.runs.ledger import Entry
 from catchment.files import replace_file
+from catchment.readout.predictor import Predictor
 from catchment.readout.storage import save
 from catchment.structure import Kind
 from catchment.wire import Parts
@@ -224,8 +224,8 @@ class Store:
         """Return the small facts that are kept."""
         return dict(self._database.execute("SELECT name, value FROM facts").fetchall())
 
-    def save_model(self, model: Model) -> Path:
-        """Write the final model and return its path."""
+    def save_model(self, model: Predictor) -> Path:
+        """Write what was trained and predicts, and return its path."""
         return save(model, self.folder / MODEL)
 
     def finished(self, stage: str) -> list[tuple[Cell, ...]]:
@@ -353,9 +353,7 @@ class StageKeeper(Generic[S, U, R]):
         self._store.close_round(self._stage, record, self._plan.whole.save_state(state))
 
 
-def _record(
-    row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]
-) -> Record:
+def _record(row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]) -> Record:
     _, round_, asked, used, seconds, down, up, _ = row
     return Record(
         int(round_ or 0),

@@ -18,8 +18,8 @@ from catchment.federation.delivery import not_given, sha256_of
 from catchment.federation.plan import Memory
 from catchment.federation.runs.write import MODEL
 from catchment.files import replace_file
-from catchment.readout.model import Model
-from catchment.readout.storage import from_bytes
+from catchment.readout.predictor import Predictor
+from catchment.storage import from_bytes
 
 ABOUT = "model.json"
 KEY = "model"
@@ -45,7 +45,7 @@ class ModelFolder:
         described = {**about, "sha256": sha256_of(content)}
         replace_file(self.folder / ABOUT, (json.dumps(described, indent=2) + "\n").encode())
 
-    def model(self, sha256: str) -> Model:
+    def model(self, sha256: str) -> Predictor:
         """Return the model, if it is the one of this SHA-256."""
         path = self.folder / MODEL
         return _opened(path.read_bytes() if path.is_file() else b"", sha256)
@@ -60,11 +60,11 @@ class Remembered:
     def keep(self, content: bytes, about: Mapping[str, str]) -> None:
         self.memory[KEY] = content
 
-    def model(self, sha256: str) -> Model:
+    def model(self, sha256: str) -> Predictor:
         return _opened(self.memory.get(KEY, b""), sha256)
 
 
-def _opened(content: bytes, sha256: str) -> Model:
+def _opened(content: bytes, sha256: str) -> Predictor:
     if sha256_of(content) != sha256:
         raise not_given()
     return from_bytes(content)

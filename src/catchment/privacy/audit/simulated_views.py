@@ -19,7 +19,7 @@ from catchment.privacy.audit.differentiable_reservoir import Drive
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.gaussian import rounded_normal
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 View = Literal["plain", "plain + row rule", "secure sum", "secure + row rule", "secure + noise"]
@@ -153,7 +153,7 @@ class World:
     @cached_property
     def clipped(self) -> list[Clipped]:
         """Every client's vector, clipped."""
-        return [self.noise.clip.clipped(s.parts(), self.noise.grid) for s in self.statistics]
+        return [self.noise.clip.clipped(s, self.noise.grid) for s in self.statistics]
 
     def with_noise(self, n_clients: int) -> Clipped:
         """Return the noisy sum of the first clients, as a release has it."""

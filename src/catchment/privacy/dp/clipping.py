@@ -4,7 +4,8 @@ Ridge statistics are the moments M = [[n, s', t'], [s, G, C], [t, C', Y'Y]] of r
 client's vector is the upper triangle of B M B' / n, off-diagonal entries times sqrt 2 so that its
 length is the Frobenius norm. B leaves (1, z) as it is, or whitens it by public statistics, and
 multiplies y by a public factor. Shortening the whole vector equals giving the client less weight,
-so what is left are still moments. Of a weighted sum the vector is the client's mean.
+so what is left are still moments. Of a weighted sum, or any value with a field marked WEIGHT, the
+vector is the client's mean, and every client then weighs one.
 
 A noisy sum is made solvable: negative eigenvalues go to zero, and the (1, z) block gets
 c s D sqrt(2 (F + 1)) on its diagonal, about the largest eigenvalue of the noise. All of it uses
@@ -24,7 +25,7 @@ from scipy.linalg import eigh
 
 from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Upload
+from catchment.federation.algorithm import Sent, Upload
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.statistics import RidgeStatistics
@@ -54,6 +55,7 @@ class Clipped(Summable):
     vector: Annotated[Array, Shape("numbers")]  # whole multiples of a grid step
     n_clients: int
     about: Mapping[str, Fact]
+    epsilon: float | None = None  # of the release it is for
 
     def __post_init__(self) -> None:
         if self.n_clients < 1:
@@ -143,8 +145,8 @@ class Clip:
         about: dict[str, Fact]
         if isinstance(upload, RidgeStatistics):
             vector, about = self._moments(upload), {"targets": upload.n_targets}
-        elif marked(upload, WEIGHT):
-            vector, about = _mean(upload)
+        elif weight := _weight(upload):
+            vector, about = _mean(upload.parts(), *weight)
         else:
             raise UploadError(
                 "kind",
@@ -207,10 +209,17 @@ class Clip:
         return Parts(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
 
 
-def _mean(upload: Upload) -> tuple[Array, dict[str, Fact]]:
+def _weight(upload: Upload) -> tuple[float] | None:
+    """Return what an upload's arrays are divided by to give a mean, if it declares that."""
+    value = upload.value if isinstance(upload, Sent) else upload
+    name = marked(value, WEIGHT)
+    # Of a value with others inside, one weight says nothing of theirs.
+    return (float(vars(value)[name]),) if name and "parts" not in upload.parts().facts else None
+
+
+def _mean(parts: Parts, weight: float) -> tuple[Array, dict[str, Fact]]:
     """Return the arrays of a weighted sum divided by its weight, and how to put them back."""
-    weight = float(vars(upload)[marked(upload, WEIGHT)])
-    numbers, *arrays = upload.parts().arrays
+    numbers, *arrays = parts.arrays
     divided = [array / weight if weight > 0 else array for array in arrays]
     # In float64 whatever came: lengths of float32 vectors are off by more than MARGIN.
     vector = np.concatenate([array.ravel() for array in divided], dtype=np.float64)

@@ -206,7 +206,7 @@ class GaussianNoise:
         if self.distributed:
             steps = math.ceil(self.share / self.grid)
             vector = vector + discrete_gaussian(steps, len(vector)) * self.grid
-        return Clipped(vector, 1, {**clipped.about, "epsilon": float(self.epsilon)})
+        return Clipped(vector, 1, clipped.about, float(self.epsilon))
 
     def _clipped(self, upload: Upload) -> Clipped:
         if self.unit == "client":
@@ -258,5 +258,5 @@ class GaussianNoise:
             vector = vector + rounded_normal(spread / self.grid, len(vector)) * self.grid
         # The noise of a sum over rounds grows as the root of their number, and so does its ridge.
         ridge = self.ridge_factor * (math.sqrt(turn.round + 1) - math.sqrt(turn.round)) * spread
-        noisy = Clipped(vector, total.n_clients, total.about)
+        noisy = Clipped(vector, total.n_clients, total.about, total.epsilon)
         return inner(self.clip.upload(noisy, ridge), turn)

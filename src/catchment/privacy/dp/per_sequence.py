@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from catchment.errors import UploadError
 from catchment.federation.algorithm import (
-    Additive,
     Completed,
     Data,
     Kept,
@@ -76,7 +75,7 @@ class PerSequence(Generic[S, U, R]):
 
         return Records(uploads)
 
-    def read_update(self, parts: Parts, turn: Turn) -> Additive:
+    def read_update(self, parts: Parts, turn: Turn) -> Any:
         return self.inner.read_update(parts, turn)
 
     def server_update(self, state: S, total: U, turn: Turn) -> S:

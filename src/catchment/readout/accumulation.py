@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 from operator import add
 
 import numpy as np
@@ -68,6 +69,29 @@ def accumulate(
     return total
 
 
+def accumulate_with_rows(
+    features: FeatureMap, sequences: Iterable[Recording], *, threads: int | None = None
+) -> tuple[RidgeStatistics, Array]:
+    """Return what `accumulate` does, and the feature rows (n, F) of all sequences.
+
+    >>> from catchment import EchoState, Recording
+    >>> features = EchoState(30).build(1, per_step=False)
+    >>> data = [Recording(np.arange(5.0), [k]) for k in range(3)]
+    >>> total, rows = accumulate_with_rows(features, data)
+    >>> total == accumulate(features, data), rows.shape
+    (True, (3, 62))
+    """
+    windows = [list(window) for window in _windows(sequences)]
+    rows = [features.rows([s.u for s in window], threads=threads) for window in windows]
+    if features.per_step:
+        total = accumulate(features, chain.from_iterable(windows), threads=threads)
+    else:
+        with single_blas_thread():
+            parts = [_of_rows(features, *pair) for pair in zip(windows, rows, strict=True)]
+        total = reduce(add, parts)
+    return total, np.concatenate([z for window in rows for z in window])
+
+
 def _windows(sequences: Iterable[Recording]) -> Iterator[list[Recording]]:
     window: list[Recording] = []
     steps = 0
@@ -120,20 +144,26 @@ def _row_statistics(
     features: FeatureMap, window: Sequence[Recording], threads: int | None
 ) -> RidgeStatistics:
     """Return the statistics of rows that a map gives all at once."""
-    targets = _targets(window, per_step=features.per_step)
     rows = features.rows([s.u for s in window], threads=threads)
+    with single_blas_thread():
+        return _of_rows(features, window, rows)
+
+
+def _of_rows(
+    features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array]
+) -> RidgeStatistics:
+    targets = _targets(window, per_step=features.per_step)
     y = [
         y[features.washout :] if y.ndim == 2 else np.broadcast_to(y, (len(z), len(y)))
         for z, y in zip(rows, targets, strict=True)
     ]
     weight = np.repeat([s.weight for s in window], [len(z) for z in rows])
-    with single_blas_thread():
-        return RidgeStatistics.from_states(
-            np.concatenate(rows),
-            np.concatenate(y),
-            weight=None if (weight == 1).all() else weight,
-            fingerprint=features.fingerprint,
-        )
+    return RidgeStatistics.from_states(
+        np.concatenate(rows),
+        np.concatenate(y),
+        weight=None if (weight == 1).all() else weight,
+        fingerprint=features.fingerprint,
+    )
 
 
 def _pooled_statistics(
