@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import load
+from catchment import evaluate, federate, load, read
 from catchment.data import files, tables
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler, federated_scaler
@@ -33,6 +33,8 @@ from catchment.federation.runs.write import MODEL, Store
 from catchment.plans.conductor import Finished, run_plan
 from catchment.plans.examples import example_names, example_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.folds import folds_of
+from catchment.readout.model import Model
 from reproductions.places import find, packed_directory
 
 # Smaller than the examples are, so that all of them run in a few seconds.
@@ -186,6 +188,36 @@ def test_a_gap_does_not_stop_a_plan(tmp_path: Path) -> None:
     assert by_client == {name: run.scores[name]["accuracy"] for name in clients}
     with pytest.raises(TooFewClientsError, match="not finite at row"):
         ran(f'{WITH_GAPS}[prepare]\ngaps = "error"\nscale = "none"\n', tmp_path / "x", tmp_path)
+
+
+def test_folds_test_every_client_by_a_model_without_it(tmp_path: Path) -> None:
+    people(tmp_path / "people", n=7)
+    text = WITH_GAPS.replace("test = 0.34", 'test = "folds"')
+    done = ran(text, tmp_path / "run", tmp_path)
+    run = done.run
+    clients = {name for name in run.scores if name}
+    assert clients == {f"person-{k}" for k in range(7)}
+    assert "evaluation" not in run.rounds
+    assert run.rounds["delivery"][0].n_used == 7
+    # By hand: one fold of two, and a model of the five others.
+    fold = folds_of(sorted(clients))[0]
+    held = read(tmp_path / "people", label="activity", time="t")
+    others = {name: list(held[name]) for name in held if name not in fold}
+    model = federate(EchoState(20), others, classes=held.classes).model
+    scores = evaluate(model, {name: list(held[name]) for name in fold})
+    for name in fold:
+        assert run.scores[name]["accuracy"] == scores.by_client[name].value
+        assert run.scores[name]["accuracy"] in (0.0, 1.0)
+    # The model itself is one of everybody.
+    whole = federate(EchoState(20), {name: list(held[name]) for name in held}).model
+    assert isinstance(done.model, Model)
+    np.testing.assert_array_equal(done.model.readout.weights, whole.readout.weights)
+    for wrong, reason in (
+        (text + '[run]\nbaselines = ["random"]\n', "folds keep none apart"),
+        (text.replace('"folds"', '"folds"\ntest_after = 0.5'), "leave out test_of"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            parse_plan(wrong)
 
 
 LOGS = """
