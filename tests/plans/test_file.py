@@ -29,6 +29,7 @@ from catchment.plans.file import fingerprint_of, parse_plan, read_plan
 from catchment.plans.names import ALGORITHMS, MAPS, PROTECTIONS
 from catchment.plans.schema import plan_schema
 from catchment.plans.sources import About
+from catchment.readout.model import Model
 
 SMALL = """
 [data]
@@ -191,6 +192,7 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
     done = run_plan(parse_plan(text), tmp_path / "run")
     assert done.scores.total is not None
     kept = load(tmp_path / "run" / MODEL)
+    assert isinstance(kept, Model)
     assert kept.features.n_features == 6
     with pytest.raises(ValueError, match=r"no setting 'tims'; did you mean 'times'"):
         parse_plan(own.replace("times", "tims"))

@@ -47,6 +47,7 @@ from catchment.plans.flower.server import serve_plan
 from catchment.privacy.in_the_clear import PlainStatisticsWarning
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
+from catchment.readout.model import Model
 from catchment.wire import NOTHING, Parts
 
 OWN_FILES = """
@@ -553,7 +554,7 @@ def test_two_processors_one_model(tmp_path: Path) -> None:
     Sums of floating-point numbers differ in their last bits between kernels, the map does not.
     """
     names = [f"user-{k:03d}" for k in range(4)]
-    models = {}
+    models: dict[str, Model] = {}
     for here, there in (("Haswell", "Sandybridge"), ("Haswell", "Haswell")):
         folder = tmp_path / there
         folder.mkdir()
@@ -576,7 +577,9 @@ def test_two_processors_one_model(tmp_path: Path) -> None:
         assert len({hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}) == 1
         (record,) = read_run(folder / "out").rounds["training"]
         assert (record.n_used, record.refused) == (4, ())
-        models[there] = load(folder / "out" / MODEL)
+        kept = load(folder / "out" / MODEL)
+        assert isinstance(kept, Model)
+        models[there] = kept
     mixed, alike = models["Sandybridge"], models["Haswell"]
     assert mixed.features.fingerprint == alike.features.fingerprint
     np.testing.assert_allclose(mixed.readout.weights, alike.readout.weights, rtol=1e-6)
