@@ -15,8 +15,7 @@ from catchment.errors import FederationError
 from catchment.readout.metrics import nrmse
 from catchment.sklearn import EchoStateClassifier
 
-PEOPLE = ("ann", "ben", "cleo", "dan", "eve", "fay", "gus", "hal")
-PEOPLE += ("ida", "jan", "kai", "lea", "max", "nia", "ole", "pia")
+PEOPLE = "ann ben cleo dan eve fay gus hal ida jan kai lea max nia ole pia".split()
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +60,7 @@ def test_one_owner_forecasts() -> None:
     load = 400 + 80 * np.sin(hours * 2 * np.pi / 24) + 20 * np.sin(hours * 2 * np.pi / 168)
     past, future = load[:-24], load[-24:]
     pipeline = ct.Pipeline(ct.Prepare(horizon=1), ct.EchoState(100))
-    model = ct.fit(pipeline, [ct.Recording(past, channels=["load"])])
+    model = ct.fit(pipeline, [ct.Recording(past, channels=("load",))])
     ahead = model.forecast(past, 24)
     assert ahead.shape == (24, 1)
     assert nrmse(future, ahead) < 0.1

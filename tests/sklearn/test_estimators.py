@@ -478,7 +478,9 @@ def test_the_pool_follows_the_targets_of_several_sequences() -> None:
     assert one_each.predict(X).shape == (12,)
     each_step = EchoStateRegressor(10).fit(X, [u[:, 0] for u in X])
     assert [len(p) for p in each_step.predict(X)] == [len(u) for u in X]
-    steps = EchoStateClassifier(10).fit(X, [[label] * len(u) for u, label in zip(X, y, strict=True)])
+    steps = EchoStateClassifier(10).fit(
+        X, [[label] * len(u) for u, label in zip(X, y, strict=True)]
+    )
     assert [len(p) for p in steps.predict(X)] == [len(u) for u in X]
     assert EchoStateClassifier(10).fit(X, y).predict(X).shape == (12,)
 
