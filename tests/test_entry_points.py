@@ -132,6 +132,18 @@ def test_many_clients_by_federate_and_by_a_plan_have_the_same_bits() -> None:
     assert run.statistics == total
 
 
+def test_clients_with_a_class_of_their_own_are_not_left_out_to_choose_the_ridge() -> None:
+    X, y = waves(60)
+    data = [Recording.labelled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
+    apart = {"ann": data[:40:2], "bob": data[1:40:2]}
+    run = ct.federate(EchoState(30), apart)
+    assert_same_bits(run.model, ct.federate(EchoState(30), apart, ridge="gcv").model)
+    assert run.model.predict(X[40:]) == y[40:]
+    mixed = {"ann": data[:20], "bob": data[20:40]}
+    by_clients = ct.federate(EchoState(30), mixed, ridge="clients").model
+    assert_same_bits(ct.federate(EchoState(30), mixed).model, by_clients)
+
+
 def test_with_nothing_set_every_way_gives_the_same_good_model() -> None:
     train, test = narma(2000, seed=1000), narma(2000, seed=1001)
     assert train.y is not None

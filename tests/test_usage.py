@@ -15,7 +15,7 @@ from catchment.errors import FederationError
 from catchment.readout.metrics import nrmse
 from catchment.sklearn import EchoStateClassifier
 
-PEOPLE = "ann ben cleo dan eve fay gus hal ida jan kai lea max nia ole pia".split()
+PEOPLE = [f"person-{k:02d}" for k in range(15)] + ["ann"]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def people(folder: Path) -> Clients:
 
 def test_one_owner(people: Clients, tmp_path: Path) -> None:
     model = ct.fit(ct.EchoState(50), people["ann"])
-    new = people["ben"]
+    new = people["person-01"]
     said = model.predict(new)
     assert len(said) == len(new)
     assert set(said) <= set(ACTIVITIES)
@@ -89,7 +89,7 @@ def test_many_owners(people: Clients, tmp_path: Path) -> None:
     assert "scaling: moments" in text
     assert "training: ridge-statistics" in text
     assert "12 clients sent 12 messages" in text
-    some = run.explain("cleo" if "cleo" in train else sorted(train)[0])
+    some = run.explain(sorted(train)[0])
     assert "sha256" in some
     with pytest.raises(ValueError, match="'nobody' sent nothing"):
         run.explain("nobody")
@@ -138,8 +138,8 @@ def test_what_happens_before_the_readout_is_one_value(people: Clients) -> None:
     assert len({same.fingerprint, *(one.fingerprint for one in changed)}) == 4
     windows = ct.Pipeline(ct.Prepare(window=25, scale="federated"), ct.EchoState(20, seed=3))
     model = ct.fit(windows, people["ann"])
-    steps = people["ben"][0].n_steps
-    assert len(model.predict(people["ben"][0])) == steps // 25
+    steps = people["person-01"][0].n_steps
+    assert len(model.predict(people["person-01"][0])) == steps // 25
 
 
 def test_scikit_learn_is_the_same_thing_with_its_habits(people: Clients) -> None:

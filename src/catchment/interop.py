@@ -50,7 +50,8 @@ def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Re
     """Return the reservoir of a ReservoirPy node, ESN or model, with equal states.
 
     Our reservoir starts from zero; pass `x0=node.state["out"]` to `states` to go on from where the
-    node stands. `EchoState(...).of(reservoir, per_step=...)` makes it a map for `fit` and `federate`.
+    node stands. `EchoState(...).of(reservoir, per_step=...)` makes a map of it, for `fit` and
+    `federate`.
 
     Parameters
     ----------

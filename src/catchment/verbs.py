@@ -273,8 +273,8 @@ def federate(
         Changes to what leaves a client, in this order, such as `SecureSum`.
     ridge
         A number; "clients", the one with the least error on clients left out of the solution;
-        "gcv", which needs only the sum; or "auto": "clients" where there are several and the
-        server sees them one by one, else "gcv".
+        "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
+        sees them one by one and no class is one client's alone, else "gcv".
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
@@ -379,9 +379,7 @@ def _learning(
     ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
 ) -> Any:
     hidden = any(isinstance(protection, Masking) for protection in protect)
-    chosen = ridge
-    if ridge == "auto":
-        chosen = "gcv" if hidden or n_clients < 2 else "clients"
+    chosen = "gcv" if ridge == "auto" and hidden else ridge
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
         (features,) = maps
@@ -389,7 +387,7 @@ def _learning(
             return SelectedRidge(features=features, classes=classes)
         return FederatedRidge(
             features=features,
-            ridge=chosen,  # type: ignore[arg-type]  # "auto" is settled
+            ridge=chosen,
             classes=classes,
             keep_clients=not hidden and n_clients > 1,
         )
