@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from catchment.readout.model import Model as Model
     from catchment.readout.readout import Readout as Readout
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
-    from catchment.readout.storage import load as load
     from catchment.readout.storage import save as save
+    from catchment.storage import load as load
     from catchment.verbs import evaluate as evaluate
     from catchment.verbs import federate as federate
     from catchment.verbs import fit as fit
@@ -44,7 +44,7 @@ _HOME = {
     "evaluate": "catchment.verbs",
     "read": "catchment.data.files",
     "split": "catchment.data.clients",
-    "load": "catchment.readout.storage",
+    "load": "catchment.storage",
     "save": "catchment.readout.storage",
     "compare": "catchment.engine.contenders",
     "Recording": "catchment.data.recording",

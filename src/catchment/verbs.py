@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
@@ -23,8 +23,8 @@ from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.course import Course, Known, Maps, conduct
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
@@ -33,9 +33,9 @@ from catchment.federation.runs.write import Store
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.one_owner import has_target_per_step, learn
+from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
-Ridge = float | Literal["auto", "clients", "gcv"]
 OWNER = "owner"
 S = TypeVar("S")
 R = TypeVar("R")
@@ -349,11 +349,15 @@ def federate(
     return made
 
 
-def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None = None) -> Scores:
+def evaluate(
+    model: Predictor, clients: Mapping[str, Source], *, threads: int | None = None
+) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
     Parameters
     ----------
+    model
+        A `Model`, or whatever else predicts from raw recordings.
     clients
         By name: recordings with targets, or a function that returns them.
 
@@ -364,32 +368,19 @@ def evaluate(model: Model, clients: Mapping[str, Source], *, threads: int | None
     >>> evaluate(model, {"later": [Recording(u[100:-1], u[101:])]}).total.value < 0.001
     True
     """
-    plan = Plan(algorithm=Evaluation(model_under_test=model), prepare=model.prepare)
+    plan = Plan(algorithm=Evaluation(model_under_test=model))
     return run_locally(plan, clients, threads=threads).result
-
-
-def load(path: str | Path, *, use: Iterable[type] = ()) -> Model:
-    """Return the model of a file; see `catchment.readout.storage.load`."""
-    from catchment.readout.storage import load as load_file
-
-    return load_file(path, use=use)
 
 
 def _learning(
     ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
 ) -> Any:
     hidden = any(isinstance(protection, Masking) for protection in protect)
-    chosen = "gcv" if ridge == "auto" and hidden else ridge
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
         (features,) = maps
-        if hidden and chosen == "clients":
-            return SelectedRidge(features=features, classes=classes)
-        return FederatedRidge(
-            features=features,
-            ridge=chosen,
-            classes=classes,
-            keep_clients=not hidden and n_clients > 1,
+        return automatic_ridge(
+            features, ridge=ridge, classes=classes, hidden=hidden, n_clients=n_clients
         )
 
     return learn

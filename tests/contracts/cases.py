@@ -27,10 +27,11 @@ from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.learn.optimisers import Adam, Momentum, Yogi
+from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.selected import SelectedRidge
-from catchment.federation.learn.stacking import Stacking
+from catchment.federation.learn.stacking import StackedEnsemble, Stacking
 from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials
 from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.measure.outliers import InfluenceCap
@@ -178,6 +179,13 @@ def cases() -> tuple[Case, ...]:
             waves(),
         ),
         _case("stacking", Stacking(ensemble=members()), series()),
+        _case("stacked", StackedEnsemble(ensemble=ReservoirEnsemble(features=z)), series(), 2),
+        _case(
+            "personal-readouts",
+            PersonalReadouts(ridge=FederatedRidge(features=p, classes=CLASSES)),
+            waves(),
+            rounds=2,
+        ),
         _case("aligned", AlignedRidge(ridge=FederatedRidge(features=z), alpha=0.9), series()),
         _case("plasticity", FederatedPlasticity(reservoir=z.reservoir), series(), rounds=2),
         _case(

@@ -19,11 +19,11 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.kept import restored
 from catchment.features.own import Adapted, as_map
 from catchment.features.pipeline import Pipeline
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import train
 from catchment.readout.packing import unpack
-from catchment.readout.storage import load, save
+from catchment.readout.storage import load_model, save
 from catchment.wire import Parts
 
 RNG = np.random.default_rng(3)
@@ -92,7 +92,7 @@ def test_statistics_are_those_of_the_rows(features: FeatureMap) -> None:
 def test_a_model_with_the_map_is_saved_and_loaded(features: FeatureMap, tmp_path: Path) -> None:
     classes = None if features.per_step else ("odd", "even")
     model = train(features, recordings(features), 1e-3, classes=classes)
-    same = load(save(model, tmp_path / "model.safetensors"))
+    same = load_model(save(model, tmp_path / "model.safetensors"))
     for one, other in zip(model.outputs(INPUTS), same.outputs(INPUTS), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -174,8 +174,8 @@ def test_a_model_file_names_its_map_and_refuses_to_load_without_it(tmp_path: Pat
     features = as_map(Hidden())
     path = save(train(features, recordings(features), 1e-3), tmp_path / "model")
     with pytest.raises(IntegrityError, match=r"Hidden, which is not known here; import its module"):
-        load(path)
-    assert isinstance(load(path, use=[Hidden]).features, Adapted)
+        load_model(path)
+    assert isinstance(load_model(path, use=[Hidden]).features, Adapted)
 
 
 def test_a_giant_is_refused_before_anything_is_built() -> None:

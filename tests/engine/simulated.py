@@ -43,7 +43,7 @@ from catchment.plans.flower.simulation import simulate_plan
 from catchment.privacy.in_the_clear import PlainStatisticsWarning, networked
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.readout.storage import load as load_model
+from catchment.readout.storage import load_model
 
 # One of each kind of exchange: one round and several, with and without a model sent, by vectors and
 # by whole values, compressed, evaluated.

@@ -17,8 +17,8 @@ from catchment.data.recording import Recording
 from catchment.features.echo_state import batches
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.readout import accumulate as module
-from catchment.readout.accumulate import accumulate, accumulate_with_rows
+from catchment.readout import accumulation as module
+from catchment.readout.accumulation import accumulate, accumulate_with_rows
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
 

@@ -26,7 +26,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout import storage
 from catchment.readout.model import Model, train
 from catchment.readout.statistics import RidgeStatistics
-from catchment.readout.storage import load, load_statistics, save, save_statistics
+from catchment.readout.storage import load_model, load_statistics, save, save_statistics
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(60, 2))
@@ -87,7 +87,7 @@ CASES: dict[str, Callable[[], Model]] = {
 def test_a_model_comes_back_to_the_last_bit(case: str, tmp_path: Path) -> None:
     model = CASES[case]()
     path = save(model, tmp_path / "model.safetensors")
-    same = load(path)
+    same = load_model(path)
     assert same.features.fingerprint == model.features.fingerprint
     assert same.features.parts().facts == model.features.parts().facts
     np.testing.assert_array_equal(same.predict(INPUTS), model.predict(INPUTS))
@@ -104,15 +104,14 @@ def test_saving_twice_gives_the_same_bytes_and_replaces_the_file(tmp_path: Path)
     path = tmp_path / "model.safetensors"
     path.write_text("an older file")
     first = save(trained(from_recipe()), path).read_bytes()
-    assert save(load(path), path).read_bytes() == first
+    assert save(load_model(path), path).read_bytes() == first
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_the_package_offers_save_and_load(tmp_path: Path) -> None:
     model = trained(from_recipe())
     assert catchment.save is save
-    assert catchment.load is load
-    same = load(str(save(model, str(tmp_path / "m"))))
+    same = catchment.load(str(save(model, str(tmp_path / "m"))))
     np.testing.assert_array_equal(same.predict(INPUTS), model.predict(INPUTS))
 
 
@@ -143,7 +142,7 @@ def refuses(content: bytes, folder: Path, words: str | None = None) -> None:
     damaged = folder / "damaged"
     damaged.write_bytes(content)
     with pytest.raises(IntegrityError, match=words):
-        load(damaged)
+        load_model(damaged)
 
 
 def test_a_flipped_bit_anywhere_is_found(stored: tuple[bytes, Path]) -> None:
@@ -226,7 +225,7 @@ def test_resealing_without_a_change_still_loads(stored: tuple[bytes, Path]) -> N
     content, folder = stored
     path = folder / "resealed"
     path.write_bytes(resealed(content, lambda header: None))
-    assert load(path).readout.n_outputs == 2
+    assert load_model(path).readout.n_outputs == 2
 
 
 @pytest.mark.parametrize(
@@ -247,12 +246,13 @@ def test_tensors_that_would_lead_the_kernels_astray_are_refused(
     name: str, value: NDArray[np.generic], tmp_path: Path
 ) -> None:
     model = trained(EchoStateMap(Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))))
-    header, tensors = storage._model_parts(model)
+    held = model.stored()
+    header, tensors = {"kind": held.kind, **held.facts}, dict(held.tensors)
     assert tensors[name].dtype != value.dtype or not np.array_equal(tensors[name], value)
     path = tmp_path / "m"
     path.write_bytes(storage._packed(header, tensors | {name: value}))
     with pytest.raises(IntegrityError, match=r"does not describe a model|no reservoir"):
-        load(path)
+        load_model(path)
 
 
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
@@ -260,17 +260,17 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"short", b"PK\x03\x04" * 100, b"\x00" * 100, b"\x80\x04\x95" * 50):
         path.write_bytes(content)
         with pytest.raises(IntegrityError):
-            load(path)
+            load_model(path)
     path.write_bytes(safetensors.numpy.save({"a": np.zeros(3)}))
     with pytest.raises(IntegrityError, match="not written by catchment"):
-        load(path)
+        load_model(path)
     s = RidgeStatistics.from_states(INPUTS, INPUTS)
     with pytest.raises(IntegrityError, match="holds 'statistics'"):
-        load(save_statistics(s, path))
+        load_model(save_statistics(s, path))
     with pytest.raises(IntegrityError, match="holds 'model'"):
         load_statistics(save(trained(from_recipe()), path))
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "missing")
+        load_model(tmp_path / "missing")
 
 
 def test_a_header_beyond_the_limit_is_neither_written_nor_read(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_header_beyond_the_limit_is_neither_written_nor_read(tmp_path: Path) -
     huge = struct.pack("<Q", 1 << 62) + b"{" * 100
     (tmp_path / "huge").write_bytes(huge)
     with pytest.raises(IntegrityError, match="cut short in its header"):
-        load(tmp_path / "huge")
+        load_model(tmp_path / "huge")
 
 
 def test_a_failed_write_leaves_the_old_file(

@@ -15,7 +15,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.model import Model, train
-from catchment.readout.storage import load, save
+from catchment.readout.storage import load_model, save
 
 RECIPE = Recipe(units=6, inputs=1, seed=3).prepared()
 
@@ -33,7 +33,7 @@ def check(stored: Path, damaged: Path, bit: int, places: range) -> None:
         flipped = bytes([content[place] ^ 1 << bit])
         damaged.write_bytes(content[:place] + flipped + content[place + 1 :])
         with pytest.raises(IntegrityError):
-            load(damaged)
+            load_model(damaged)
 
 
 def test_flipped_bytes_of_a_model_are_found(stored: Path, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_other_formats_are_named(stored: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
     with pytest.raises(IntegrityError, match="no safetensors file"):
-        load(empty)
+        load_model(empty)
     # The header's own checksum is sealed again, so that only the format is strange.
     content = stored.read_bytes()
     size = 8 + int.from_bytes(content[:8], "little")
@@ -85,4 +85,4 @@ def test_other_formats_are_named(stored: Path, tmp_path: Path) -> None:
     other = tmp_path / "newer"
     other.write_bytes(head[: place.start(1)] + sealed + head[place.end(1) :] + content[size:])
     with pytest.raises(IntegrityError, match="format 9, this version reads 1; upgrade catchment"):
-        load(other)
+        load_model(other)

@@ -17,7 +17,9 @@ from catchment.cli import runs
 from catchment.cli.audit import audit
 from catchment.cli.data import data_app
 from catchment.cli.flower import flower_app
+from catchment.cli.predict import evaluate, predict
 from catchment.cli.search import search
+from catchment.cli.unlearn import unlearn
 from catchment.errors import CatchmentError
 
 app = typer.Typer(
@@ -29,6 +31,9 @@ app = typer.Typer(
 app.command("demo")(runs.demo)
 app.command("run")(runs.run)
 app.command("plan")(runs.plan)
+app.command("predict")(predict)
+app.command("evaluate")(evaluate)
+app.command("unlearn")(unlearn)
 app.command("explain")(runs.explain)
 app.command("report")(runs.report)
 app.command("search")(search)

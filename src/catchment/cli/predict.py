@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -14,8 +15,9 @@ import typer
 from catchment.cli.show import JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
-    from catchment.federation.measure.evaluation import Scores
-    from catchment.readout.model import Model
+    from catchment.data.recording import Recording
+    from catchment.federation.measure.evaluation import Score
+    from catchment.readout.predictor import Predictor
 
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model's file, or the folder of a run.")
@@ -25,7 +27,9 @@ FilesArgument = Annotated[
 ]
 UseOption = Annotated[
     list[str] | None,
-    typer.Option("--use", metavar="MODULE:CLASS", help="A feature map of your own to load."),
+    typer.Option(
+        "--use", metavar="MODULE:NAME", help="A feature map or network of your own that it names."
+    ),
 ]
 
 
@@ -41,6 +45,12 @@ def predict(
     coverage: Annotated[
         float, typer.Option(help="Probability that an interval holds the true value.")
     ] = 0.9,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            "--client", metavar="NAME", help="Whose readout to use; by default the files' own."
+        ),
+    ] = None,
     use: UseOption = None,
 ) -> None:
     """Predict from raw files, as CSV: one row per window, recording or step.
@@ -48,45 +58,15 @@ def predict(
     Classes come with their probability, numbers with an interval where the model knows its error.
     """
     from catchment.data.files import find_files
+    from catchment.readout.answers import Table
 
-    model = load_model(model_path, use)
-    table = _table(model, [str(p) for p in find_files(files)], probabilities, coverage)
+    table = Table(load_predictor(model_path, use), probabilities, coverage, client)
+    paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerows(table)
-
-
-def _table(
-    model: Model, files: list[str], probabilities: bool, coverage: float
-) -> Iterator[list[object]]:
-    """Yield the header, then the rows."""
-    from catchment.readout.answers import answers, output_names, read_for, rounded
-
-    names, several = output_names(model), "client" in model.columns
-    who = ["file", *(["client"] if several else []), "recording", "start"]
-    if model.classes:
-        extra = [f"p_{name}" for name in names] if probabilities else []
-        yield [*who, "prediction", "probability", *extra]
-    else:
-        ends = ("low", "high") if model.deviation is not None else ()
-        yield [*who, *(f"{n}_{end}" if end else n for n in names for end in ("", *ends))]
-    for file in files:
-        for client, recordings in read_for(model, file).items():
-            for answer in answers(model, recordings):
-                place = [answer.recording, rounded(answer.start)]
-                row: list[object] = [file, *([client] if several else []), *place]
-                if model.classes:
-                    p = model.probabilities(answer.outputs[None])[0]
-                    best = int(answer.outputs.argmax())
-                    row += [model.classes[best], round(float(p[best]), 4)]
-                    row += [round(float(one), 4) for one in p] if probabilities else []
-                elif model.deviation is not None:
-                    low, high = model.interval(answer.outputs, coverage)
-                    triples = zip(answer.outputs, low, high, strict=True)
-                    row += [rounded(float(value)) for triple in triples for value in triple]
-                else:
-                    row += [rounded(float(value)) for value in answer.outputs]
-                yield row
+        writer.writerow(table.header())
+        for path in shown_on_terminal(paths, "predicting"):
+            writer.writerows(table.rows(path))
 
 
 def evaluate(
@@ -95,52 +75,74 @@ def evaluate(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Compare a model with the targets in raw files: all together, each client, the worst."""
+    """Compare a model with the targets in raw files: all together, each client, the worst.
+
+    A model that has something of its own for some clients uses it for theirs.
+    """
     from catchment.data.files import find_files
-    from catchment.plans.results import metrics
+    from catchment.federation.measure.evaluation import metrics
     from catchment.readout.answers import read_for
     from catchment.verbs import evaluate as scored
 
-    model = load_model(model_path, use)
-    clients: dict[str, list[object]] = {}
-    for path in find_files(files):
+    model = load_predictor(model_path, use)
+    clients: dict[str, list[Recording]] = {}
+    for path in shown_on_terminal(find_files(files), "reading"):
         for client, recordings in read_for(model, path, targets=True).items():
             clients.setdefault(client, []).extend(recordings)
     scores = scored(model, clients)
     assert scores.total is not None
+    if not scores.total.errors.n:
+        raise ValueError("no row has a target to compare with; fill in the column of targets")
     worst, value = scores.worst()
     named = {"": scores.total} | dict(sorted(scores.by_client.items()))
-    figures = {name: dict(metrics(score)) for name, score in named.items()}
     if as_json:
+        figures = {name: _figures(score) for name, score in named.items()}
         total = figures.pop("")
         print_json({"total": total, "clients": figures, "worst": {"client": worst, "value": value}})
         return
-    _print(scores, figures, worst)
+    metric_names = [name for name, _ in metrics(scores.total)]
+    rows = [
+        (
+            "all" if name == "" else f"{name} (worst)" if name == worst else name,
+            *(f"{figure:.4f}" for _, figure in metrics(score)),
+            score.errors.n,
+        )
+        for name, score in named.items()
+    ]
+    print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
 
 
-def _print(scores: Scores, figures: dict[str, dict[str, float]], worst: str) -> None:
-    total = figures[""]
-    rows = []
-    for name, values in figures.items():
-        score = scores.total if name == "" else scores.by_client[name]
-        assert score is not None
-        label = "all" if name == "" else f"{name} (worst)" if name == worst else name
-        rows.append((label, *(f"{value:.4f}" for value in values.values()), score.errors.n))
-    print_table(("", *total, "rows"), rows, right=(*total, "rows"))
+def _figures(score: Score) -> dict[str, float | int]:
+    from catchment.federation.measure.evaluation import metrics
+
+    return {**dict(metrics(score)), "rows": score.errors.n}
 
 
-def load_model(path: Path, use: list[str] | None = None) -> Model:
-    """Return the model of a file or of a run's folder."""
+def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
+    """Return what predicts, of a file or of a run's folder."""
     from catchment.features.own import imported
     from catchment.federation.runs.write import MODEL
-    from catchment.readout.storage import load
+    from catchment.storage import load
 
     inside = path / MODEL if path.is_dir() else path
     if not inside.is_file():
         raise FileNotFoundError(
             f"there is no model {inside}; pass a model's file or the folder of a finished run"
         )
+    sys.path.insert(0, "")  # what --use names may lie in the folder where one is
     return load(inside, use=[imported(name) for name in use or ()])
+
+
+def shown_on_terminal(paths: Iterable[Path], what: str) -> Iterator[Path]:
+    """Yield paths, with a bar on stderr if someone is looking."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from paths
+        return
+    yield from track(list(paths), description=what, console=console, transient=True)
 
 
 @contextmanager
@@ -149,8 +151,6 @@ def _written(out: Path | None) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
-    import io
-
     from catchment.files import replace_file
 
     text = io.StringIO()

@@ -22,7 +22,7 @@ def search(
     """Search a plan's ranges on its training clients; run it again to go on where it stopped."""
     from catchment.plans.file import read_plan
     from catchment.search.plan_search import advice, search_plan
-    from catchment.search.search import Trial
+    from catchment.search.trials import Trial
 
     kept = storage or plan.with_suffix(".trials")
 
@@ -35,7 +35,7 @@ def search(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "
         f"({len(result.trials)} trials, {finished} of them to the end; kept in {kept})"
     )
-    typer.echo("[reservoir]")
+    typer.echo("[features]")
     for name, value in advice(result).items():
         typer.echo(f"{name} = {value}")
     if result.adaptation is not None:

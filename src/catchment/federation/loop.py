@@ -13,7 +13,8 @@ from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, 
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
-from catchment.wire import Parts
+from catchment.readout.predictor import Predictor
+from catchment.wire import NOTHING, Parts
 
 __all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
 
@@ -25,7 +26,7 @@ BLOCK = 256  # clients summed together before their sums are; the order of sums 
 
 
 @runtime_checkable
-class Predictor(Protocol):
+class Preparing(Protocol):
     """A result that predicts from recordings, and so must know how they are prepared."""
 
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None) -> Self: ...
@@ -54,7 +55,7 @@ class Result(Generic[S, R]):
         What predicts takes raw recordings, prepared as those of the clients were.
         """
         made = self.plan.whole.result(self.state)
-        if isinstance(made, Predictor):
+        if isinstance(made, Preparing):
             return made.prepared_by(self.plan.prepare, self.plan.channels)
         return made
 
@@ -69,12 +70,28 @@ class Result(Generic[S, R]):
             )
         return found
 
+    @property
+    def predictor(self) -> Predictor:
+        """What predicts from raw recordings; FederationError if the algorithm makes no such."""
+        found = predictor_of(self.result)
+        if found is None:
+            raise FederationError(
+                f"{self.plan.whole.name} makes a {type(self.result).__name__}, which predicts "
+                "nothing from recordings; use .result"
+            )
+        return found
+
 
 def model_of(made: object) -> Model | None:
     """Return the one model that the result of a run is or amounts to, None if it is none."""
     if isinstance(made, Model):
         return made
     return made.model if isinstance(made, HasModel) else None
+
+
+def predictor_of(made: object) -> Predictor | None:
+    """Return what predicts of a run's result, as it is saved and used; None if nothing does."""
+    return made if isinstance(made, Predictor) else model_of(made)
 
 
 class Keeper(Protocol[S]):
@@ -94,6 +111,7 @@ def run(
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
     journal: Journal | None = None,
+    context: Parts = NOTHING,
 ) -> Result[S, R]:
     """Return the result of a plan's rounds; with a keeper, go on where the last run stopped.
 
@@ -109,6 +127,8 @@ def run(
         Called with (round, clients done, clients asked) as replies come in.
     journal
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
+    context
+        What clients must know to make the plan for themselves; it travels with every request.
     """
     algorithm = plan.whole
     kept = keeper.resume() if keeper else None
@@ -120,7 +140,7 @@ def run(
         for exacting in plan.protections:
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
-        post = Post(plan.fingerprint(), turn, engine, note, watch)
+        post = Post(plan.fingerprint(), turn, engine, note, watch, context)
         total, n_used, publish = gather(plan, post, algorithm.broadcast(state, turn), journal)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)

@@ -12,7 +12,7 @@ from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
 
@@ -54,7 +54,8 @@ class Rows:
         if not every:
             raise ValueError("no sequences were given; pass at least one with targets")
         zs = features.rows([s.u for s in every], threads=1)
-        y = np.concatenate([_targets(k, s, features, len(zs[k])) for k, s in enumerate(every)])
+        washout = features.washout if features.per_step else None
+        y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])
         sizes = [len(z) for z in zs]
         moment = np.concatenate([_numbered(n) for n in sizes])
         number = np.repeat(np.arange(len(every)), sizes)
@@ -148,18 +149,29 @@ def _numbered(n: int) -> Integers:
     return np.column_stack([np.arange(n), np.full(n, n)])
 
 
-def _targets(number: int, recording: Recording, features: FeatureMap, n_rows: int) -> Array:
-    """Return the targets (n, K) of a recording's feature rows, NaN where they are not known."""
+def targets_of(recording: Recording, n_rows: int, washout: int | None, number: int = 0) -> Array:
+    """Return the targets (n, K) of the rows of a prepared recording, NaN where they are not known.
+
+    Parameters
+    ----------
+    washout
+        Steps at the start that give no row; None if there is one row for all steps.
+    number
+        Of the recording, for the error.
+
+    >>> targets_of(Recording([0.0, 1.0, 2.0], [5.0, 6.0, 7.0]), 2, 1).ravel()
+    array([6., 7.])
+    """
     if recording.y is None:
         raise ValueError(f"sequence {number} has no target; pass sequences with targets")
     if not recording.per_step:
         return np.repeat(recording.y[None], n_rows, axis=0)
-    if not features.per_step:
+    if washout is None:
         raise ValueError(
             f"sequence {number} has a target per step, but pooled features give one row per "
             "sequence; pass pool=None or one target per sequence"
         )
-    return recording.y[features.washout :]
+    return recording.y[washout:]
 
 
 def local_blocks(

@@ -18,22 +18,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from catchment.arrays import Array, Integers, frozen
-from catchment.data.prepare import Prepare, Prepared
+from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
-from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
-from catchment.readout.accumulate import accumulate
+from catchment.features.pipeline import Pipeline, as_pipeline
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import unpack
+from catchment.readout.predictor import (
+    New,
+    Stored,
+    interval_around,
+    outputs_by_recording,
+    predictions,
+)
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-
-New = Recording | Array | Sequence[Recording | Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,60 +152,39 @@ class Model:
     def n_outputs(self) -> int:
         return self.readout.n_outputs
 
-    def predict(self, new: New) -> Any:
+    @property
+    def n_inputs(self) -> int | None:
+        return self.features.n_inputs
+
+    @property
+    def per_step(self) -> bool:
+        return self.features.per_step
+
+    @property
+    def washout(self) -> int:
+        return self.features.washout
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Nobody: a model is the same for all."""
+        return ()
+
+    def predict(self, new: New, client: str = "") -> Any:
         """Return what the model says of raw recordings: numbers, or names of classes.
 
         Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
         just the name where there is one row. Rows are steps after the washout, windows, or the
         whole recording, as the model was trained. Of several recordings: a list of these.
         """
-        alone = isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
-        found = [self._said(y) for y in self.outputs(new)]
-        return found[0] if alone else found
-
-    def _said(self, outputs: Array) -> Any:
-        if self.classes is None:
-            return outputs
-        names = [self.classes[k] for k in outputs.argmax(axis=1)]
-        single = not self.features.per_step and self.prepare.window is None
-        return names[0] if single else names
+        return predictions(self, new, client)
 
     def outputs(self, new: New) -> list[Array]:
         """Return the readout's outputs (rows, K) of each raw recording, run side by side."""
-        recordings = as_recordings(new)
-        per_recording: list[list[Array]] = [[] for _ in recordings]
-        for piece, y in self.pieces(recordings):
-            per_recording[piece.source].append(y)
-        return [
-            np.concatenate(parts) if parts else np.zeros((0, self.n_outputs))
-            for parts in per_recording
-        ]
+        return outputs_by_recording(self, new)
 
-    def pieces(self, recordings: Sequence[Recording]) -> list[tuple[Prepared, Array]]:
-        """Return every prepared piece of raw recordings with its outputs (rows, K).
-
-        A piece is a window, a stretch between gaps, or the whole recording.
-        """
-        for k, recording in enumerate(recordings):
-            self._check_channels(recording, k)
-        pieces = self.prepare.inputs(recordings)
-        rows = self.features.rows([piece.u for piece in pieces])
-        return [(piece, self.readout(z)) for piece, z in zip(pieces, rows, strict=True)]
-
-    def _check_channels(self, recording: Recording, k: int) -> None:
-        expected = self.channels
-        if recording.channels is not None and expected not in (None, recording.channels):
-            raise ValueError(
-                f"recording {k} has the channels {', '.join(recording.channels)}, the model was "
-                f"trained on {', '.join(expected or ())}; pass these, in this order"
-            )
-        n_inputs = self.features.n_inputs if expected is None else len(expected)
-        if n_inputs not in (None, recording.n_inputs):
-            named = f" ({', '.join(expected)})" if expected else ""
-            raise ValueError(
-                f"recording {k} has {recording.n_inputs} channels, the model was trained on "
-                f"{n_inputs}{named}; pass an array of shape (T, {n_inputs})"
-            )
+    def outputs_of(self, prepared: Sequence[Recording], client: str = "") -> list[Array]:
+        """Return the readout's outputs (rows, K) of each prepared recording."""
+        return [self.readout(z) for z in self.features.rows([one.u for one in prepared])]
 
     def scores(self, new: New) -> Array:
         """Return one row of class scores (n, K) per recording, the mean over its rows."""
@@ -244,20 +227,22 @@ class Model:
         They hold a new target with this probability if errors on new data are normal and as large
         as on the rows that were left out when the ridge was chosen.
         """
-        if self.deviation is None:
-            raise ValueError(
-                "the model does not know its error on new data; let the ridge be chosen, or use "
-                "catchment.readout.uncertainty"
-            )
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")
-        half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
-        return outputs - half, outputs + half
+        return interval_around(outputs, self.deviation, coverage)
 
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Model:
         """Return the model with the preparation that its training data had, and their channels."""
         known = self.channels if channels is None else tuple(channels)
         return replace(self, before=Pipeline(prepare, self.features), channels=known)
+
+    def read_from(self, columns: Mapping[str, str]) -> Model:
+        """Return the model with the names that files have for what is no channel."""
+        return replace(self, columns=dict(columns))
+
+    def stored(self) -> Stored:
+        """Return what a file holds of the model."""
+        from catchment.readout.storage import stored_model
+
+        return stored_model(self)
 
     def save(self, path: str | Path) -> Path:
         """Write the model to a file, whole or not at all, and return its path."""

@@ -1,4 +1,4 @@
-"""Models and statistics as files: safetensors, no pickle, every byte under a checksum.
+"""Predictors and statistics as files: safetensors, no pickle, every byte under a checksum.
 
 The file is an ordinary safetensors file. Its metadata hold one entry, `catchment`: a JSON object
 with the format, what is stored, and the SHA-256 of every tensor's bytes and of the header itself.
@@ -16,9 +16,10 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +29,12 @@ from safetensors import numpy as safe
 import catchment
 from catchment.data.prepare import Prepare
 from catchment.errors import IntegrityError
+from catchment.features.feature_map import FeatureMap
 from catchment.features.kept import restored
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
 from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor, Stored
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
@@ -45,13 +48,14 @@ _SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 Tensors = dict[str, NDArray[Any]]
 Header = dict[str, Any]
+P = TypeVar("P")
 
 
-def save(model: Model, path: str | Path) -> Path:
-    """Write a model to a file, whole or not at all, and return its path.
+def save(predictor: Predictor, path: str | Path) -> Path:
+    """Write a model, or whatever else predicts, to a file, whole or not at all; return its path.
 
-    The file holds everything the model does: preparation, map, readout, names of channels and
-    classes, and its statistics, if it kept them.
+    The file holds everything that it does: preparation, map, readout, names of channels and
+    classes, and a model's statistics, if it kept them.
 
     >>> import tempfile
     >>> from catchment import EchoState, Recording
@@ -59,18 +63,25 @@ def save(model: Model, path: str | Path) -> Path:
     >>> u = np.sin(np.arange(100) / 5)
     >>> model = train(EchoState(20, seed=1).build(1, per_step=True), [Recording(u[:-1], u[1:])])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     same = load(save(model, Path(folder) / "wave.safetensors"))
+    ...     same = load_model(save(model, Path(folder) / "wave.safetensors"))
     >>> bool((same.predict(u) == model.predict(u)).all())
     True
     """
-    replace_file(Path(path), to_bytes(model))
+    replace_file(Path(path), to_bytes(predictor))
     return Path(path)
 
 
-def load(path: str | Path, *, use: Iterable[type] = ()) -> Model:
-    """Return the model of a file that `save` wrote; its predictions are the same to the last bit.
+def to_bytes(predictor: Predictor) -> bytes:
+    """Return a predictor as the content of its file."""
+    held = predictor.stored()
+    return _packed({"kind": held.kind, **held.facts}, held.tensors)
 
-    IntegrityError if the file is damaged, of another kind, or of a newer format.
+
+def load_model(path: str | Path, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model of a file; its predictions are the same to the last bit.
+
+    IntegrityError if the file is damaged, of another kind, or of a newer format. A file of any
+    kind is loaded by `catchment.load`.
 
     Parameters
     ----------
@@ -79,27 +90,40 @@ def load(path: str | Path, *, use: Iterable[type] = ()) -> Model:
         finds them here or in modules that the program has imported already.
     """
     with Path(path).open("rb") as file:
-        return from_stream(file, str(path), use=use)
+        return as_described(str(path), read_stored(file, str(path), "model"), model_of, use)
 
 
-def to_bytes(model: Model) -> bytes:
-    """Return a model as the content of its file."""
-    return _packed(*_model_parts(model))
+def model_from_bytes(content: bytes, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model of a file's content, as `load_model` does."""
+    held = read_stored(io.BytesIO(content), "the model", "model")
+    return as_described("the model", held, model_of, use)
 
 
-def from_bytes(content: bytes, *, use: Iterable[type] = ()) -> Model:
-    """Return the model of a file's content, as `load` does."""
-    return from_stream(io.BytesIO(content), "the model", use=use)
+def read_stored(file: BinaryIO, name: str, kind: str = "") -> Stored:
+    """Return what an open file holds, every checksum compared.
+
+    Parameters
+    ----------
+    kind
+        What it must hold; anything but statistics if not given.
+    """
+    header, tensors = _read(file, name, kind)
+    return Stored(str(header["kind"]), header, tensors)
 
 
-def from_stream(file: BinaryIO, name: str, *, use: Iterable[type] = ()) -> Model:
-    """Return the model that an open file holds, as `load` does."""
-    header, tensors = _read(file, name, "model")
+def as_described(
+    name: str,
+    held: Stored,
+    make: Callable[[Stored, Iterable[Callable[..., Any]]], P],
+    use: Iterable[Callable[..., Any]] = (),
+) -> P:
+    """Return what `make` makes of a file's content; IntegrityError if it does not describe it."""
     try:
-        return _model(header, tensors, use)
+        return make(held, use)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise IntegrityError(
-            f"{name} does not describe a model ({type(error).__name__}: {error}); save it again"
+            f"{name} does not describe a {held.kind} ({type(error).__name__}: {error}); "
+            "save it again"
         ) from error
 
 
@@ -133,59 +157,116 @@ def load_statistics(path: str | Path) -> RidgeStatistics:
         ) from error
 
 
-def _model_parts(model: Model) -> tuple[Header, Tensors]:
-    readout, described = model.readout, model.features.parts()
-    tensors: Tensors = {
-        "readout.weights": readout.weights,
-        "readout.intercept": readout.intercept,
-        "readout.ridge": np.asarray(readout.ridge, dtype=np.float64),
-    }
-    tensors |= {f"map.{k}": array for k, array in enumerate(described.arrays)}
+def stored_model(model: Model) -> Stored:
+    """Return what a file holds of a model."""
+    described = stored_map(model.features, "map")
+    tensors = stored_readout(model.readout) | dict(described.tensors)
     known = {"target_range": model.target_range, "deviation": model.deviation}
     tensors |= {name: array for name, array in known.items() if array is not None}
-    header: Header = {
-        "kind": "model",
+    facts: Header = {
         "fingerprint": model.pipeline.fingerprint,
-        "prepare": model.prepare.settings(),
-        "map": {"kind": described.kind, "facts": described.facts},
-        "classes": None if model.classes is None else list(model.classes),
-        "channels": None if model.channels is None else list(model.channels),
+        **around(model),
+        "map": described.facts,
         "temperature": model.temperature,
-        "columns": dict(model.columns),
         "statistics": None,
     }
     if model.statistics is not None:
-        header["statistics"], sums = _statistics_parts(model.statistics, "statistics.")
+        facts["statistics"], sums = _statistics_parts(model.statistics, "statistics.")
         tensors |= sums
-    return header, tensors
+    return Stored("model", facts, tensors)
 
 
-def _model(header: Header, tensors: Tensors, use: Iterable[type]) -> Model:
-    n_arrays = sum(name.startswith("map.") for name in tensors)
-    arrays = tuple(tensors[f"map.{k}"] for k in range(n_arrays))
-    described = Parts(header["map"]["kind"], header["map"]["facts"], arrays)
-    pipeline = Pipeline(Prepare.from_settings(header["prepare"]), restored(described, use))
+def model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model that a file holds."""
+    header, tensors = held.facts, held.tensors
+    pipeline = Pipeline(
+        Prepare.from_settings(header["prepare"]), map_of(header["map"], tensors, "map", use)
+    )
     if pipeline.fingerprint != header["fingerprint"]:
         raise ValueError(
             f"the pipeline has fingerprint {pipeline.fingerprint}, the file says "
             f"{header['fingerprint']}"
         )
-    ridge = _typed(tensors, "readout.ridge", np.float64)
-    facts, classes, channels = header["statistics"], header["classes"], header["channels"]
+    facts, known = header["statistics"], Around.of(header)
     return Model(
         pipeline,
-        Readout(
-            _typed(tensors, "readout.weights", np.float64),
-            _typed(tensors, "readout.intercept", np.float64),
-            ridge if ridge.ndim else float(ridge),
-        ),
-        None if classes is None else tuple(classes),
+        readout_of(tensors),
+        known.classes,
         None if facts is None else _statistics(facts, tensors, "statistics."),
         header["temperature"],
-        None if channels is None else tuple(channels),
+        known.channels,
         tensors.get("target_range"),
         tensors.get("deviation"),
-        dict(header["columns"]),
+        known.columns,
+    )
+
+
+@dataclass(frozen=True)
+class Around:
+    """What every kind of file says beside what was learned."""
+
+    prepare: Prepare
+    classes: tuple[str, ...] | None
+    channels: tuple[str, ...] | None
+    columns: Mapping[str, str]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Around:
+        classes, channels = facts["classes"], facts["channels"]
+        return cls(
+            Prepare.from_settings(facts["prepare"]),
+            None if classes is None else tuple(map(str, classes)),
+            None if channels is None else tuple(map(str, channels)),
+            dict(facts["columns"]),
+        )
+
+
+def around(predictor: Predictor) -> Header:
+    """Return the facts of which `Around.of` makes an `Around` again."""
+    return {
+        "prepare": predictor.prepare.settings(),
+        "classes": None if predictor.classes is None else list(predictor.classes),
+        "channels": None if predictor.channels is None else list(predictor.channels),
+        "columns": dict(predictor.columns),
+    }
+
+
+def stored_map(features: FeatureMap, prefix: str) -> Stored:
+    """Return what a file holds of a feature map, its arrays numbered behind a prefix."""
+    described = features.parts()
+    arrays = {f"{prefix}.{k}": array for k, array in enumerate(described.arrays)}
+    return Stored("map", {"kind": described.kind, "facts": described.facts}, arrays)
+
+
+def map_of(
+    facts: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    prefix: str,
+    use: Iterable[Callable[..., Any]] = (),
+) -> FeatureMap:
+    """Return the feature map that `stored_map` described."""
+    n_arrays = sum(name.startswith(f"{prefix}.") for name in tensors)
+    arrays = tuple(tensors[f"{prefix}.{k}"] for k in range(n_arrays))
+    classes = [one for one in use if isinstance(one, type)]
+    return restored(Parts(facts["kind"], facts["facts"], arrays), classes)
+
+
+def stored_readout(readout: Readout) -> Tensors:
+    """Return a readout's arrays by the names that a file has for them."""
+    return {
+        "readout.weights": readout.weights,
+        "readout.intercept": readout.intercept,
+        "readout.ridge": np.asarray(readout.ridge, dtype=np.float64),
+    }
+
+
+def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
+    """Return the readout that `stored_readout` described."""
+    ridge = typed(tensors, "readout.ridge", np.float64)
+    return Readout(
+        typed(tensors, "readout.weights", np.float64),
+        typed(tensors, "readout.intercept", np.float64),
+        ridge if ridge.ndim else float(ridge),
     )
 
 
@@ -198,15 +279,18 @@ def _statistics_parts(statistics: RidgeStatistics, prefix: str) -> tuple[Header,
     return facts, {prefix + name: getattr(statistics, name) for name in _SUMS}
 
 
-def _statistics(facts: Header, tensors: Tensors, prefix: str) -> RidgeStatistics:
-    sums = {name: _typed(tensors, prefix + name, np.float64) for name in _SUMS}
+def _statistics(
+    facts: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], prefix: str
+) -> RidgeStatistics:
+    sums = {name: typed(tensors, prefix + name, np.float64) for name in _SUMS}
     n_rows, weight = facts["n_rows"], facts["weight"]
     if type(n_rows) is not int or not isinstance(weight, float | int):
         raise TypeError(f"statistics of {n_rows!r} rows of weight {weight!r}")
     return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=str(facts["fingerprint"]))
 
 
-def _typed(tensors: Tensors, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return an array of a file; TypeError if it has another type than it was saved with."""
     tensor = tensors[name]
     if tensor.dtype != dtype:
         raise TypeError(f"tensor {name} has type {tensor.dtype}, not {np.dtype(dtype)}")
@@ -246,8 +330,9 @@ def _read(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
             f"bytes (at most {MAX_HEADER} are read); get it again from where it was saved"
         )
     header = _checked_header(raw, path)
-    if header.get("kind") != kind:
-        raise IntegrityError(f"{path} holds {header.get('kind')!r}, this reads {kind!r}")
+    found = header.get("kind")
+    if found != kind if kind else found == "statistics":
+        raise IntegrityError(f"{path} holds {found!r}, this reads {kind or 'what predicts'!r}")
     content = raw + file.read()
     try:
         tensors = safe.load(content)

@@ -20,7 +20,7 @@ from catchment.features import EchoStateMap
 from catchment.features.echo_state.recipe import Mixture, Spread
 from catchment.features.echo_state.topology import TOPOLOGIES
 from catchment.features.echo_state.weights import ACTIVATIONS
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 
 FILE = Path(__file__).with_name("recorded_bits.json")
 RECORD: dict[str, dict[str, Any]] = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}

@@ -30,7 +30,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.stacking import Stacking
 from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan, as_algorithm
-from catchment.readout.storage import load, save
+from catchment.readout.storage import load_model, save
 from catchment.wire import Parts, join, split
 
 RECIPE = Recipe(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
@@ -218,7 +218,7 @@ def test_an_ensemble_is_saved_as_any_model(tmp_path: object) -> None:
     model = trained(ridge=1e-3).model
     save(model, path)
     u = narma(60, seed=50).u
-    np.testing.assert_array_equal(load(path).predict(u), model.predict(u))
+    np.testing.assert_array_equal(load_model(path).predict(u), model.predict(u))
 
 
 def test_a_later_round_adds_members_and_replaces_those_that_answer_again() -> None:

@@ -28,6 +28,7 @@ from catchment.federation.learn.personal import (
     SHARES,
     STRENGTHS,
     mixed,
+    own_path,
     personalise,
     smallest_good_step,
     towards,
@@ -236,9 +237,8 @@ def test_members_are_not_helped_by_what_they_leave_out() -> None:
     known = model.statistics - blocks[0]
     ridge = float(np.asarray(model.readout.ridge))
     block = Rows.of(POOLED, earlier).blocks()[0]
-    path = algorithm._path(
-        model.readout, model.statistics.parts(), Rows.of(POOLED, earlier).blocks()
-    )
+    kept = Rows.of(POOLED, earlier).blocks()
+    path = own_path(model.readout, kept, model.statistics, member=True)
     for ours, expected in zip(path(rest), mixed(known, rest, SHARES, ridge), strict=True):
         np.testing.assert_allclose(ours(block.z), expected(block.z), rtol=1e-8, atol=1e-9)
     assert own.errors.shape == (1 + len(SHARES),)

@@ -20,8 +20,9 @@ from catchment.features.echo_state.weights import LayerWeights, SparseRows
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.sums import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
+from catchment.readout.personal_models import PersonalModels
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -160,9 +161,13 @@ class AlignedRidge:
     ) -> RidgeState:
         return self.ridge.server_update(state, total, turn)
 
-    def result(self, state: RidgeState) -> Model:
-        """Return the common readout on the target reservoir, which belongs to no client."""
-        return self.ridge.result(state)
+    def result(self, state: RidgeState) -> PersonalModels:
+        """Return the common readout on every known client's own reservoir.
+
+        For others it is on the target reservoir, which belongs to no client.
+        """
+        maps = {name: self.features_of(name) for name in sorted(state.by_client)}
+        return PersonalModels(self.ridge.result(state), maps=maps if self.alpha < 1 else {})
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         return self.ridge.figures(state)

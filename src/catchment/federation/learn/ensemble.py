@@ -23,11 +23,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.data.prepare import RAW, Prepare
 from catchment.errors import FederationError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
 from catchment.federation.learn.alignment import aligned, with_own_seed
@@ -72,6 +74,8 @@ class Ensemble:
     features: Mapping[str, EchoStateMap] = field(default_factory=dict)
     weights: Array = field(default_factory=lambda: np.zeros(0))
     classes: tuple[str, ...] | None = None
+    prepare: Prepare = RAW
+    channels: tuple[str, ...] | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -82,9 +86,7 @@ class Ensemble:
         apart = [self.features[name] for name in names]
         readouts = [self.members[name].readout for name in names]
         features = joint_features(apart)
-        return Model(
-            features, _joint_readout(readouts, apart, self.weights, features), self.classes
-        )
+        return self._model(features, _joint_readout(readouts, apart, self.weights, features))
 
     def predict(self, u: Array) -> Array:
         """Return the weighted mean (rows, K) of the members' outputs for inputs (T, I)."""
@@ -92,7 +94,16 @@ class Ensemble:
 
     def alone(self, client: str) -> Model:
         """Return the model that one client trained by itself."""
-        return Model(self.features[client], self.members[client].readout, self.classes)
+        return self._model(self.features[client], self.members[client].readout)
+
+    def _model(self, features: EchoStateMap, readout: Readout) -> Model:
+        before = Pipeline(self.prepare, features)
+        return Model(before, readout, self.classes, channels=self.channels)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Ensemble:
+        """Return the ensemble with the preparation that its training data had."""
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, prepare=prepare, channels=known)
 
 
 @dataclass(frozen=True, kw_only=True)

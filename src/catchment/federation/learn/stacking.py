@@ -10,8 +10,9 @@ must not be negative).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +20,19 @@ from catchment.arrays import Array
 from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
-from catchment.federation.learn.ensemble import Ensemble, simplex_weights
+from catchment.federation.learn.ensemble import (
+    Ensemble,
+    Member,
+    Members,
+    ReservoirEnsemble,
+    simplex_weights,
+)
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.packing import unpack
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts, join, split
+from catchment.wire import NOTHING, Parts, join, split
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +152,85 @@ class Stacking:
         E = error_products(state.total)
         w = simplex_weights(E)
         return {"held-out error": float(w @ E @ w / state.total.weight)}
+
+
+@dataclass(frozen=True, eq=False)
+class StackedState:
+    """The members that were gathered in the first round, and the statistics of the second."""
+
+    members: Members = field(default_factory=Members)
+    total: RidgeStatistics | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackedEnsemble:
+    """An ensemble whose weights are learned: a round for the members, a round for the weights.
+
+    In the second round every client is sent all members' recipes and readouts.
+
+    Parameters
+    ----------
+    ensemble
+        What every client trains in the first round; its weighting is not used.
+    n_folds
+        Folds in which a client's own member predicts rows it has not seen.
+    """
+
+    ensemble: ReservoirEnsemble
+    n_folds: int = 5
+
+    def __post_init__(self) -> None:
+        if self.n_folds < 2:
+            raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
+
+    @property
+    def needs(self) -> Needs:
+        return self.ensemble.needs | Needs(rounds=2)
+
+    def start(self) -> StackedState:
+        return StackedState()
+
+    def broadcast(self, state: StackedState, turn: Turn) -> Parts:
+        return NOTHING if turn.round == 0 else state.members.parts()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Member | RidgeStatistics:
+        if turn.round == 0:
+            return self.ensemble.client_update(received, data, turn)
+        stacking = self._stacking(Members.from_parts(received))
+        return stacking.client_update(stacking.broadcast(Stack(), turn), data, turn)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Any:
+        if turn.round == 0:
+            return self.ensemble.read_update(parts, turn)
+        statistics = RidgeStatistics.from_parts(parts)
+        # Whose members they are of is compared when all are in: only the state knows.
+        check_statistics(statistics, fingerprint=statistics.fingerprint, n_targets=1)
+        return statistics
+
+    def server_update(
+        self, state: StackedState, total: Members | RidgeStatistics, turn: Turn
+    ) -> StackedState:
+        if isinstance(total, Members):
+            return StackedState(self.ensemble.server_update(state.members, total, turn))
+        expected = self._stacking(state.members).fingerprint
+        if total.fingerprint != expected:
+            raise IntegrityError("the statistics are of other members than were gathered")
+        return replace(state, total=total if state.total is None else state.total + total)
+
+    def result(self, state: StackedState) -> Ensemble:
+        """Return the ensemble with the weights learned, or its first ones before they are."""
+        if state.total is None:
+            return self.ensemble.result(state.members)
+        return self._stacking(state.members).result(Stack(state.total))
+
+    def figures(self, state: StackedState) -> dict[str, float]:
+        known = self.ensemble.figures(state.members)
+        if state.total is None:
+            return known
+        return known | self._stacking(state.members).figures(Stack(state.total))
+
+    def _stacking(self, members: Members) -> Stacking:
+        return Stacking(ensemble=self.ensemble.result(members), n_folds=self.n_folds)
 
 
 def error_products(statistics: RidgeStatistics) -> Array:

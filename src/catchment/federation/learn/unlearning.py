@@ -14,14 +14,29 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import add
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar, cast
 
 from catchment.errors import FederationError, IntegrityError
+from catchment.federation.algorithm import Additive
+from catchment.federation.learn.balanced import BalancedRidge, ByClass
+from catchment.federation.learn.ensemble import Members
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.loop import Sums
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import digest
+from catchment.wire import Parts, digest
+
+How = Literal["summed-anew", "subtracted"]
+ALL = "all of its data"
+S = TypeVar("S")
+V = TypeVar("V", bound=Additive)
+
+
+class Travelling(Protocol):
+    """Statistics of any kind, as they travel."""
+
+    def parts(self) -> Parts: ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +44,7 @@ class Certificate:
     """What was taken out of a sum, and the hashes of the sum before and after.
 
     `how` is "summed-anew" if the rest was added up without what was removed, "subtracted" if that
-    was taken off the sum.
+    was taken off the sum. `remains` says in words what of the client is still in the model.
     """
 
     client: str
@@ -39,9 +54,10 @@ class Certificate:
     after: str
     removed: str
     fingerprint: str
-    how: Literal["summed-anew", "subtracted"]
+    how: How
+    remains: str = ""
 
-    def confirms(self, before: RidgeStatistics, after: RidgeStatistics) -> bool:
+    def confirms(self, before: Travelling, after: Travelling) -> bool:
         """Return whether these are the very statistics, to the bit, that the certificate names."""
         return (self.before, self.after) == (statistics_hash(before), statistics_hash(after))
 
@@ -61,14 +77,14 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False)
-class Unlearned:
+class Unlearned(Generic[S]):
     """The state without what was to be forgotten, solved again, and the certificate of it."""
 
-    state: RidgeState
+    state: S
     certificate: Certificate
 
 
-def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlearned:
+def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlearned[RidgeState]:
     """Return the state as if a client had never been there.
 
     Parameters
@@ -97,16 +113,53 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
     if not kept:
         raise FederationError(f"{client} is the only client; without it there is no model")
     if _complete(state):
-        how: Literal["summed-anew", "subtracted"] = "summed-anew"
-        after = reduce(add, (kept[name] for name in sorted(kept)))
+        how: How = "summed-anew"
+        after = summed(kept)
     else:
         how, after = "subtracted", _checked_difference(before, removed)
     rest = RidgeState(after, kept)
     if state.recent:
         recent = tuple(_without(tally, client) for tally in state.recent)
         rest = replace(rest, recent=tuple(tally for tally in recent if tally.total.n_rows))
-    certificate = _certificate(client, "all of its data", before, after, removed, how)
+    about = (before.fingerprint, removed.n_rows)
+    certificate = _certificate(client, ALL, before, after, removed, how, *about)
     return Unlearned(algorithm.solved(rest), certificate)
+
+
+def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> Unlearned[ByClass]:
+    """Return the state of a balanced ridge as if a client had never been there.
+
+    The weights of the classes are those of the clients that stay.
+    """
+    if state.total is None:
+        raise FederationError("nothing has been learned yet; there is nothing to forget")
+    kept, removed = _apart(state.by_client, client)
+    after = summed(kept)
+    n_rows = sum(part.n_rows for part in removed.members.values())
+    about = (algorithm.features.fingerprint, n_rows)
+    certificate = _certificate(client, ALL, state.total, after, removed, "summed-anew", *about)
+    return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
+
+
+def unlearn_member(members: Members, client: str) -> Unlearned[Members]:
+    """Return an ensemble's members without a client's: no other has learned from it."""
+    kept, removed = _apart(members.by_client, client)
+    after = Members(kept)
+    about = (removed.recipe.fingerprint or "", removed.n_rows)
+    certificate = _certificate(client, ALL, members, after, removed, "summed-anew", *about)
+    return Unlearned(after, certificate)
+
+
+def summed(by_client: Mapping[str, V]) -> V:
+    """Return the sum of clients' values, in the order in which a round adds them.
+
+    >>> summed({"b": 2, "a": 1})
+    3
+    """
+    sums = Sums(sorted(by_client))
+    for name in sorted(by_client):
+        sums.add(name, by_client[name])
+    return cast(V, sums.total(1, ()))
 
 
 def unlearn_rows(
@@ -116,7 +169,7 @@ def unlearn_rows(
     rows: RidgeStatistics,
     *,
     what: str = "a part of its data",
-) -> Unlearned:
+) -> Unlearned[RidgeState]:
     """Return the state without some rows of a client, of a period or all of them.
 
     For a server that keeps no clients apart, or for a part of a client's data: the client computes
@@ -146,7 +199,8 @@ def unlearn_rows(
         if by_client[client].n_rows == 0:
             del by_client[client]
     after = _checked_difference(state.total, rows)
-    certificate = _certificate(client, what, state.total, after, rows, "subtracted")
+    about = (state.total.fingerprint, rows.n_rows)
+    certificate = _certificate(client, what, state.total, after, rows, "subtracted", *about)
     return Unlearned(algorithm.solved(RidgeState(after, by_client)), certificate)
 
 
@@ -178,7 +232,7 @@ def join(
     return algorithm.solved(RidgeState(total, by_client))
 
 
-def statistics_hash(statistics: RidgeStatistics) -> str:
+def statistics_hash(statistics: Travelling) -> str:
     """Return the SHA-256 of statistics as they travel, in hexadecimal.
 
     >>> import numpy as np
@@ -202,7 +256,19 @@ def _parts_of(state: RidgeState, client: str) -> tuple[RidgeStatistics, RidgeSta
     return state.total, state.by_client[client]
 
 
-def _unknown(client: str, known: Mapping[str, RidgeStatistics]) -> FederationError:
+def _apart(by_client: Mapping[str, S], client: str) -> tuple[dict[str, S], S]:
+    """Return what stays, by client, and what goes."""
+    if client not in by_client:
+        raise _unknown(client, by_client)
+    kept = {name: value for name, value in by_client.items() if name != client}
+    if not kept:
+        raise FederationError(f"{client} is the only client; without it there is no model")
+    return kept, by_client[client]
+
+
+def _unknown(client: str, known: Mapping[str, object]) -> FederationError:
+    if not known:
+        return FederationError(f"the server keeps no client apart; {client} cannot be told in it")
     names = ", ".join(sorted(known)[:8])
     return FederationError(f"there is no client {client!r} in the sum; there are {names}")
 
@@ -231,18 +297,20 @@ def _without(tally: Tally[RidgeStatistics], client: str) -> Tally[RidgeStatistic
 def _certificate(
     client: str,
     what: str,
-    before: RidgeStatistics,
-    after: RidgeStatistics,
-    removed: RidgeStatistics,
-    how: Literal["summed-anew", "subtracted"],
+    before: Travelling,
+    after: Travelling,
+    removed: Travelling,
+    how: How,
+    fingerprint: str,
+    n_rows: int,
 ) -> Certificate:
     return Certificate(
         client=client,
         what=what,
-        n_rows=removed.n_rows,
+        n_rows=n_rows,
         before=statistics_hash(before),
         after=statistics_hash(after),
         removed=statistics_hash(removed),
-        fingerprint=before.fingerprint,
+        fingerprint=fingerprint,
         how=how,
     )

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
+
+import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.rows import Rows
+from catchment.federation.rows import targets_of
 from catchment.federation.sums import Tally
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor, check_channels
 from catchment.readout.readout import Readout
+from catchment.readout.storage import to_bytes
 from catchment.structure import Kind, Structure
 from catchment.wire import Parts
 
@@ -63,6 +69,16 @@ class Score(Structure):
         if self.counts is not None and self.counts.n != e.n:
             raise UploadError("count", f"the confusions do not count {e.n} rows")
         return self
+
+
+def metrics(score: Score) -> list[tuple[str, float]]:
+    """Return a score's metrics by name, the leading one first."""
+    if score.counts is not None:
+        c = score.counts
+        named = {"balanced accuracy": c.balanced_accuracy, "macro F1": c.macro_f1}
+        return [("accuracy", c.accuracy), *named.items()]
+    e = score.errors
+    return [("NRMSE", e.nrmse), ("RMSE", e.rmse), ("MAE", e.mae), ("R2", e.r2)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +132,15 @@ class Scores(Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """How well a model does on each client's data, and on all together.
+    """How well a model, or whatever else predicts, does on each client's data and on all together.
 
+    Clients prepare their raw recordings as the model says. A model's readout is sent with the
+    request; of anything else clients are told which it is, and use what they were given.
     The server learns each client's error sums and, for classes, its confusion counts (and so its
     class balance); with `keep_clients=False` it keeps only their sum.
     """
 
-    model_under_test: Model
+    model_under_test: Predictor
     keep_clients: bool = True
 
     @property
@@ -133,12 +151,22 @@ class Evaluation:
         return Scores()
 
     def broadcast(self, state: Scores, turn: Turn) -> Parts:
-        return self.model_under_test.readout.parts()
+        tested = self.model_under_test
+        if isinstance(tested, Model):
+            return tested.readout.parts()
+        return Parts("tested", {"sha256": self._sha256})
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
         tested = self.model_under_test
-        model = Model(tested.features, Readout.from_parts(received), tested.classes)
-        return evaluate(model, data)
+        if isinstance(tested, Model):
+            return evaluate(replace(tested, readout=Readout.from_parts(received)), data)
+        if received.facts.get("sha256") != self._sha256:
+            raise IntegrityError("the server tests another model than this client was given")
+        return evaluate(tested, data, turn.client)
+
+    @cached_property
+    def _sha256(self) -> str:
+        return hashlib.sha256(to_bytes(self.model_under_test)).hexdigest()
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
         score = Score.from_parts(parts).checked()
@@ -154,9 +182,19 @@ class Evaluation:
         return state.figures
 
 
-def evaluate(model: Model, data: Data) -> Score:
-    """Return the score of a model on one client's sequences."""
-    z, y = Rows.of(model.features, data()).pair
-    guess = model.readout(z)
-    counts = ClassCounts.of_scores(y, guess) if model.classes else None
-    return Score(ErrorSums.of(y, guess), counts)
+def evaluate(model: Predictor, data: Data, client: str = "") -> Score:
+    """Return the score of a model on one client's raw recordings."""
+    prepared = model.prepare.apply(data())
+    if not prepared:
+        raise ValueError("no sequences were given; pass at least one with targets")
+    for k, recording in enumerate(prepared):
+        check_channels(model, recording, k)
+    outputs = model.outputs_of(prepared, client)
+    targets = [
+        targets_of(recording, len(y), model.washout if model.per_step else None, k)
+        for k, (recording, y) in enumerate(zip(prepared, outputs, strict=True))
+    ]
+    y, guess = np.concatenate(targets), np.concatenate(outputs)
+    known = ~np.isnan(y).any(axis=1)
+    counts = ClassCounts.of_scores(y[known], guess[known]) if model.classes else None
+    return Score(ErrorSums.of(y[known], guess[known]), counts)

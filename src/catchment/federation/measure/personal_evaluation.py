@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import ClassVar, Literal
 
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.learn.personal import (
-    SHARES,
-    STRENGTHS,
-    Path,
-    Personal,
-    mixed,
-    personalise,
-    towards,
-)
+from catchment.federation.learn.personal import Personal, own_readout
 from catchment.federation.measure.evaluation import KEPT_APART, Score, evaluate
-from catchment.federation.rows import N_BLOCKS, Rows, first_part
+from catchment.federation.rows import N_BLOCKS, first_part
 from catchment.federation.sums import Tally
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
@@ -131,8 +121,8 @@ class PersonalEvaluation:
         if named.keys() != {"readout", *(["total"] if self.method == "mixed" else [])}:
             raise IntegrityError("the server did not send what the plan's method needs")
         shared = Readout.from_parts(named["readout"])
-        washout = tested.features.washout
-        earlier, later = first_part(data(), self.share, washout=washout)
+        prepared = tested.prepare.apply(data())
+        earlier, later = first_part(prepared, self.share, washout=tested.washout)
         if not earlier or not later:
             raise ValueError("there is too little data to learn from one part and test on another")
         own = self.own(shared, named.get("total"), earlier)
@@ -143,21 +133,15 @@ class PersonalEvaluation:
 
     def own(self, shared: Readout, total: Parts | None, earlier: list[Recording]) -> Personal:
         """Return the readout that a client makes for itself from its earlier data."""
-        features = self.model_under_test.features
-        blocks = Rows.of(features, earlier).blocks(self.n_blocks)
-        path = self._path(shared, total, blocks)
-        classes = self.model_under_test.classes is not None
-        return personalise(shared, blocks, path, classes=classes)
-
-    def _path(self, shared: Readout, total: Parts | None, blocks: list[Rows]) -> Path:
-        if total is None:
-            return lambda own: towards(own, shared, STRENGTHS)
-        everybody = RidgeStatistics.from_parts(total)
-        if not self.members:
-            return lambda own: mixed(everybody, own, SHARES, shared.ridge)
-        others = everybody - reduce(add, (block.statistics() for block in blocks))
-        # A stretch that is left out must not come back in with everybody's statistics.
-        return lambda own: mixed(others + own, own, SHARES, shared.ridge)
+        return own_readout(
+            self.model_under_test.features,
+            shared,
+            earlier,
+            total=None if total is None else RidgeStatistics.from_parts(total),
+            member=self.members,
+            classes=self.model_under_test.classes is not None,
+            n_blocks=self.n_blocks,
+        )
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[Comparison]:
         update = Comparison.from_parts(parts).checked()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import sqlite3
@@ -14,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.errors import IntegrityError
+from catchment.errors import FederationError, IntegrityError
 from catchment.federation.measure.comparison import Comparison, Row
-from catchment.federation.messages import Record, Refusal
 from catchment.federation.measure.outliers import Flag
+from catchment.federation.messages import Record, Refusal
 from catchment.federation.runs.write import DATABASE, FORMAT
 from catchment.structure import Kind
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,25 @@ def read_run(folder: str | Path) -> Run:
             return _run(folder, database)
         except sqlite3.DatabaseError as error:
             raise IntegrityError(f"{folder / DATABASE} is damaged ({error})") from error
+
+
+def last_state(folder: str | Path, stage: str) -> Parts:
+    """Return the state after the last finished round of a stage, its digest compared."""
+    folder = Path(folder)
+    with closing(_connected(folder)) as database:
+        found = database.execute(
+            "SELECT round, state_sha256 FROM rounds WHERE stage = ? ORDER BY round DESC LIMIT 1",
+            (stage,),
+        ).fetchone()
+    if found is None:
+        raise FederationError(f"{folder} has no finished round of {stage}; finish the run first")
+    path = folder / "states" / f"{stage}-{found[0]:06d}.bin"
+    if not path.is_file():
+        raise IntegrityError(f"{path} is missing; what it held cannot be had from elsewhere")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != found[1]:
+        raise IntegrityError(f"{path} is damaged; its digest is not the one that was written down")
+    return Parts.from_bytes(content)
 
 
 def messages_of(folder: str | Path, client: str | None = None, limit: int = 100) -> list[Message]:

@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,11 +26,11 @@ from typing import Generic, TypeVar, final
 
 import catchment
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.runs.ledger import Entry
 from catchment.federation.loop import Record, Refusal
-from catchment.federation.plan import Additive, Plan, describe
-from catchment.readout.model import Model
+from catchment.federation.plan import Plan, describe
+from catchment.federation.runs.ledger import Entry
 from catchment.files import replace_file
+from catchment.readout.predictor import Predictor
 from catchment.readout.storage import save
 from catchment.structure import Kind
 from catchment.wire import Parts
@@ -109,7 +110,8 @@ class Store:
         found = (self.folder / DATABASE).is_file()
         if found and not resume:
             raise FederationError(
-                f"{folder} already holds a run; resume it, or choose another folder"
+                f"{folder} already holds a run; resume it, replace it (--force), or choose another "
+                "folder"
             )
         (self.folder / "states").mkdir(parents=True, exist_ok=True)
         self._entries: list[tuple[Cell, ...]] = []
@@ -222,8 +224,8 @@ class Store:
         """Return the small facts that are kept."""
         return dict(self._database.execute("SELECT name, value FROM facts").fetchall())
 
-    def save_model(self, model: Model) -> Path:
-        """Write the final model and return its path."""
+    def save_model(self, model: Predictor) -> Path:
+        """Write what was trained and predicts, and return its path."""
         return save(model, self.folder / MODEL)
 
     def finished(self, stage: str) -> list[tuple[Cell, ...]]:
@@ -285,6 +287,42 @@ class Store:
         self.close()
 
 
+def is_begun(folder: str | Path) -> bool:
+    """Return whether a run's folder holds more than a scaling: a round that took time.
+
+    >>> is_begun("no-such-folder")
+    False
+    """
+    path = Path(folder) / DATABASE
+    if not path.is_file():
+        return False
+    try:
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            query = "SELECT count(*) FROM rounds WHERE stage != 'scaling'"
+            return int(database.execute(query).fetchone()[0]) > 0
+        finally:
+            database.close()
+    except sqlite3.OperationalError:
+        return False  # its tables were never made
+    except sqlite3.DatabaseError:
+        return True  # it is something else, which is not ours to judge
+
+
+def remove_run(folder: str | Path) -> None:
+    """Remove a run and nothing that is not a run; FederationError if somebody is writing it."""
+    place = Path(folder)
+    if not (place / DATABASE).is_file():
+        return
+    _locked(place).close()
+    for name in ("states", "clients", "sums"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL):
+        (place / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        place.rmdir()
+
+
 @final
 class StageKeeper(Generic[S, U, R]):
     """Writes down one stage of a run and goes on where it stopped; `Store.keeper` makes it."""
@@ -315,9 +353,7 @@ class StageKeeper(Generic[S, U, R]):
         self._store.close_round(self._stage, record, self._plan.whole.save_state(state))
 
 
-def _record(
-    row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]
-) -> Record:
+def _record(row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]) -> Record:
     _, round_, asked, used, seconds, down, up, _ = row
     return Record(
         int(round_ or 0),
