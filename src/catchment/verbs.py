@@ -26,7 +26,7 @@ from catchment.federation.course import Course, Known, Maps, conduct
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record, Result, Watch
-from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.write import Store
@@ -138,13 +138,7 @@ class Run:
 
     def _describe(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
-        from catchment.plans.results import (
-            metrics,
-            write_flags,
-            write_path,
-            write_rows,
-            write_scores,
-        )
+        from catchment.plans.results import write_flags, write_path, write_rows, write_scores
 
         plan, classes = self.training.plan, self.course.classes
         kept = plan.whole.kept(self.training.state)
