@@ -122,6 +122,9 @@ def test_a_run_is_kept_where_out_says(people: Clients, tmp_path: Path) -> None:
     assert loaded.predict(new) == run.model.predict(new)
     assert run.explain() == ct.federate(ct.EchoState(20), train).explain()
     assert run.report(tmp_path / "report.html").is_file()
+    page = run.report(tmp_path / "scored.html", ct.evaluate(run.model, test)).read_text("utf-8")
+    assert "accuracy, all clients" in page
+    assert "12 clients sent 12 messages" in page
     with pytest.raises(FederationError, match="already holds a run"):
         ct.federate(ct.EchoState(20), train, out=tmp_path / "run")
 

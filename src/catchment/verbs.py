@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, overload
 
@@ -131,10 +132,14 @@ class Run:
             yield self.folder
             return
         with TemporaryDirectory(prefix="catchment-run-") as place:
-            with Store(Path(place)) as store:
-                self.notes.write(store)
+            kept = Path(place) / "run"
+            if self.folder is not None:
+                copytree(self.folder, kept, ignore=ignore_patterns("states"))
+            with Store(kept, resume=True) as store:
+                if self.folder is None:
+                    self.notes.write(store)
                 self._describe(store, scores)
-            yield Path(place)
+            yield kept
 
     def _describe(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
