@@ -65,7 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for k in range(4):
         (place / f"p{k}.csv").write_text(person(k, gap=k == 2))
     model = catchment.federate(EchoState(20), people(place)).model
-    model.read_from(COLUMNS).save(place / "model.safetensors")
+    assert model.columns == COLUMNS
+    model.save(place / "model.safetensors")
     return place
 
 
