@@ -28,7 +28,7 @@ from catchment.privacy.audit.outcomes import correlation
 from catchment.privacy.audit.pooled_inputs import window_of
 from catchment.privacy.audit.sequences import Walk, place_of
 from catchment.privacy.audit.simulated_views import Setting, generated
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 
 Numbers = dict[str, object]
 

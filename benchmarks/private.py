@@ -39,7 +39,7 @@ from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Turn
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 from reproductions.data.load import load_images

@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from catchment import Recording, Reservoir
 from catchment.arrays import Array
 from catchment.features import EchoStateMap
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 
 Work = Callable[[int], Array]
 Runner = Callable[[Problem], Work]

@@ -17,8 +17,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import RidgeClassifierCV
 
 from catchment.arrays import Array, Integers
+from catchment.data import Recording
 from catchment.data.loaders import load
-from catchment.data.recording import Recording
 from catchment.errors import MissingDataError
 from catchment.sklearn import EchoStateClassifier
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
+import shlex
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -23,12 +26,15 @@ def blocks(page: Path) -> list[tuple[int, str]]:
     return [(text[: m.start(1)].count("\n") + 1, m.group(1)) for m in BLOCK.finditer(text)]
 
 
-WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+FIRST_GUIDE = "guides/from-files-to-predictions.md"
+# The first guide mixes Python with commands; it has a test of its own.
+WITH_BLOCKS = [page for page in PAGES if blocks(page) and page != ROOT / "docs" / FIRST_GUIDE]
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples" / "own")  # the files that pages show in full
     # A module, because dataclasses and pickling look their classes' module up.
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
@@ -89,3 +95,37 @@ def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
     race = json.loads((ROOT / "benchmarks" / "results" / "partial.json").read_text())["rows"]
     for row in race:
         assert row["runner"] == "loop" or f"{row['clients_per_second']:.0f}" in text
+
+
+PIECE = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def run_commands(text: str) -> None:
+    """Run the commands of a console block, and compare what they print with what it shows."""
+    for command, expected in re.findall(r"^\$ catchment (.*)\n((?:(?!\$ ).*\n)*)", text, re.M):
+        done = subprocess.run(
+            [sys.executable, "-m", "catchment.cli", *shlex.split(command)],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert doctest.OutputChecker().check_output(expected, done.stdout, SHOWN), done.stdout
+
+
+def test_the_first_guide_goes_from_files_to_predictions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for language, text in PIECE.findall((ROOT / "docs" / FIRST_GUIDE).read_text(encoding="utf-8")):
+        if language == "toml":
+            Path("plan.toml").write_text(text, encoding="utf-8")
+        elif language == "console":
+            run_commands(text)
+        else:
+            exec(text, names)
+    lines = Path("q0-predictions.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "file,recording,start,prediction,probability"
+    assert [line.split(",")[3] for line in lines[1:]].count("running") >= 4

@@ -19,7 +19,7 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.kept import restored
 from catchment.features.own import Adapted, as_map
 from catchment.features.pipeline import Pipeline
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import train
 from catchment.readout.packing import unpack

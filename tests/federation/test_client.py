@@ -20,7 +20,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.client import Node, Request, answer_together
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn, Upload
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts, join
 

@@ -26,7 +26,7 @@ from catchment.federation.loop import BLOCK, Record, Result, run
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan, as_algorithm
 from catchment.federation.runs.ledger import Entry
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 

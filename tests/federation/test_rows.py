@@ -17,7 +17,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.rows import Rows, augmented, local_blocks, stretch
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1))

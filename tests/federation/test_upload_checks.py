@@ -14,7 +14,7 @@ from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features import EchoStateMap
 from catchment.federation.upload_checks import check_statistics, moment_matrix
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 

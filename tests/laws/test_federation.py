@@ -21,7 +21,7 @@ from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.learn.unlearning import unlearn
 from catchment.federation.loop import BLOCK, Sums, run
 from catchment.federation.sums import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 

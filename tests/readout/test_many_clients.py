@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from catchment import Recipe, Recording, Reservoir
 from catchment.features import EchoStateMap
 from catchment.federation.upload_checks import moment_matrix
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.statistics import RidgeStatistics
 

@@ -17,8 +17,8 @@ from catchment.errors import FederationError
 from catchment.features import EchoStateMap
 from catchment.plans.file import parse_plan
 from catchment.search.plan_search import read_search
-from catchment.search.search import SearchSettings, Trial, search
 from catchment.search.space import PlasticitySpace, Space
+from catchment.search.trials import SearchSettings, Trial, search
 from reproductions.fedip import validated
 from reproductions.people import synthetic_people
 

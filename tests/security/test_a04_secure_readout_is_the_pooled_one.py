@@ -23,7 +23,7 @@ from catchment.federation.plan import Plan
 from catchment.federation.sums import Tally
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import save

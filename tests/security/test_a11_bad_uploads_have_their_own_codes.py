@@ -18,7 +18,7 @@ from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Reply, run
 from catchment.federation.sums import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import _PREFIX, MAGIC, VERSION, Fact, Parts

@@ -10,7 +10,7 @@ import typer
 from catchment.cli.show import DataOption, JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
-    from catchment.privacy.audit.audit import Report, Setting
+    from catchment.privacy.audit.report import Report, Setting
 
 
 def audit(
@@ -28,7 +28,7 @@ def audit(
 
     Exit code 1 if something is recovered under the protections of the plan.
     """
-    from catchment.privacy.audit.audit import audit as run_audit
+    from catchment.privacy.audit.report import audit as run_audit
 
     setting = None if source is None else _setting(source, data)
     report = run_audit(setting)
@@ -48,7 +48,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     from catchment.features.echo_state.state_map import EchoStateMap
     from catchment.federation.runs.write import PLAN
     from catchment.plans.file import read_plan
-    from catchment.privacy.audit.audit import Setting
+    from catchment.privacy.audit.report import Setting
     from catchment.privacy.dp.noise import GaussianNoise
     from catchment.privacy.secure_sum.protection import SecureSum
 

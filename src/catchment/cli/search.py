@@ -22,7 +22,7 @@ def search(
     """Search a plan's ranges on its training clients; run it again to go on where it stopped."""
     from catchment.plans.file import read_plan
     from catchment.search.plan_search import advice, search_plan
-    from catchment.search.search import Trial
+    from catchment.search.trials import Trial
 
     kept = storage or plan.with_suffix(".trials")
 

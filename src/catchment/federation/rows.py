@@ -12,7 +12,7 @@ from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
 

@@ -9,7 +9,7 @@ from catchment.data.recording import Recording
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.parallel import single_blas_thread
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.short_sequences import is_short, short_statistics, targets
 from catchment.readout.statistics import RidgeStatistics
 

@@ -25,7 +25,7 @@ from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import unpack
 from catchment.readout.predictor import (
     New,
@@ -357,7 +357,7 @@ def solved_model(
         classes,
         channels=channels,
         target_range=None if classes is not None else target_range(statistics),
-        deviation=None if choice is None else choice.deviation,
+        deviation=None if choice is None or classes is not None else choice.deviation,
     )
 
 

@@ -14,7 +14,7 @@ from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.features.pipeline import Pipeline
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
 from catchment.readout.statistics import RidgeStatistics

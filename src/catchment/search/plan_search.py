@@ -31,8 +31,8 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap
 from catchment.plans.file import PlanFile
 from catchment.plans.names import READER
-from catchment.search.search import SearchResult, SearchSettings, Watch, search
 from catchment.search.space import PlasticitySpace, Space
+from catchment.search.trials import SearchResult, SearchSettings, Watch, search
 
 RANGES = ("spectral_radius", "leak_rate", "input_scaling", "connections", "input_connections")
 

@@ -16,7 +16,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.features.pipeline import Pipeline
-from catchment.readout.accumulate import accumulate, accumulate_with_rows
+from catchment.readout.accumulation import accumulate, accumulate_with_rows
 from catchment.readout.model import Model
 from catchment.readout.one_owner import fitted_pipeline, solved
 from catchment.readout.readout import Readout

@@ -36,7 +36,7 @@ from catchment.federation.learn.feature_scaling import (
 )
 from catchment.federation.plan import Plan, Turn
 from catchment.federation.rows import Rows
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 seeds = st.integers(0, 2**32 - 1)

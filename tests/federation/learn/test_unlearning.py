@@ -27,7 +27,7 @@ from catchment.federation.learn.unlearning import (
 )
 from catchment.federation.plan import Plan, as_algorithm
 from catchment.federation.rows import stretch
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)

@@ -24,7 +24,7 @@ from catchment.federation.measure.outliers import (
 from catchment.federation.plan import Plan, Turn
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 

@@ -26,7 +26,7 @@ from catchment.privacy.audit.moments import (
 from catchment.privacy.audit.plasticity import first_input
 from catchment.privacy.audit.pooled_inputs import solvable, window_of
 from catchment.privacy.audit.sequences import Walk, place_of
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from catchment import Recipe, Reservoir
 from catchment.cli import app
 from catchment.features import EchoStateMap
-from catchment.privacy.audit.audit import Setting, audit
+from catchment.privacy.audit.report import Setting, audit
 from catchment.privacy.audit.simulated_views import VIEWS, generated
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise

@@ -26,7 +26,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.dp.per_sequence import PerSequence, Records
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 

@@ -20,7 +20,7 @@ from catchment.features.echo_state.weights import LayerWeights, SparseRows
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.sums import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.statistics import RidgeStatistics

@@ -29,7 +29,7 @@ from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows, augmented, local_blocks
 from catchment.federation.sums import WeightedSum
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks, choose_by_gcv

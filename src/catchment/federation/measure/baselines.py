@@ -27,7 +27,7 @@ from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout

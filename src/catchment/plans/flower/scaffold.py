@@ -41,7 +41,7 @@ _MODULE = '''\
 
 from pathlib import Path
 
-from catchment.plans.flower.app import {function}
+from catchment.plans.flower import {function}
 
 app = {function}(Path(__file__).with_name("plan.toml"))
 '''

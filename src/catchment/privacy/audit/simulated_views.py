@@ -19,7 +19,7 @@ from catchment.privacy.audit.differentiable_reservoir import Drive
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.gaussian import rounded_normal
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
 
 View = Literal["plain", "plain + row rule", "secure sum", "secure + row rule", "secure + noise"]

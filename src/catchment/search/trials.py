@@ -30,7 +30,7 @@ from catchment.errors import FederationError, MissingExtraError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap
-from catchment.readout.accumulate import accumulate
+from catchment.readout.accumulation import accumulate
 from catchment.readout.solve import path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
 from catchment.search.adapt import adapt
