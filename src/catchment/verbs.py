@@ -140,8 +140,8 @@ class Run:
 
     def _describe(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
+        from catchment.federation.measure.evaluation import metrics
         from catchment.plans.results import (
-            metrics,
             write_flags,
             write_path,
             write_rows,
