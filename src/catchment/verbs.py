@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
@@ -23,8 +23,8 @@ from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.course import Course, Known, Maps, conduct
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
@@ -36,7 +36,6 @@ from catchment.readout.one_owner import has_target_per_step, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
-Ridge = float | Literal["auto", "clients", "gcv"]
 OWNER = "owner"
 S = TypeVar("S")
 R = TypeVar("R")
@@ -377,19 +376,11 @@ def _learning(
     ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
 ) -> Any:
     hidden = any(isinstance(protection, Masking) for protection in protect)
-    chosen = ridge
-    if ridge == "auto":
-        chosen = "gcv" if hidden or n_clients < 2 else "clients"
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
         (features,) = maps
-        if hidden and chosen == "clients":
-            return SelectedRidge(features=features, classes=classes)
-        return FederatedRidge(
-            features=features,
-            ridge=chosen,  # type: ignore[arg-type]  # "auto" is settled
-            classes=classes,
-            keep_clients=not hidden and n_clients > 1,
+        return automatic_ridge(
+            features, ridge=ridge, classes=classes, hidden=hidden, n_clients=n_clients
         )
 
     return learn

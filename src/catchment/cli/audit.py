@@ -45,6 +45,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     import numpy as np
 
     from catchment.engine.local import data_of
+    from catchment.features.echo_state.state_map import EchoStateMap
     from catchment.federation.runs.write import PLAN
     from catchment.plans.file import read_plan
     from catchment.privacy.audit.report import Setting
@@ -53,20 +54,20 @@ def _setting(source: Path, data: Path | None) -> Setting:
 
     file = read_plan(source / PLAN if source.is_dir() else source)
     held = file.load_data(data)
-    plan = file.build(len(held.channels), held.classes)
-    features = getattr(plan.algorithm, "features", None)
-    if features is None:
-        raise ValueError(f"{file.algorithm['name']} has no features that an audit could attack")
-    widest = max(features, key=lambda f: f.n_features) if isinstance(features, tuple) else features
+    course = file.course(held.about, n_clients=len(held.train))
+    maps = [one for one in course.start().maps if isinstance(one, EchoStateMap)]
+    if not maps:
+        raise ValueError(f"{file.features['map']} is no reservoir that an audit could attack")
+    widest = max(maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
-    secure = plan.masking if isinstance(plan.masking, SecureSum) else None
-    noise = [p for p in plan.protections if isinstance(p, GaussianNoise)]
+    secure = next((p for p in course.protections if isinstance(p, SecureSum)), None)
+    noise = [p for p in course.protections if isinstance(p, GaussianNoise)]
     return Setting(
         features=widest,
         n_clients=len(held.train),
         sequences=int(np.median([len(sequences) for sequences in looked_at])),
         steps=int(np.median([s.n_steps for sequences in looked_at for s in sequences])),
-        n_classes=len(held.classes or ()),
+        n_classes=len(held.about.classes or ()),
         secure=secure is not None,
         min_clients=secure.min_clients if secure else 10,
         rows_per_feature=secure.rows_per_feature if secure else 20.0,

@@ -35,7 +35,7 @@ def search(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "
         f"({len(result.trials)} trials, {finished} of them to the end; kept in {kept})"
     )
-    typer.echo("[reservoir]")
+    typer.echo("[features]")
     for name, value in advice(result).items():
         typer.echo(f"{name} = {value}")
     if result.adaptation is not None:

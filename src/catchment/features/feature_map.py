@@ -74,3 +74,19 @@ class MapDescription(Protocol):
         per_step
             Whether every step has a target of its own, or a whole recording has one.
         """
+
+
+@runtime_checkable
+class Recognising(Protocol):
+    """A description that knows its map without building it, where building is not exact."""
+
+    def describes(
+        self, built: FeatureMap, n_inputs: int, *, per_step: bool, adapted: bool = False
+    ) -> bool:
+        """Return whether somebody else's map is the one described, whatever its exact scale.
+
+        Parameters
+        ----------
+        adapted
+            Whether plasticity may have changed it since.
+        """

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
-from catchment.wire import Parts, join, split
+from catchment.wire import NOTHING, Parts, join, split
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -21,12 +21,17 @@ REFUSED = (CatchmentError, ValueError, ArithmeticError, OSError)
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What the server asks of a client at one stage of a round."""
+    """What the server asks of a client at one stage of a round.
+
+    `context` is what the client must know to make the plan that is run, such as the maps that were
+    built and the scale that was fitted before; nothing where it has the plan already.
+    """
 
     plan: str
     turn: Turn
     stage: str
     payload: Parts
+    context: Parts = NOTHING
 
     def to_bytes(self) -> bytes:
         about = Parts(
@@ -38,12 +43,16 @@ class Request:
                 "stage": self.stage,
             },
         )
-        return join("request", {"turn": about, "payload": self.payload}).to_bytes()
+        named = {"turn": about, "payload": self.payload}
+        if self.context is not NOTHING:
+            named["context"] = self.context
+        return join("request", named).to_bytes()
 
     @classmethod
     def from_bytes(cls, message: bytes, client: str) -> Request:
         """Return the request as a client reads it; IntegrityError if it is malformed."""
         named = split(Parts.from_bytes(message), "request")
+        context = named.pop("context", NOTHING)
         if named.keys() != {"turn", "payload"}:
             raise IntegrityError("the request lacks its turn or its payload")
         facts = named["turn"].facts
@@ -52,7 +61,7 @@ class Request:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
         turn = Turn(round_, (), seed, client, plan)
-        return cls(plan, turn, str(facts.get("stage")), named["payload"])
+        return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
 
 
 def refusal(error: Exception) -> bytes:

@@ -4,29 +4,36 @@ Every way in (a call in Python, scikit-learn, a plan file in one process, Flower
 wants as a `Course`, and `conduct` runs its stages, each a `Plan` of its own, on whatever engine
 carries the messages. What a stage finds is `Known` to the next ones; where clients are elsewhere it
 travels with every request, and a client builds the stage's plan from it and from the course that it
-agreed to. Maps are built once, by whoever conducts: nobody else solves an eigenvalue.
+agreed to. Maps are built once, by whoever conducts: nobody else solves an eigenvalue. A client
+compares the recipe that it is sent with its own description, all but the scale, and multiplies.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
-from catchment.data.prepare import Prepare
+from catchment.data.prepare import RAW, Prepare
+from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
 from catchment.features.kept import restored
+from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
-from catchment.federation.plan import Learner, Masking, Plan, Protection, needs_of
-from catchment.wire import Fact, Parts, join, split
+from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
+from catchment.wire import Parts, join, split
 
 SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
 DELIVERY, EVALUATION = "delivery", "evaluation"
 STAGES = (SCALING, PLASTICITY, TRAINING, DELIVERY, EVALUATION)
+LEARNING = (SCALING, PLASTICITY, TRAINING)
 
 AnyPlan = Plan[Any, Any, Any]
 Maps = tuple[FeatureMap, ...]
@@ -34,14 +41,25 @@ Maps = tuple[FeatureMap, ...]
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is settled before a stage: the maps, and the preparation once it is fitted."""
+    """What is settled before a stage: the maps, the preparation once it is fitted, the model.
+
+    Parameters
+    ----------
+    course
+        Fingerprint of what both sides agreed to before the first stage.
+    model
+        SHA-256 of the trained model's file, once there is one.
+    """
 
     maps: Maps = ()
     prepare: Prepare | None = None
+    course: str = ""
+    model: str = ""
 
     def parts(self) -> Parts:
         """Return it as it travels: recipes and settings, a few hundred bytes."""
-        named = {f"map/{k}": one.parts() for k, one in enumerate(self.maps)}
+        named = {"about": Parts("about", {"course": self.course, "model": self.model})}
+        named |= {f"map/{k}": one.parts() for k, one in enumerate(self.maps)}
         if self.prepare is not None:
             named["prepare"] = Parts("prepare", {"settings": self.prepare.settings()})
         return join("known", named)
@@ -50,14 +68,17 @@ class Known:
     def from_parts(cls, parts: Parts, use: Iterable[type] = ()) -> Known:
         """Return what travelled; IntegrityError if it is malformed."""
         named = split(parts, "known")
-        maps = [restored(part, use) for name, part in named.items() if name.startswith("map/")]
+        if "about" not in named:
+            raise IntegrityError("the server does not say which plan it runs")
+        course, model = (str(named["about"].facts.get(name)) for name in ("course", "model"))
+        maps = tuple(restored(part, use) for name, part in named.items() if name[:4] == "map/")
         if "prepare" not in named:
-            return cls(tuple(maps))
+            return cls(maps, None, course, model)
         settings = named["prepare"].facts.get("settings")
         if not isinstance(settings, Mapping):
             raise IntegrityError("the preparation lacks its settings")
         try:
-            return cls(tuple(maps), Prepare.from_settings(settings))
+            return cls(maps, Prepare.from_settings(settings), course, model)
         except (TypeError, ValueError) as error:
             raise IntegrityError(f"the preparation is not valid: {error}") from error
 
@@ -103,7 +124,6 @@ class Course:
     min_clients: int = 1
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
-    facts: Mapping[str, Fact] = field(default_factory=dict)
 
     @property
     def n_channels(self) -> int:
@@ -120,24 +140,87 @@ class Course:
         return Known(
             tuple(self._built(one) for one in self.maps),
             self.prepare if self.prepare.is_fitted else None,
+            self.fingerprint,
         )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that is agreed on before the first stage; nothing is built for it."""
+        lines = [_line(k + 1) for k in range(len(self.maps))]
+        maps = tuple(EchoStateMap(one, pool=None if self.per_step else "mean") for one in lines)
+        described = {
+            "prepare": self.prepare,
+            "maps": self.maps,
+            "channels": self.channels,
+            "per_step": self.per_step,
+            "adapt": None if self.adapt is None else (self.adapt(_line(1)), self.adapt_rounds),
+            "training": self._training(Known(maps, RAW)),
+        }
+        text = json.dumps(describe(described), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def checked(self, stage: str, known: Known) -> Known:
+        """Return what came with a request; IntegrityError if it is not of this course.
+
+        Maps must be those described here in everything but the scale and the fingerprint of their
+        weights, and the preparation in everything but the numbers that were to be fitted.
+        """
+        if known.course != self.fingerprint or not self._agrees(stage, known):
+            raise IntegrityError("the server runs another plan than this client agreed to")
+        return known
+
+    def _agrees(self, stage: str, known: Known) -> bool:
+        if known.prepare is not None:
+            own, came = self.prepare, known.prepare
+            if not own.is_fitted:
+                if not isinstance(came.scale, Scaler):
+                    return False
+                came = replace(came, scale=own.scale)
+            if came.fingerprint != own.fingerprint:
+                return False
+        if stage not in LEARNING:
+            return True
+        adapted = self.adapt is not None and stage == TRAINING
+        return len(known.maps) == len(self.maps) and all(
+            self._is(one, built, adapted) for one, built in zip(self.maps, known.maps, strict=True)
+        )
+
+    def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
+        if isinstance(one, Recognising):
+            per_step = self.per_step
+            return one.describes(built, self.n_channels, per_step=per_step, adapted=adapted)
+        return self._built(one).fingerprint == built.fingerprint
 
     def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
         if isinstance(one, MapDescription):
             return one.build(self.n_channels, per_step=self.per_step)
         return one
 
-    def plan(self, stage: str, known: Known) -> AnyPlan:
-        """Return the plan of a stage: scaling, plasticity or training."""
+    def plan(self, stage: str, known: Known, place: Place | None = None) -> AnyPlan:
+        """Return the plan of a stage.
+
+        Parameters
+        ----------
+        place
+            Where the model is kept, for the stages after the training.
+        """
         match stage:
             case "scaling":
                 return self._exact(FederatedScaling(prepare=self.prepare, channels=self.n_channels))
             case "plasticity" if self.adapt is not None:
-                algorithm = self.adapt(_reservoir(known.maps))
-                before = self._exact(algorithm, rounds=self.adapt_rounds, share=self.share)
+                adapting = self.adapt(_reservoir(known.maps))
+                before = self._exact(adapting, rounds=self.adapt_rounds, share=self.share)
                 return replace(before, prepare=self._prepare(known), min_clients=self.min_clients)
             case "training":
                 return self._training(known)
+            case "delivery" if place is not None:
+                return Plan(algorithm=Delivery(sha256=known.model, place=place))
+            case "evaluation" if place is not None:
+                masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
+                algorithm = DeliveredEvaluation(
+                    sha256=known.model, place=place, keep_clients=not masks
+                )
+                return Plan(algorithm=algorithm, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
     def _training(self, known: Known) -> AnyPlan:
@@ -200,6 +283,11 @@ def conduct(course: Course, run: RunStage) -> tuple[Known, Result[Any, Any]]:
             return known, result
         known = course.after(stage, known, result.result)
     raise AssertionError("a course has a training")
+
+
+def _line(units: int) -> Reservoir:
+    """Return a tiny reservoir that stands for one that is not built."""
+    return Reservoir.from_matrices([[0.0] * units] * units, [[1.0]] * units)
 
 
 def _reservoir(maps: Maps) -> Reservoir:

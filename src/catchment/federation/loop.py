@@ -14,7 +14,7 @@ from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, T
 from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
-from catchment.wire import Parts
+from catchment.wire import NOTHING, Parts
 
 __all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
 
@@ -111,6 +111,7 @@ def run(
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
     journal: Journal | None = None,
+    context: Parts = NOTHING,
 ) -> Result[S, R]:
     """Return the result of a plan's rounds; with a keeper, go on where the last run stopped.
 
@@ -126,6 +127,8 @@ def run(
         Called with (round, clients done, clients asked) as replies come in.
     journal
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
+    context
+        What clients must know to make the plan for themselves; it travels with every request.
     """
     algorithm = plan.whole
     kept = keeper.resume() if keeper else None
@@ -137,7 +140,7 @@ def run(
         for exacting in plan.protections:
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
-        post = Post(plan.fingerprint(), turn, engine, note, watch)
+        post = Post(plan.fingerprint(), turn, engine, note, watch, context)
         total, n_used, publish = gather(plan, post, algorithm.broadcast(state, turn), journal)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)

@@ -12,7 +12,7 @@ from catchment.federation.client import Request
 from catchment.federation.plan import Turn
 from catchment.federation.runs.ledger import Entry
 from catchment.parallel import available_cores, ordered_map
-from catchment.wire import Parts, digest
+from catchment.wire import NOTHING, Parts, digest
 
 V = TypeVar("V")
 REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows when it is read
@@ -74,6 +74,7 @@ class Post:
     engine: Engine
     note: Callable[[Entry], None] | None
     watch: Watch | None = None
+    context: Parts = NOTHING
     started: float = field(default_factory=time.perf_counter)
     bytes_down: int = 0
     bytes_up: int = 0
@@ -83,7 +84,7 @@ class Post:
         self, cohort: Sequence[str], payload: Parts, read: Callable[[Parts, Turn], V]
     ) -> Iterator[tuple[str, V]]:
         """Yield what each client answers to one and the same letter."""
-        message = Request(self.plan, self.turn, "update", payload).to_bytes()
+        message = self._request("update", payload)
         self._sent("", payload, message, len(cohort))
         yield from self._replies(dict.fromkeys(cohort, message), read)
 
@@ -93,7 +94,7 @@ class Post:
         """Yield what each client answers to a letter of its own."""
         messages = {}
         for client, payload in letters.items():
-            messages[client] = Request(self.plan, self.turn, stage, payload).to_bytes()
+            messages[client] = self._request(stage, payload)
             self._sent(client, payload, messages[client], 1)
         yield from self._replies(messages, read)
 
@@ -107,6 +108,9 @@ class Post:
             self.bytes_up,
             tuple(self.refused),
         )
+
+    def _request(self, stage: str, payload: Parts) -> bytes:
+        return Request(self.plan, self.turn, stage, payload, self.context).to_bytes()
 
     def _sent(self, client: str, payload: Parts, message: bytes, copies: int) -> None:
         self.bytes_down += len(message) * copies

@@ -1,7 +1,8 @@
 """Frozen dataclasses from tables, and the JSON schema of such tables.
 
 Names, types, choices and defaults are those of the dataclass; a setting's description is that of
-its parameter in the docstring. An unknown name is an error that says the nearest known one.
+its parameter in the docstring. An unknown name is an error that says the nearest known one. Where
+a setting may be None, a file says "none".
 """
 
 from __future__ import annotations
@@ -126,6 +127,8 @@ class Reader:
                 return self._value(option, value, where)
             except ValueError:
                 continue
+        if value == "none" and type(None) in options:
+            return None
         raise _unlike(value, options, where)
 
     def _chosen(self, hint: object, value: object, where: str) -> object:
@@ -153,6 +156,8 @@ class Reader:
         shown = [f for f in _fields(kind) if f.name in self.settings(kind) and f.name not in known]
         for each in shown:
             entry = self._schema(hints[each.name])
+            if each.default is not None and type(None) in get_args(hints[each.name]):
+                entry = {"anyOf": [entry, {"const": "none"}]}
             if each.name in texts:
                 entry["description"] = texts[each.name]
             if isinstance(each.default, str | int | float | bool):
@@ -183,8 +188,16 @@ class Reader:
             return {"type": "object", "additionalProperties": self._schema(arguments[1])}
         return {"type": _PLAIN[hint]} if hint in _PLAIN else {}
 
-    def named(self, name: str, kind: type, *, given: Iterable[str] = ()) -> dict[str, object]:
-        """Return the schema of a table whose entry `name` says which dataclass it is."""
+    def named(
+        self,
+        name: str,
+        kind: type,
+        *,
+        given: Iterable[str] = (),
+        key: str = "name",
+        optional: bool = False,
+    ) -> dict[str, object]:
+        """Return the schema of a table whose entry `key` says which dataclass it is."""
         made = self.schema(kind, given=given)
         inner, required = made["properties"], made.get("required", [])
         assert isinstance(inner, dict)
@@ -192,8 +205,8 @@ class Reader:
         first_line = (inspect.getdoc(kind) or "").split("\n")[0]
         return made | {
             "description": first_line,
-            "properties": {"name": {"const": name}} | inner,
-            "required": ["name", *required],
+            "properties": {key: {"const": name}} | inner,
+            "required": [*([] if optional else [key]), *required],
         }
 
 

@@ -12,18 +12,20 @@ from catchment.federation.measure.comparison import Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.runs.write import Cell, Store
 from catchment.plans.data import PlanData
-from catchment.readout.model import Model
+from catchment.readout.answers import output_names
+from catchment.readout.predictor import Predictor
 
 SHOWN_STEPS = 300
 
 
-def write_results(store: Store, kept: Kept, model: Model, scores: Scores, held: PlanData) -> None:
+def write_results(
+    store: Store, kept: Kept, scores: Scores, classes: tuple[str, ...] | None
+) -> None:
     """Keep all that a report shows of a finished training and its evaluation."""
-    write_scores(store, scores, held.classes)
+    write_scores(store, scores, classes)
     write_rows(store, kept)
     write_flags(store, kept)
-    write_path(store, kept, held.classes)
-    write_forecast(store, model, scores, held)
+    write_path(store, kept, classes)
 
 
 def write_scores(store: Store, scores: Scores, classes: tuple[str, ...] | None) -> None:
@@ -78,32 +80,31 @@ def write_path(store: Store, kept: Kept, classes: tuple[str, ...] | None) -> Non
     )
 
 
-def write_forecast(store: Store, model: Model, scores: Scores, held: PlanData) -> None:
+def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
     """Keep a stretch of the worst test client's targets and predictions, to be drawn.
 
     The data are in this process; where clients are elsewhere this would stay with them.
     """
-    if held.classes is not None or not model.features.per_step or not scores.by_client:
+    if model.classes is not None or not model.per_step or not scores.by_client:
         return
     client, _ = scores.worst()
-    y, guessed = _predicted(model, list(data_of(held.test[client])()))
-    names = [f"output {k}" for k in range(y.shape[1])]
+    y, guessed = _predicted(model, list(data_of(held.test[client])()), client)
     store.insert(
         "forecast",
         [
             (client, step, name, float(y[step, k]), float(guessed[step, k]))
             for step in range(min(SHOWN_STEPS, len(y)))
-            for k, name in enumerate(names)
+            for k, name in enumerate(output_names(model))
         ],
         replace=True,
     )
 
 
-def _predicted(model: Model, sequences: list[Recording]) -> tuple[Array, Array]:
-    """Return targets and predictions (n, K) of the first sequence, where the target is known."""
-    first = sequences[0]
+def _predicted(model: Predictor, recordings: list[Recording], client: str) -> tuple[Array, Array]:
+    """Return targets and predictions (n, K) of the first recording, where the target is known."""
+    first = model.prepare.apply(recordings)[0]
     assert first.y is not None
-    y, guessed = first.y[model.features.washout :], model.predict(first.u)
+    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
     known = ~np.isnan(y).any(axis=1)
     return y[known], guessed[known]
 

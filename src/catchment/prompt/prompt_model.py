@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from catchment.prompt.split import Controlled, Prompter, PromptTraining
 from catchment.readout.predictor import New, Stored, predictions
 from catchment.readout.storage import Around, around, map_of, save, stored_map, to_bytes, typed
 from catchment.wire import Parts
+
+if TYPE_CHECKING:
+    from catchment.prompt.causal import TransformersLM
 
 KIND = "prompt"
 
@@ -151,14 +154,24 @@ class PromptModel:
         return save(self, path)
 
 
-def served(language_model: str, projection: Projection, words: Sequence[int]) -> LanguageServer:
-    """Return a server, in this process, of the language model in a folder."""
+@lru_cache(maxsize=2)
+def language_model(where: str) -> TransformersLM:
+    """Return the language model of a folder, in float32 so that all machines have the same one.
+
+    Parameters
+    ----------
+    where
+        The folder, or its name in a directory of models; a folder that is no longer there is
+        looked for by its name, too.
+    """
     from catchment.prompt.causal import TransformersLM
 
-    # A folder that was moved to a directory of models is found there by its name.
-    folder = find_model(language_model) or Path(language_model).name
-    model = TransformersLM.load(folder, precision="float32")
-    return LanguageServer(model, projection, words)
+    return TransformersLM.load(find_model(where) or Path(where).name, precision="float32")
+
+
+def served(where: str, projection: Projection, words: Sequence[int]) -> LanguageServer:
+    """Return a server, in this process, of the language model in a folder."""
+    return LanguageServer(language_model(where), projection, words)
 
 
 def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> PromptModel:

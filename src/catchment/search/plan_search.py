@@ -19,16 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 from catchment.data.clients import cohorts
-from catchment.data.recording import Recording
-from catchment.data.scaling import federated_scaler
 from catchment.engine.local import data_of
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap
-from catchment.plans.file import READER, PlanFile
+from catchment.plans.file import PlanFile
+from catchment.plans.names import READER
 from catchment.search.space import PlasticitySpace, Space
 from catchment.search.trials import SearchResult, SearchSettings, Watch, search
 
@@ -48,7 +50,7 @@ def read_search(file: PlanFile) -> PlanSearch:
     """Return the [search] of a plan; what it leaves out is fixed at the plan's own value.
 
     >>> from catchment.plans.file import parse_plan
-    >>> plan = parse_plan('[data]\\nsource = "wearables"\\n[reservoir]\\nunits = 50\\n'
+    >>> plan = parse_plan('[data]\\nsource = "wearables"\\n[features]\\nunits = 50\\n'
     ...                   '[search]\\ntrials = 5\\nleak_rate = [0.1, 0.9]\\n')
     >>> found = read_search(plan)
     >>> found.settings.trials, found.space.units, found.space.leak_rate
@@ -62,7 +64,7 @@ def read_search(file: PlanFile) -> PlanSearch:
     own = {field.name for field in fields(SearchSettings)}
     settings = READER.read(SearchSettings, {k: v for k, v in table.items() if k in own}, "[search]")
     ranges = {k: v for k, v in table.items() if k not in own}
-    recipe = file.recipes(1)[0]
+    recipe = _described(file).recipe(1)
     known: dict[str, object] = {name: _fixed(recipe, name) for name in RANGES}
     known["units"] = (recipe.units,)
     made = READER.read(
@@ -75,13 +77,20 @@ def read_search(file: PlanFile) -> PlanSearch:
     return PlanSearch(settings, validation, made)
 
 
+def _described(file: PlanFile) -> EchoState:
+    first = file.maps[0]
+    if not isinstance(first, EchoState):
+        raise ValueError('a search is one for reservoirs; use map = "echo_state" in [features]')
+    return first
+
+
 def _fixed(recipe: Recipe, name: str) -> object:
     """Return a setting as a range of one value, or None where the plan leaves it open."""
     value = getattr(recipe, name)
     if value is None:
         return None
     if not isinstance(value, int | float):
-        raise ValueError(f"{name} is {value!r} in [reservoir]; give a range for it in [search]")
+        raise ValueError(f"{name} is {value!r} in [features]; give a range for it in [search]")
     return (value, value)
 
 
@@ -105,28 +114,27 @@ def search_plan(
     """
     found = read_search(file)
     held = file.load_data(data)
-    scaler = None
-    if file.sharing.scaling == "federated":
-        scaler = federated_scaler({k: list(data_of(v)()) for k, v in held.train.items()})
-    held = held.scaled(file.sharing.scaling, scaler)
-    clients: dict[str, list[Recording]] = {
-        name: list(data_of(source)()) for name, source in held.train.items()
-    }
+    raw = {name: list(data_of(source)()) for name, source in held.train.items()}
+    prepare = file.prepare
+    if not prepare.is_fitted:
+        moments = [prepare.moments(recordings) for _, recordings in sorted(raw.items())]
+        prepare = prepare.fitted(reduce(add, moments))
+    clients = {name: prepare.apply(recordings) for name, recordings in raw.items()}
     if len(clients) < 2:
         raise ValueError("the plan has one training client; a search needs some to judge")
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
-    whole = held.classes is not None and not getattr(file.origin, "per_step", False)
+    described, per_step = _described(file), file.course(held.about).per_step
 
     def features(reservoir: Reservoir) -> FeatureMap:
-        return file.features.of(reservoir, classes=whole)
+        return described.of(reservoir, per_step=per_step)
 
     return search(
         {name: clients[name] for name in names.train},
         {name: clients[name] for name in names.validation},
         features=features,
-        classes=held.classes,
+        classes=held.about.classes,
         space=found.space,
-        base=file.recipes(len(held.channels))[0],
+        base=described.recipe(len(held.about.channels)),
         settings=found.settings,
         storage=storage,
         watch=watch,
@@ -134,7 +142,7 @@ def search_plan(
 
 
 def advice(result: SearchResult) -> Mapping[str, object]:
-    """Return the settings of the best trial as they would stand in [reservoir]."""
+    """Return the settings of the best trial as they would stand in [features]."""
     names = ("units", *RANGES)
     values = {name: getattr(result.recipe, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
@@ -26,9 +26,9 @@ from catchment.engine.flower.engine import FlowerEngine
 from catchment.engine.flower.roster import HELLO, Hello, Order, Roll
 from catchment.engine.flower.transport import GridLine, packed, unpacked_order
 from catchment.federation.client import REFUSED, Node, refusal
-from catchment.federation.loop import Keeper, Record, Result, model_of, run
+from catchment.federation.loop import Result, model_of, run
 from catchment.federation.plan import Memory, Plan
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.write import Store
 from catchment.privacy.in_the_clear import networked
 from catchment.privacy.secure_sum.client_store import FileMemory
@@ -41,8 +41,6 @@ R = TypeVar("R")
 Config = Mapping[str, bool | float | int | str]
 Load = Callable[[Config], Iterable[Any]]
 Answering = Callable[[Order, Config, Memory], "Node[Any, Any, Any]"]
-
-log = logging.getLogger(__name__)
 
 JOURNAL = "sums"  # folder of a run's journal of secure sums
 
@@ -152,7 +150,7 @@ def server_app(
         engine = own.engine(grid, fewest=needed(agreed))
         with kept(folder, agreed) as (store, journal):
             keeper = (
-                Aloud(store.keeper("training", agreed), "training", plan.rounds) if store else None
+                Logged(store.keeper("training", agreed), "training", plan.rounds) if store else None
             )
             result = run(agreed, engine, keeper=keeper, journal=journal)
             model = model_of(result.result)
@@ -176,38 +174,6 @@ def kept(
         store = stack.enter_context(Store(folder, fingerprint=plan.fingerprint(), resume=True))
         journal = stack.enter_context(Journal(Path(folder) / JOURNAL)) if plan.masking else None
         yield store, journal
-
-
-@dataclass(frozen=True, eq=False)
-class Aloud(Generic[S]):
-    """A keeper around another one that also says what came of each round."""
-
-    keeper: Keeper[S]
-    stage: str
-    rounds: int
-
-    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
-        found = self.keeper.resume()
-        if found:
-            log.info("%s: %d of %d rounds are done", self.stage, len(found[1]), self.rounds)
-        return found
-
-    def note(self, entry: Entry) -> None:
-        self.keeper.note(entry)
-
-    def close_round(self, state: S, record: Record) -> None:
-        self.keeper.close_round(state, record)
-        log.info(
-            "%s, round %d of %d: %d of %d clients, %.1f s",
-            self.stage,
-            record.round + 1,
-            self.rounds,
-            record.n_used,
-            record.n_asked,
-            record.seconds,
-        )
-        for refused in record.refused:
-            log.warning("%s was left out: %s", refused.client, refused.reason)
 
 
 def serving(work: Callable[[Grid, Config], None]) -> ServerApp:

@@ -26,14 +26,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What travels to a node: a letter, the stage of the run it belongs to, and what goes with it.
-
-    Letters of one stage have the same attachment, such as the scaler that all clients use.
-    """
+    """What travels to a node: a letter, and the stage of the run it belongs to."""
 
     stage: str
     letter: bytes = b""
-    attachment: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from catchment.errors import IntegrityError
 
 GRACE = 10.0  # seconds
 WHOLE = 1 << 22  # bytes that travel in one piece: each piece is a call, with a kilobyte of headers
+PACKING = 128  # most bytes that a message grows by when it is packed; the ledger counts without
 _BYTES = "catchment.bytes"
 _WORDS = {
     1: "its app cannot be loaded",
@@ -126,8 +127,6 @@ def packed_order(order: Order) -> RecordDict:
     """
     content = packed("letter", order.letter)
     content["order"] = ConfigRecord({"stage": order.stage})
-    if order.attachment:
-        content.update(packed("attachment", order.attachment))
     return content
 
 
@@ -137,8 +136,7 @@ def unpacked_order(content: RecordDict) -> Order:
     stage = about.get("stage") if isinstance(about, ConfigRecord) else None
     if not isinstance(stage, str):
         raise IntegrityError("a message came that is no order of this app")
-    attachment = unpacked(content, "attachment") if "attachment" in content else b""
-    return Order(stage, unpacked(content, "letter"), attachment)
+    return Order(stage, unpacked(content, "letter"))
 
 
 def packed(name: str, content: bytes) -> RecordDict:

@@ -6,13 +6,14 @@ same map for one owner, for many, in scikit-learn and in a plan file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
 
 LARGEST_GRAM = 4 << 30  # bytes: statistics beyond this are refused before anything is built
 
@@ -120,6 +121,25 @@ class EchoState:
             washout=self.washout,
             precision=self.precision,
         )
+
+    def describes(
+        self, built: FeatureMap, n_inputs: int, *, per_step: bool, adapted: bool = False
+    ) -> bool:
+        """Return whether a map is the one described, but for its scale; no eigenvalue is solved.
+
+        >>> built = EchoState(20).build(1, per_step=True)
+        >>> EchoState(20).describes(built, 1, per_step=True)
+        True
+        >>> EchoState(20, leak_rate=0.5).describes(built, 1, per_step=True)
+        False
+        """
+        if not isinstance(built, EchoStateMap):
+            return False
+        reservoir = built.reservoir
+        recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
+        if recipe is None or replace(recipe, scale=None, fingerprint=None) != self.recipe(n_inputs):
+            return False
+        return self.of(reservoir, per_step=per_step).settings() == built.settings()
 
     def _refuse_giants(self) -> None:
         units = self.units if isinstance(self.units, tuple) else (self.units,)

@@ -27,7 +27,7 @@ from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
-from catchment.readout.model import Model
+from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
 from catchment.readout.solve import path_errors, solve_path
@@ -202,7 +202,10 @@ class SelectedRidge:
         return ridge_grid(total) if self.ridges is None else np.asarray(self.ridges, float)
 
     def result(self, state: Selection) -> Model:
-        return Model(self.features, learned(state.readout), self.classes)
+        readout = learned(state.readout)
+        if state.total is None:
+            return Model(self.features, readout, self.classes)
+        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
 
     def figures(self, state: Selection) -> dict[str, float]:
         return readout_figures(state.readout, state.choice)

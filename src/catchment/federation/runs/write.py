@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -109,7 +110,8 @@ class Store:
         found = (self.folder / DATABASE).is_file()
         if found and not resume:
             raise FederationError(
-                f"{folder} already holds a run; resume it, or choose another folder"
+                f"{folder} already holds a run; resume it, replace it (--force), or choose another "
+                "folder"
             )
         (self.folder / "states").mkdir(parents=True, exist_ok=True)
         self._entries: list[tuple[Cell, ...]] = []
@@ -283,6 +285,42 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_begun(folder: str | Path) -> bool:
+    """Return whether a run's folder holds more than a scaling: a round that took time.
+
+    >>> is_begun("no-such-folder")
+    False
+    """
+    path = Path(folder) / DATABASE
+    if not path.is_file():
+        return False
+    try:
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            query = "SELECT count(*) FROM rounds WHERE stage != 'scaling'"
+            return int(database.execute(query).fetchone()[0]) > 0
+        finally:
+            database.close()
+    except sqlite3.OperationalError:
+        return False  # its tables were never made
+    except sqlite3.DatabaseError:
+        return True  # it is something else, which is not ours to judge
+
+
+def remove_run(folder: str | Path) -> None:
+    """Remove a run and nothing that is not a run; FederationError if somebody is writing it."""
+    place = Path(folder)
+    if not (place / DATABASE).is_file():
+        return
+    _locked(place).close()
+    for name in ("states", "clients", "sums"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL):
+        (place / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        place.rmdir()
 
 
 @final
