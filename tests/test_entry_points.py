@@ -166,7 +166,7 @@ def test_one_owner_hears_what_is_wrong_with_the_data_directly() -> None:
     u, y = series(30)
     with pytest.raises(ValueError, match="fewer than washout 100"):
         ct.fit(EchoState(10, washout=100), [Recording(u, y)])
-    with pytest.raises(ValueError, match="there are no recordings|no client has a recording"):
+    with pytest.raises(ValueError, match="no client has a recording"):
         ct.fit(EchoState(10), [])
     with pytest.raises(ValueError, match="one owner has no clients to leave out"):
         ct.fit(EchoState(10), [Recording(u, y)], ridge="clients")

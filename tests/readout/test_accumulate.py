@@ -15,9 +15,10 @@ from tests.features.echo_state import oracle
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.echo_state import batches
+from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.readout import accumulate as module
-from catchment.readout.accumulation import accumulate
+from catchment.readout import accumulation as module
+from catchment.readout.accumulation import accumulate, accumulate_with_rows
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
 
@@ -283,3 +284,18 @@ def test_wrong_arguments_are_named() -> None:
     for sequences in ([good], [good] * 40):
         with pytest.raises(ValueError, match="threads is 0; pass 1 or more"):
             accumulate(FEATURES, sequences, threads=0)
+
+
+@pytest.mark.parametrize("pool", [None, "mean_std"])
+@pytest.mark.parametrize("n", [3, 600])
+def test_rows_come_along_without_changing_a_bit_of_the_sums(pool: Pool | None, n: int) -> None:
+    features = EchoStateMap(RESERVOIR, pool=pool, washout=2)
+    sequences = [
+        replace(s, y=s.y if pool is None else s.y[0], per_step=pool is None, weight=1.0 + k % 3)
+        for k, s in enumerate(recorded([7 + k % 5 for k in range(n)]))
+        if s.y is not None
+    ]
+    total, z = accumulate_with_rows(features, sequences)
+    assert total == accumulate(features, sequences)
+    alone = np.concatenate([features(s.u) for s in sequences])
+    np.testing.assert_allclose(z, alone, rtol=1e-9, atol=1e-12)

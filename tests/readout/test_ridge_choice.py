@@ -16,6 +16,7 @@ from catchment.arrays import Array
 from catchment.readout.ridge_choice import (
     choose_by_blocks,
     choose_by_gcv,
+    chosen_readout,
     held_out_errors,
     ridge_grid,
 )
@@ -172,3 +173,63 @@ def test_wrong_ridges_are_refused(ridges: list[float]) -> None:
     statistics = RidgeStatistics.from_states(*rows())
     with pytest.raises(ValueError, match="ridge"):
         choose_by_gcv(statistics, ridges)
+
+
+def test_gcv_looks_up_to_the_largest_eigenvalue_where_rows_are_few() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(8, 1)) + 0.1 * rng.normal(size=(8, 200))
+    statistics = RidgeStatistics.from_states(z, rng.normal(size=(8, 1)))
+    choice = choose_by_gcv(statistics)
+    G, _ = statistics.moments()
+    assert choice.ridges[-1] > np.linalg.eigvalsh(G)[-1]
+    np.testing.assert_allclose(choice.ridges[0], ridge_grid(statistics)[0])
+
+
+def test_classes_are_not_fitted_beyond_a_hundredth() -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(2, size=400)
+    z = np.column_stack([labels, rng.normal(size=(400, 30)) * 1e-3])
+    y = np.eye(2)[labels]
+    statistics = RidgeStatistics.from_states(z, y)
+    _, exact = chosen_readout(statistics, "gcv")
+    choice, readout = chosen_readout(statistics, "gcv", classes=True)
+    assert choice is not None
+    left = ((readout(z) - y) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum()
+    assert left >= 1e-4
+    assert np.asarray(readout.ridge) > np.asarray(exact.ridge)
+    assert (readout(z).argmax(axis=1) == labels).all()
+
+
+def test_a_given_ridge_is_used_as_it_is() -> None:
+    z, y = rows()
+    statistics = RidgeStatistics.from_states(z, y)
+    choice, readout = chosen_readout(statistics, np.array([0.1, 3.0]))
+    assert choice is None
+    theirs = Ridge(alpha=[0.1, 3.0], solver="svd").fit(z, y)
+    np.testing.assert_allclose(readout(z), theirs.predict(z), rtol=1e-9)
+    with pytest.raises(ValueError, match="ridge is 'cv'"):
+        chosen_readout(statistics, "cv")  # type: ignore[arg-type]
+
+
+def test_nothing_that_varies_gives_the_mean_of_the_targets() -> None:
+    statistics = RidgeStatistics.from_states(np.ones((4, 3)), np.arange(4.0)[:, None])
+    choice, readout = chosen_readout(statistics, "gcv")
+    assert choice is not None
+    assert choice.best == 1.0
+    np.testing.assert_allclose(readout(np.ones((2, 3))), 1.5)
+    assert choice.deviation is not None
+    np.testing.assert_allclose(choice.deviation, np.arange(4.0).std())
+
+
+@pytest.mark.parametrize("per_output", [False, True])
+def test_the_deviation_is_what_new_rows_show(per_output: bool) -> None:
+    z, y = rows(n=2000, noise=0.5)
+    statistics = RidgeStatistics.from_states(z[:1000], y[:1000])
+    blocks = blocks_of(z[:1000], y[:1000], [250, 500, 750])
+    for choice in (
+        choose_by_gcv(statistics, per_output=per_output),
+        choose_by_blocks(blocks, per_output=per_output),
+    ):
+        assert choice.deviation is not None
+        found = statistics.solve(choice.best)(z[1000:]) - y[1000:]
+        np.testing.assert_allclose(choice.deviation, np.sqrt((found**2).mean(axis=0)), rtol=0.1)

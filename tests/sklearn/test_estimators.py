@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import catchment
-from catchment import Recipe, Reservoir, Spread
+from catchment import EchoState, Recipe, Reservoir, Spread
 from catchment.arrays import Array
 from catchment.features.echo_state.echo_state import PER_RECORDING, PER_STEP
 from catchment.readout.ridge_choice import chosen_readout
@@ -422,3 +423,89 @@ def test_weights_and_lost_statistics_are_checked() -> None:
     fitted.model_ = catchment.Model(fitted.model_.features, fitted.model_.readout)
     with pytest.raises(ValueError, match="lost its statistics"):
         fitted.partial_fit(u, y)
+
+
+def test_gaps_are_filled_as_the_library_fills_them() -> None:
+    u, y = wave()
+    gappy = u.copy()
+    gappy[50:60, 0] = np.nan
+    held = u.copy()
+    held[50:60, 0] = u[49, 0]
+    ours = EchoStateRegressor(20).fit(gappy, y)
+    assert_array_equal(ours.predict(gappy), EchoStateRegressor(20).fit(held, y).predict(held))
+    with pytest.raises(ValueError, match="contains NaN"):
+        EchoStateRegressor(20, gaps="error").fit(gappy, y)
+    with pytest.raises(ValueError, match="infinity"):
+        EchoStateRegressor(20).fit(np.where(np.isnan(gappy), np.inf, gappy), y)
+
+
+def test_scaled_inputs_are_those_of_a_standard_scaler() -> None:
+    u, y = wave()
+    odd = 1000.0 + 50.0 * u
+    inside = EchoStateRegressor(20, ridge=0.1).fit(odd, y)
+    outside = make_pipeline(StandardScaler(), EchoStateRegressor(20, ridge=0.1, scale=False))
+    assert_allclose(inside.predict(odd), outside.fit(odd, y).predict(odd), rtol=1e-6, atol=1e-8)
+
+
+def test_more_data_are_scaled_as_the_first_were() -> None:
+    u, y = wave()
+    grown = EchoStateRegressor(20, ridge=0.1).fit(u[:100], y[:100])
+    scale = grown.model_.prepare.scale
+    grown.partial_fit(7.0 * u[100:], y[100:])
+    assert grown.model_.prepare.scale == scale
+    mean, deviation = u[:100].mean(axis=0), u[:100].std(axis=0)
+    parts = [(u[:100] - mean) / deviation, (7.0 * u[100:] - mean) / deviation]
+    z = np.concatenate([states(part, units=20, seed=0) for part in parts])
+    theirs = Ridge(alpha=0.1, solver="svd").fit(z, y)
+    assert_allclose(grown.predict(u[:100]), theirs.predict(z[:100]), rtol=1e-6, atol=1e-8)
+
+
+def test_weights_count_in_the_scale_as_repetitions_do() -> None:
+    X, y = tones(12)
+    X = [100.0 * k + u for k, u in enumerate(X)]
+    weight = np.array([0.0, 1.0, 2.0] * 4)
+    repeated = [int(k) for k in np.repeat(np.arange(12), weight.astype(int))]
+    fitted = EchoStateClassifier(20, ridge=0.1).fit(X, y, weight)
+    other = EchoStateClassifier(20, ridge=0.1).fit(
+        [X[k] for k in repeated], [y[k] for k in repeated]
+    )
+    assert_allclose(fitted.decision_function(X), other.decision_function(X), rtol=1e-6, atol=1e-8)
+
+
+def test_the_pool_follows_the_targets_of_several_sequences() -> None:
+    X, y = tones(12)
+    one_each = EchoStateRegressor(10).fit(X, [float(len(label)) for label in y])
+    assert one_each.predict(X).shape == (12,)
+    each_step = EchoStateRegressor(10).fit(X, [u[:, 0] for u in X])
+    assert [len(p) for p in each_step.predict(X)] == [len(u) for u in X]
+    steps = EchoStateClassifier(10).fit(
+        X, [[label] * len(u) for u, label in zip(X, y, strict=True)]
+    )
+    assert [len(p) for p in steps.predict(X)] == [len(u) for u in X]
+    assert EchoStateClassifier(10).fit(X, y).predict(X).shape == (12,)
+
+
+def test_channels_before_time_are_noticed() -> None:
+    rng = np.random.default_rng(0)
+    like_aeon = rng.normal(size=(12, 3, 50))
+    with pytest.warns(UserWarning, match=r"transpose\(0, 2, 1\)"):
+        EchoStateClassifier(10).fit(like_aeon, ["a", "b"] * 6)
+    EchoStateClassifier(10).fit(like_aeon.transpose(0, 2, 1), ["a", "b"] * 6)
+
+
+def test_the_estimators_have_every_setting_of_the_description() -> None:
+    described = {field.name for field in fields(EchoState)} - {"seed"}
+    own = {"gaps", "scale", "random_state", "n_jobs"}
+    assert set(EchoStateFeatures().get_params()) == described | own
+    for estimator in (EchoStateRegressor(), EchoStateClassifier()):
+        settings = estimator.get_params()
+        assert set(settings) == described | own | {"ridge"}
+        assert all(settings[name] == getattr(EchoState(), name) for name in described)
+
+
+def test_the_model_knows_the_names_of_columns() -> None:
+    u, y = wave(60)
+    frame = pd.DataFrame(u, columns=["heat", "load"])
+    fitted = EchoStateRegressor(5).fit(frame, y)
+    assert fitted.model_.channels == ("heat", "load")
+    assert_allclose(fitted.predict(frame), fitted.model_.predict(u)[:, 0])

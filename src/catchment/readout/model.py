@@ -357,7 +357,7 @@ def solved_model(
         classes,
         channels=channels,
         target_range=None if classes is not None else target_range(statistics),
-        deviation=None if choice is None else choice.deviation,
+        deviation=None if choice is None or classes is not None else choice.deviation,
     )
 
 

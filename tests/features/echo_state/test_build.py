@@ -113,6 +113,12 @@ def test_leak_rates_follow_their_spread() -> None:
     np.testing.assert_allclose(leak("layered"), np.linspace(0.01, 0.5, 3000), rtol=1e-12)
     assert set(one(Recipe(units=8, leak_rate=0.4)).leak) == {0.4}
     assert one(Recipe(units=1, leak_rate=Spread("layered", 0.2, 0.9))).leak.tolist() == [0.2]
+    quick, slow = np.split(leak("tail"), [2250])
+    assert (quick == 0.5).all()
+    np.testing.assert_allclose(slow, np.geomspace(0.5, 0.01, 750), rtol=1e-12)
+    assert (slow[0], slow[-1]) == (0.5, 0.01)
+    few = [one(Recipe(units=n, leak_rate=Spread("tail", 0.1, 1.0))).leak for n in (1, 3, 6)]
+    assert [rates.round(9).tolist() for rates in few] == [[1.0], [1.0] * 3, [1.0] * 5 + [0.1]]
 
 
 def test_activations_are_counted_by_their_fractions_and_mixed() -> None:

@@ -35,7 +35,7 @@ def deep_recipe() -> Recipe:
 def rates() -> st.SearchStrategy[float | Spread]:
     rate = st.floats(0, 1, exclude_min=True)
     pair = st.tuples(rate, rate).map(sorted)
-    kinds = st.sampled_from(["uniform", "log_uniform", "layered"])
+    kinds = st.sampled_from(["uniform", "log_uniform", "layered", "tail"])
     return st.one_of(rate, st.builds(lambda kind, ends: Spread(kind, *ends), kinds, pair))
 
 

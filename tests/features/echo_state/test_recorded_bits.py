@@ -108,7 +108,7 @@ def test_the_record_has_every_topology_activation_and_spread() -> None:
     kinds = {layer.leak_rate.kind for layer in layers if isinstance(layer.leak_rate, Spread)}
     assert {layer.wiring.topology for layer in layers} == set(TOPOLOGIES)
     assert activations == set(ACTIVATIONS)
-    assert kinds == {"uniform", "log_uniform", "layered"}
+    assert kinds == {"uniform", "log_uniform", "layered", "tail"}
 
 
 def recipes() -> dict[str, Recipe]:
@@ -178,6 +178,12 @@ def recipes() -> dict[str, Recipe]:
             "activation": "sigmoid",
             "gain": 1.3,
             "shift": -0.1,
+        },
+        "a tail of slow units": {
+            "connections": 10,
+            "spectral_radius": 0.95,
+            "input_scaling": 0.2,
+            "leak_rate": Spread("tail", 0.1, 1.0),
         },
         "deep, one spread per layer": {
             "units": (40, 30),

@@ -9,13 +9,13 @@ import pytest
 from tests.contracts.cases import cases
 
 from catchment import FederatedRidge, Plan, Recipe, Reservoir
-from catchment.features import EchoStateMap
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
+from catchment.federation.messages import Record
 from catchment.federation.runs.explain import explain, in_words, say_bytes
 from catchment.federation.runs.ledger import Entry
-from catchment.federation.messages import Record
 from catchment.federation.runs.read import Run, Stage, Traffic, messages_of, read_run
 from catchment.federation.runs.write import Store
 from catchment.privacy.dp.clipping import Clipped

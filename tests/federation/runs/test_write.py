@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from catchment.readout.model import Model
 import pytest
 
 from catchment import Recipe, Reservoir, RidgeStatistics, load
-from catchment.features import EchoStateMap
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
 from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.runs.ledger import Entry
+from catchment.features import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import Record, Reply, run
 from catchment.federation.plan import Plan
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import BATCH, DATABASE, MODEL, PLAN, Store
 from catchment.federation.sums import Tally
+from catchment.readout.model import Model
 from catchment.wire import Parts
 
 ROUNDS = 4
@@ -116,12 +116,16 @@ def test_an_interrupted_run_resumes_to_the_same_bits(tmp_path: Path, after: int)
     p, folder = plan(), tmp_path / "run"
     whole = run_locally(p, clients())
     with pytest.raises(StopError), Store(folder) as store:
-        run_locally(p, clients(), keeper=store.keeper("training", p), watch=Stopping(after), threads=1)
+        run_locally(
+            p, clients(), keeper=store.keeper("training", p), watch=Stopping(after), threads=1
+        )
     finished = len(rows(folder, "SELECT * FROM rounds"))
     assert finished == (after - 1) // 3
     with Store(folder, resume=True) as store:
         counter = Stopping(10**9)
-        resumed = run_locally(p, clients(), keeper=store.keeper("training", p), watch=counter, threads=1)
+        resumed = run_locally(
+            p, clients(), keeper=store.keeper("training", p), watch=counter, threads=1
+        )
     assert counter.seen == 3 * (ROUNDS - finished)  # finished rounds are not asked again
     assert resumed.state.total == whole.state.total
     assert [r.round for r in resumed.records] == list(range(ROUNDS))

@@ -22,6 +22,7 @@ from catchment.readout.storage import to_bytes
 from catchment.structure import Kind, Structure
 from catchment.wire import Parts
 
+MOST_SHOWN = 30  # clients in a printed table
 KEPT_APART = "it keeps clients apart; pass keep_clients=False"
 
 
@@ -82,10 +83,36 @@ def metrics(score: Score) -> list[tuple[str, float]]:
 
 @dataclass(frozen=True, eq=False)
 class Scores(Structure):
-    """The score of all rows together, and of each client by itself."""
+    """The score of all rows together, and of each client by itself; `print` shows a table.
+
+    >>> import numpy as np
+    >>> a, b = (Score(ErrorSums.of(np.arange(4.0), np.arange(4.0) + e)) for e in (0.1, 0.5))
+    >>> print(Scores(a + b, {"ann": a, "bob": b}))
+    NRMSE 0.3225, 2 clients, 8 rows
+    worst 0.4472, bob
+      ann  0.0894  4 rows
+      bob  0.4472  4 rows
+    """
 
     total: Score | None = None
     by_client: Mapping[str, Score] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return "no scores"
+        ((metric, value),) = self.total.figures.items()
+        n = len(self.by_client)
+        clients = f", {n} client{'' if n == 1 else 's'}" if n else ""
+        lines = [f"{metric} {value:.4f}{clients}, {self.total.errors.n} rows"]
+        if n:
+            name, worst = self.worst()
+            lines.append(f"worst {worst:.4f}, {name}")
+        width = max(map(len, self.by_client), default=0)
+        shown = sorted(self.by_client.items())[:MOST_SHOWN]
+        lines += [f"  {k:{width}}  {one.value:.4f}  {one.errors.n} rows" for k, one in shown]
+        if n > MOST_SHOWN:
+            lines.append(f"  ... and {n - MOST_SHOWN} more in by_client")
+        return "\n".join(lines)
 
     def worst(self) -> tuple[str, float]:
         """Return the client with the worst score, and the score."""

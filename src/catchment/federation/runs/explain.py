@@ -13,7 +13,6 @@ from catchment.federation.runs.read import Message, Run, Traffic
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
 
-
 REFUSAL = Kind(
     "refusal",
     "one sentence that says why the client sends nothing",

@@ -17,8 +17,8 @@ import numpy as np
 from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.measure.comparison import Comparison, Row
-from catchment.federation.messages import Record, Refusal
 from catchment.federation.measure.outliers import Flag
+from catchment.federation.messages import Record, Refusal
 from catchment.federation.runs.write import DATABASE, FORMAT
 from catchment.structure import Kind
 from catchment.wire import Parts

@@ -26,9 +26,9 @@ from typing import Generic, TypeVar, final
 
 import catchment
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.runs.ledger import Entry
 from catchment.federation.loop import Record, Refusal
-from catchment.federation.plan import Additive, Plan, describe
+from catchment.federation.plan import Plan, describe
+from catchment.federation.runs.ledger import Entry
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import save
