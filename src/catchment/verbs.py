@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, overload
 
+from catchment.data.clients import Clients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of, run_locally
@@ -56,6 +57,7 @@ class Run:
     stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
     notes: Notes = field(default_factory=Notes)
     folder: Path | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def result(self) -> Any:
@@ -65,7 +67,7 @@ class Run:
     @property
     def model(self) -> Model:
         """The model; FederationError if the algorithm makes no single one."""
-        return self.training.model
+        return self.training.model.read_from(self.columns)
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -138,8 +140,8 @@ class Run:
 
     def _describe(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
+        from catchment.federation.measure.evaluation import metrics
         from catchment.plans.results import (
-            metrics,
             write_flags,
             write_path,
             write_rows,
@@ -338,14 +340,14 @@ def federate(
 
         return conduct(course, run)
 
+    columns = clients.columns if isinstance(clients, Clients) else {}
     if out is None:
-        return Run(course, *run_stages(None), stages, notes)
+        return Run(course, *run_stages(None), stages, notes, columns=columns)
     with Store(out) as store:
         known, training = run_stages(store)
-        made = Run(course, known, training, stages, notes, store.folder)
+        made = Run(course, known, training, stages, notes, store.folder, columns)
         made._describe(store)
-        if isinstance(training.result, Model):
-            store.save_model(training.result)
+        store.save_model(made.model)
     return made
 
 

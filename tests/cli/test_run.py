@@ -31,10 +31,9 @@ source = "wearables"
 users = 5
 windows_per_user = 6
 steps = 30
-[reservoir]
+[features]
 units = 8
-[algorithm]
-name = "ridge"
+[learn]
 ridge = 0.01
 """
 
@@ -72,7 +71,8 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
     result = RUNNER.invoke(app, ["run", str(plan), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0
     lines = result.output.splitlines()
-    assert lines[0].split() == [
+    assert lines[0] == "A small run: 4 of 4 clients trained"
+    assert lines[1].split() == [
         "accuracy",
         "worst",
         "client",
@@ -82,7 +82,7 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
         "rounds",
         "seconds",
     ]
-    assert [line.split()[0] for line in lines[1:4]] == ["random", "majority", "exact"]
+    assert [line.split()[0] for line in lines[2:5]] == ["random", "majority", "exact"]
     assert f"run: {tmp_path / 'out'}" in result.output
     assert read_run(tmp_path / "out").facts["title"] == "A small run"
 
@@ -115,6 +115,8 @@ def test_a_run_is_not_overwritten_but_resumed(
     plan.write_text(SMALL.replace("units = 8", "units = 9"))
     message = failure(["run", str(plan), "--out", str(folder), "--resume"], capsys)
     assert "another plan" in message
+    forced = RUNNER.invoke(app, ["run", str(plan), "--out", str(folder), "--force"])
+    assert forced.exit_code == 0
 
 
 def test_mistakes_are_one_line(
@@ -122,7 +124,7 @@ def test_mistakes_are_one_line(
 ) -> None:
     plan.write_text(SMALL.replace("units", "unist"))
     message = failure(["run", str(plan)], capsys)
-    assert message == "error: [reservoir] has no setting 'unist'; did you mean 'units'?\n"
+    assert message == "error: [features] has no setting 'unist'; did you mean 'units'?\n"
     assert "no plan" in failure(["run", str(tmp_path / "none.toml")], capsys)
     assert "holds no run" in failure(["explain", str(tmp_path)], capsys)
     assert "holds no run" in failure(["report", str(tmp_path)], capsys)
@@ -135,12 +137,64 @@ def test_plan_checks_a_plan(plan: Path, tmp_path: Path) -> None:
     result = RUNNER.invoke(app, ["plan", str(plan)])
     assert result.exit_code == 0
     assert (
-        "good plan: ridge on wearables, 4 training and 1 test clients, rounds: 1" in result.output
+        "good plan: ridge on wearables, 4 training and 1 test clients, stages: scaling, training, "
+        "delivery, evaluation" in result.output
     )
     (tmp_path / "har.toml").write_text(example_plan("uci_har"))
     missing = RUNNER.invoke(app, ["plan", str(tmp_path / "har.toml"), "--data", str(tmp_path)])
     assert missing.exit_code == 1
     assert "its data are not here" in missing.output
+
+
+FILES = """
+[data]
+files = ["*.csv", "more/*.csv"]
+label = "what"
+time = "t"
+"""
+
+
+def test_plan_says_what_it_saw_in_the_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "more").mkdir()
+    for k, name in enumerate(("ann", "bob", "more/cyd")):
+        rows = "".join(f"{t},{'' if t == 3 else t * k},{'ab'[k % 2]}\n" for t in range(10))
+        (tmp_path / f"{name}.csv").write_text(f"t,x,what\n{rows}")
+    path = tmp_path / "files.toml"
+    path.write_text(FILES)
+    result = RUNNER.invoke(app, ["plan", str(path)])
+    assert result.exit_code == 0
+    first, second, last = result.output.splitlines()
+    assert first == (
+        f"{tmp_path}/ann.csv: columns t, x, what; 1 channels (x); 1 recordings of 10 steps; "
+        "classes a; 10 % gaps"
+    )
+    assert second.startswith(f"{tmp_path}/more/cyd.csv: columns t, x, what")
+    assert "2 training and 1 test clients" in last
+    path.write_text(FILES.replace('"what"', '"wat"'))
+    assert "has no column 'wat'; it has t, x, what" in failure(["plan", str(path)], capsys)
+    path.write_text(FILES.replace('"*.csv"', '"*.parquet"'))
+    assert "there is no file" in failure(["plan", str(path)], capsys)
+    path.write_text(FILES + "inputs = ['x', 'y']\n")
+    assert "'y'" in failure(["plan", str(path)], capsys)
+
+
+def test_run_says_who_was_left_out(tmp_path: Path) -> None:
+    for k, name in enumerate("abcd"):
+        rows = "".join(f"{t},{(t * (k + 2)) % 7}.5\n" for t in range(60))
+        (tmp_path / f"{name}.csv").write_text(f"t,x\n{rows}")
+    (tmp_path / "b.csv").write_text("t,y\n1,2\n")
+    path = tmp_path / "logs.toml"
+    path.write_text('[data]\nfiles = "*.csv"\ninputs = ["x"]\n[prepare]\nhorizon = 1\n')
+    command = [sys.executable, "-m", "catchment.cli", "run", str(path), "--out", "out"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "3 of 4 clients trained" in done.stdout.splitlines()[0]
+    lines = done.stderr.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        f"b was left out of the {stage}" for stage in ("scaling", "training", "evaluation")
+    ]
 
 
 def test_plan_schema_and_examples() -> None:
@@ -159,7 +213,7 @@ def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "What never left" in result.output
     name = sorted(read_run(folder).rows_by_client)[0]
     one = RUNNER.invoke(app, ["explain", str(folder), "--client", name])
-    assert one.output.count("sha256") == 1
+    assert one.output.count("sha256") == 3  # scaling, training, delivery
     assert "'nobody' sent nothing" in failure(
         ["explain", str(folder), "--client", "nobody"], capsys
     )
@@ -205,7 +259,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (out / "mine.txt").read_text() == "kept"
 
 
-SLOW = SMALL.replace('name = "ridge"\nridge = 0.01', 'name = "gradient"') + "[run]\nrounds = 80\n"
+SLOW = SMALL.replace("ridge = 0.01", 'algorithm = "gradient"') + "[run]\nrounds = 80\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")

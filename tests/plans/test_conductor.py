@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import load
+from catchment import evaluate, federate, load, read
 from catchment.data import files, tables
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler, federated_scaler
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
@@ -32,6 +33,8 @@ from catchment.federation.runs.write import MODEL, Store
 from catchment.plans.conductor import Finished, run_plan
 from catchment.plans.examples import example_names, example_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.folds import folds_of
+from catchment.readout.model import Model
 from reproductions.places import find, packed_directory
 
 # Smaller than the examples are, so that all of them run in a few seconds.
@@ -62,6 +65,12 @@ def smaller(name: str) -> str:
     for large, small in SMALLER.items():
         text = text.replace(large, small)
     return text
+
+
+def as_model(found: object) -> Model:
+    """Return one model with a readout, as most algorithms make it."""
+    assert isinstance(found, Model)
+    return found
 
 
 def ran(text: str, folder: Path, base: Path | None = None) -> Finished:
@@ -187,6 +196,35 @@ def test_a_gap_does_not_stop_a_plan(tmp_path: Path) -> None:
         ran(f'{WITH_GAPS}[prepare]\ngaps = "error"\nscale = "none"\n', tmp_path / "x", tmp_path)
 
 
+def test_folds_test_every_client_by_a_model_without_it(tmp_path: Path) -> None:
+    people(tmp_path / "people", n=7)
+    text = WITH_GAPS.replace("test = 0.34", 'test = "folds"')
+    done = ran(text, tmp_path / "run", tmp_path)
+    run = done.run
+    clients = {name for name in run.scores if name}
+    assert clients == {f"person-{k}" for k in range(7)}
+    assert "evaluation" not in run.rounds
+    assert run.rounds["delivery"][0].n_used == 7
+    # By hand: one fold of two, and a model of the five others.
+    fold = folds_of(sorted(clients))[0]
+    held = read(tmp_path / "people", label="activity", time="t")
+    others = {name: list(held[name]) for name in held if name not in fold}
+    model = federate(EchoState(20), others, classes=held.classes).model
+    scores = evaluate(model, {name: list(held[name]) for name in fold})
+    for name in fold:
+        assert run.scores[name]["accuracy"] == scores.by_client[name].value
+        assert run.scores[name]["accuracy"] in (0.0, 1.0)
+    # The model itself is one of everybody.
+    whole = federate(EchoState(20), {name: list(held[name]) for name in held}).model
+    np.testing.assert_array_equal(as_model(done.model).readout.weights, whole.readout.weights)
+    for wrong, reason in (
+        (text + '[run]\nbaselines = ["random"]\n', "folds keep none apart"),
+        (text.replace('"folds"', '"folds"\ntest_after = 0.5'), "leave out test_of"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            parse_plan(wrong)
+
+
 LOGS = """
 [data]
 files = "logs/*.csv"
@@ -267,7 +305,7 @@ def test_a_failed_run_leaves_nothing_that_blocks_the_corrected_plan(tmp_path: Pa
     (tmp_path / "run" / "notes.txt").write_text("mine")
     other = WITH_GAPS.replace("units = 20", "units = 21")
     second = run_plan(parse_plan(other, base=tmp_path), tmp_path / "run", force=True)
-    assert first.model.features.n_features < second.model.features.n_features
+    assert as_model(first.model).features.n_features < as_model(second.model).features.n_features
     assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
 
 
@@ -299,13 +337,13 @@ def test_who_is_left_out_is_one_line_of_warning(
 def test_a_run_holds_intervals_and_limits_for_numbers(
     examples: Callable[[str], Finished],
 ) -> None:
-    model = load(examples("mackey_glass").run.folder / MODEL)
+    model = as_model(load(examples("mackey_glass").run.folder / MODEL))
     assert model.deviation is not None
     assert model.target_range is not None
     assert 0 < model.deviation[0] < 0.5
     low, high = model.target_range[:, 0]
     assert low < 0.4 < 1.3 < high
-    classes = load(examples("wearables").run.folder / MODEL)
+    classes = as_model(load(examples("wearables").run.folder / MODEL))
     assert (classes.deviation, classes.target_range) == (None, None)
 
 
@@ -383,7 +421,7 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     # The same by hand: one scaler of the training people, ridge, evaluation.
     train = {name: list(data_of(source)()) for name, source in held.train.items()}
     scaler = federated_scaler(train)
-    kept = load(tmp_path / "run" / MODEL)
+    kept = as_model(load(tmp_path / "run" / MODEL))
     assert isinstance(kept.prepare.scale, Scaler)
     np.testing.assert_allclose(kept.prepare.scale.mean, scaler.mean, rtol=1e-12)
     np.testing.assert_allclose(kept.prepare.scale.scale, scaler.scale, rtol=1e-12)
@@ -458,7 +496,9 @@ def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
     )
     assert {r for s, r in seen if s == "training"} == {2, 3}
     whole = run_plan(file, tmp_path / "whole")
-    np.testing.assert_array_equal(resumed.model.readout.weights, whole.model.readout.weights)
+    np.testing.assert_array_equal(
+        as_model(resumed.model).readout.weights, as_model(whole.model).readout.weights
+    )
     # A finished run is only read again.
     seen.clear()
     run_plan(file, tmp_path / "run", resume=True, watch=lambda s, r, d, a: seen.append((s, r)))
@@ -481,11 +521,12 @@ def test_messages_by_client(tmp_path: Path) -> None:
 def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
     text = smaller("plasticity").replace('name = "fedip"', f'name = "{name}"')
     file = parse_plan(text.replace("rounds = 5", "rounds = 2"))
-    model = run_plan(file, tmp_path / "run").model
+    model = as_model(run_plan(file, tmp_path / "run").model)
     held = file.load_data()
     scaler = federated_scaler({name: data_of(source)() for name, source in held.train.items()})
     scaled = held.prepared(Prepare(horizon=6, scale=scaler)).train
     (described,) = file.maps
+    assert isinstance(described, EchoState)
     built = described.build(1, per_step=True)
     assert isinstance(built, EchoStateMap)
     assert isinstance(model.features, EchoStateMap)
@@ -522,11 +563,16 @@ def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
     assert done.run.rows_by_client == {}
     plain = ran(secret[: secret.index("[[protect]]")], tmp_path / "plain")
     np.testing.assert_allclose(
-        done.model.readout.weights, plain.model.readout.weights, rtol=1e-6, atol=1e-9
+        as_model(done.model).readout.weights,
+        as_model(plain.model).readout.weights,
+        rtol=1e-6,
+        atol=1e-9,
     )
     # The clients' keys are kept, so that the run is the same plan when it goes on.
     again = run_plan(parse_plan(secret), tmp_path / "run", resume=True)
-    np.testing.assert_array_equal(again.model.readout.weights, done.model.readout.weights)
+    np.testing.assert_array_equal(
+        as_model(again.model).readout.weights, as_model(done.model).readout.weights
+    )
 
 
 def test_a_client_whose_targets_are_wrong_is_flagged(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from catchment.plans.file import fingerprint_of, parse_plan, read_plan
 from catchment.plans.names import ALGORITHMS, MAPS, PROTECTIONS
 from catchment.plans.schema import plan_schema
 from catchment.plans.sources import About
+from catchment.readout.model import Model
 
 SMALL = """
 [data]
@@ -144,6 +145,7 @@ def test_numbers_of_a_scale_can_be_written_down() -> None:
 
 def test_none_is_a_word_where_a_setting_may_be_none() -> None:
     plain = training(SMALL.replace("units = 10", 'units = 10\npool = "none"'), ABOUT)
+    assert isinstance(plain.algorithm, FederatedRidge)
     assert plain.algorithm.features.per_step
 
 
@@ -190,6 +192,7 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
     done = run_plan(parse_plan(text), tmp_path / "run")
     assert done.scores.total is not None
     kept = load(tmp_path / "run" / MODEL)
+    assert isinstance(kept, Model)
     assert kept.features.n_features == 6
     with pytest.raises(ValueError, match=r"no setting 'tims'; did you mean 'times'"):
         parse_plan(own.replace("times", "tims"))

@@ -28,8 +28,9 @@ from catchment.data.wearables import ACTIVITIES
 from catchment.engine.flower.roster import HELLO, Hello, Order
 from catchment.engine.flower.transport import PACKING, packed, packed_order
 from catchment.errors import IntegrityError, TooFewClientsError
-from catchment.features.echo_state import build
+from catchment.features.echo_state import build, spectral
 from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.client import REFUSED, Request, refusal
 from catchment.federation.course import Course, Known
 from catchment.federation.plan import Memory, Plan, Turn
@@ -46,6 +47,7 @@ from catchment.plans.flower.server import serve_plan
 from catchment.privacy.in_the_clear import PlainStatisticsWarning
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
+from catchment.readout.model import Model
 from catchment.wire import NOTHING, Parts
 
 OWN_FILES = """
@@ -393,15 +395,14 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
     with pytest.raises(IntegrityError, match="no fitted one came"):
         plan("training")
     other = EchoState(10, washout=5, leak_rate=0.5).build(2, per_step=True)
-    adapted = replace(
-        course.start().maps[0],
-        reservoir=course.start().maps[0].reservoir.with_plasticity(np.ones(10), np.ones(10)),
-    )
+    (mine,) = course.start().maps
+    assert isinstance(mine, EchoStateMap)
+    changed = mine.reservoir.with_plasticity(np.ones(10), np.ones(10))
     wrong: tuple[dict[str, Any], ...] = (
         {"course": "0" * 64},
         {"maps": (other,)},
-        {"maps": (adapted,)},
-        {"maps": (replace(course.start().maps[0], washout=4),)},
+        {"maps": (replace(mine, reservoir=changed),)},
+        {"maps": (replace(mine, washout=4),)},
         {"maps": ()},
         {"prepare": replace(fitted, gaps="interpolate")},
         {"prepare": replace(fitted, scale="own")},
@@ -411,12 +412,25 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
             plan("training", **{"prepare": fitted, **changes})
 
 
+def test_nobody_sees_all_files_so_the_plan_names_what_clients_share(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,what\n1.0,sit\n2.0,sit\n")
+    (tmp_path / "b.csv").write_text("x,what\n1.0,walk\n2.0,walk\n")
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[data]\nfiles = "*.csv"\nlabel = "what"\n')
+    pasted = r'to paste: inputs = \["x"\], classes = \["sit", "walk"\]'
+    with pytest.raises(ValueError, match=pasted):
+        agreement(read_plan(plan))
+    plan.write_text('[data]\nfiles = "/nowhere/*.csv"\nlabel = "what"\ninputs = ["x"]\n')
+    with pytest.raises(ValueError, match="nobody sees all clients"):
+        agreement(read_plan(plan))
+
+
 def test_no_node_solves_an_eigenvalue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"user-{k:03d}" for k in range(4)]
     nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
     build._prepared.cache_clear()
     at_node = False
-    solve = build.spectral_radius
+    solve = spectral.spectral_radius
 
     def guarded(*args: Any, **settings: Any) -> Any:
         assert not at_node, "a node solves an eigenvalue"
@@ -540,7 +554,7 @@ def test_two_processors_one_model(tmp_path: Path) -> None:
     Sums of floating-point numbers differ in their last bits between kernels, the map does not.
     """
     names = [f"user-{k:03d}" for k in range(4)]
-    models = {}
+    models: dict[str, Model] = {}
     for here, there in (("Haswell", "Sandybridge"), ("Haswell", "Haswell")):
         folder = tmp_path / there
         folder.mkdir()
@@ -563,7 +577,9 @@ def test_two_processors_one_model(tmp_path: Path) -> None:
         assert len({hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}) == 1
         (record,) = read_run(folder / "out").rounds["training"]
         assert (record.n_used, record.refused) == (4, ())
-        models[there] = load(folder / "out" / MODEL)
+        kept = load(folder / "out" / MODEL)
+        assert isinstance(kept, Model)
+        models[there] = kept
     mixed, alike = models["Sandybridge"], models["Haswell"]
     assert mixed.features.fingerprint == alike.features.fingerprint
     np.testing.assert_allclose(mixed.readout.weights, alike.readout.weights, rtol=1e-6)

@@ -115,7 +115,7 @@ def test_it_says_what_was_run_and_found(runs: list[Run]) -> None:
     assert "Statistics are not anonymous." in page.text
     assert "have fewer rows than the" in page.text
     assert run.facts["features_fingerprint"] in page.text
-    assert "[algorithm]" in page.text  # the plan itself
+    assert "[learn]" in page.text  # the plan itself
 
 
 def test_clients_that_stand_out_are_named(runs: list[Run]) -> None:

@@ -177,9 +177,11 @@ PLAN = """
 source = "wearables"
 users = 6
 windows_per_user = 8
-scaling = "client"
 
-[reservoir]
+[prepare]
+scale = "own"
+
+[features]
 units = 20
 leak_rate = 0.4
 

@@ -101,8 +101,8 @@ def test_noise_takes_no_seed() -> None:
     with pytest.raises(TypeError, match="seed"):
         protection(seed=1)
     text = (
-        '[data]\nsource = "wearables"\n[reservoir]\nunits = 20\n[algorithm]\nridge = 0.0\n'
-        'keep_clients = false\n[[protections]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
+        '[data]\nsource = "wearables"\n[prepare]\nscale = "own"\n[features]\nunits = 20\n'
+        '[learn]\nridge = 0.0\nkeep_clients = false\n[[protect]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
         "delta = 1e-5\nclip = {bound = 5.0}\n"
     )
     parse_plan(text)

@@ -41,26 +41,24 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("faults")]
 NAMES = tuple(f"c{k}" for k in range(5))
 PLAN = """
 [data]
-source = "table"
-path = "people/*.csv"
+files = "people/*.csv"
 inputs = ["u", "v"]
-horizon = 1
 test = 0.2
 test_of = "steps"
 
-[reservoir]
-units = 8
+[prepare]
+horizon = 1
+scale = "none"
 
 [features]
+units = 8
 washout = 10
 
-[algorithm]
-name = "ridge"
+[learn]
 ridge = 1e-3
-keep_clients = false
 increments = {increments}
 
-[[protections]]
+[[protect]]
 name = "secure_sum"
 min_clients = 3
 rows_per_feature = 2.0

@@ -25,7 +25,7 @@ from catchment.federation.runs.write import MODEL
 from catchment.plans.examples import example_plan
 from catchment.plans.file import PlanFile, read_plan
 from catchment.plans.flower.scaffold import PACKAGE, write_app
-from catchment.plans.sources import Table
+from catchment.plans.sources import Files, client_of
 from tools.fleet.deployment import Deployment
 
 EXAMPLE = "wearables_secure"
@@ -55,16 +55,15 @@ def nodes_of(file: PlanFile) -> dict[str, Settings]:
     source, and no other one's.
     """
     held = file.load_data()
-    names = sorted({*held.train, *held.whole})
     origin = file.origin
-    if not isinstance(origin, Table):
-        return {name: {} for name in names}
+    if not isinstance(origin, Files):
+        return {name: {} for name in held.names}
     if origin.client is not None:
         raise ValueError(
             "the plan has many clients in one file; give every client a file of its own and leave "
             "out 'client' in [data]"
         )
-    return {path.stem: {"data": str(path)} for path in origin.files(file.base)}
+    return {client_of(path): {"data": str(path)} for path in origin.paths(file.base)}
 
 
 @contextmanager

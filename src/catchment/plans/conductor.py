@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,6 +44,7 @@ from catchment.federation.runs.write import MODEL, Store, is_begun, remove_run
 from catchment.plans.baselines import compared
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
+from catchment.plans.folds import folded
 from catchment.plans.results import write_comparison, write_forecast, write_results
 from catchment.plans.sources import About
 from catchment.privacy.secure_sum.client_rules import is_name
@@ -129,6 +131,8 @@ class Conductor:
         Writes down the steps of masked rounds, so that one cut short goes on in its middle.
     watch
         Called with (stage, round, clients done, clients asked).
+    tested
+        Makes the scores where no clients are kept for a test.
     """
 
     file: PlanFile
@@ -138,6 +142,7 @@ class Conductor:
     store: Store
     journal: Journal | None = None
     watch: Watch | None = None
+    tested: Callable[[], Scores] | None = None
 
     def conduct(self) -> Done:
         """Run all stages, or what is left of them, and keep what came of them."""
@@ -150,7 +155,7 @@ class Conductor:
         content = to_bytes(model)
         after = replace(known, maps=(), model=sha256_of(content))
         self._deliver(after, InMemory(content, model))
-        scores = self._scores(after, InMemory(content, model))
+        scores = self.tested() if self.tested else self._scores(after, InMemory(content, model))
         done = Done(known, result.plan, result, model, scores)
         self._keep(done)
         return done
@@ -276,10 +281,15 @@ def run_plan(
         identities = {name: new_identity(memory) for name, memory in memories.items()}
         course = file.course(held.about, identities, len(held.train))
         engines = InProcess(held, threads, memories)
-        conductor = Conductor(file, course, held.about, engines, store, watch=watch)
+        tested = None
+        if file.sharing.test == "folds":
+            tested = partial(folded, file, held, threads, watch)
+        conductor = Conductor(file, course, held.about, engines, store, watch=watch, tested=tested)
         done = conductor.conduct()
         write_forecast(store, done.model, done.scores, held)
-        if "finished" not in store.facts():
+        if tested is not None:
+            conductor.finish(own_rows(file, done))
+        elif "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
             beside = compared(
                 file, plan, held, done.result, done.model, done.features, threads, watch

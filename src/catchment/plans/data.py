@@ -29,7 +29,8 @@ class Sharing:
     alpha
         Concentration of a skewed split: the smaller, the more uneven.
     test
-        Share kept for the test, or "official" for the publisher's own test part.
+        Share kept for the test, or "official" for the publisher's own test part; or "folds": all
+        clients train, and each is tested by a model of the other folds, five in all.
     test_of
         What is kept: whole "clients", the last "recordings" of each client, or the last "steps" of
         each recording, which the map may enter by its washout. If not given: clients where there
@@ -44,7 +45,7 @@ class Sharing:
     split: Literal["natural", "contiguous", "iid", "label_skew", "quantity_skew"] | None = None
     clients: int = 5
     alpha: float = 0.5
-    test: float | Literal["official"] | None = None
+    test: float | Literal["official", "folds"] | None = None
     test_of: Literal["clients", "recordings", "steps"] | None = None
     test_after: float = 0.0
     seed: int = 0
@@ -56,6 +57,8 @@ class Sharing:
             raise ValueError(f"test is {self.test}; pass a share above 0 and below 1")
         if self.test == "official" and (self.test_of or self.split):
             raise ValueError("an official test part goes with no split and no test_of of one's own")
+        if self.test == "folds" and (self.test_of or self.test_after):
+            raise ValueError("folds are of clients; leave out test_of and test_after")
 
     def tests_of(self, about: About) -> str:
         """Return what is kept for the test: clients, recordings or steps."""
@@ -203,6 +206,10 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
     if sharing.test == "official":
         raise ValueError("the data have no official test part; give a share, such as test = 0.25")
     clients = _dealt({**found.clients, **_apart(found)}, sharing)
+    if sharing.test == "folds":
+        if len(clients) < 3:
+            raise ValueError(f"there are {len(clients)} clients, folds need 3 or more; add files")
+        return clients, {}
     share = sharing.test if isinstance(sharing.test, float) else 0.25
     of = sharing.tests_of(found.about)
     if of == "clients":

@@ -239,6 +239,11 @@ class PlanFile:
                 'there is nothing to predict; write label = "column" or target = "column" into '
                 "[data] or, to forecast the inputs, horizon = 1 into [prepare]"
             )
+        if self.sharing.test == "folds" and self.run.baselines:
+            raise ValueError(
+                "baselines are measured on test clients, and folds keep none apart; leave out "
+                "baselines, or give a share such as test = 0.25"
+            )
         if "personalised" in (self.run.baselines or ()) and self.sharing.test_after == 0:
             raise ValueError(
                 "a personalised baseline needs test_after in [data]; try test_after = 0.5"

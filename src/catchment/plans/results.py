@@ -88,6 +88,8 @@ def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanDat
     if model.classes is not None or not model.per_step or not scores.by_client:
         return
     client, _ = scores.worst()
+    if client not in held.test:
+        return
     y, guessed = _predicted(model, list(data_of(held.test[client])()), client)
     store.insert(
         "forecast",

@@ -121,11 +121,10 @@ users = 12
 windows_per_user = 15
 steps = 24
 
-[reservoir]
+[features]
 units = 25
 
-[algorithm]
-name = "ridge"
+[learn]
 ridge = 1.0
 """
 
@@ -144,7 +143,7 @@ def test_the_command_audits_a_plan(tmp_path: Path) -> None:
 
 
 SECURE = """
-[[protections]]
+[[protect]]
 name = "secure_sum"
 min_clients = 9
 rows_per_feature = 2.0

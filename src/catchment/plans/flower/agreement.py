@@ -95,7 +95,17 @@ def agreement(
                 "the plan has a secure sum, and no file of public keys is named; pass identities"
             )
         known = read_identities(identities)
+    refuse_folds(file)
     return Agreement(file, file.about(), known, allow_plain_statistics)
+
+
+def refuse_folds(file: PlanFile) -> None:
+    """Raise ValueError if the plan is one for somebody who holds all data."""
+    if file.sharing.test == "folds":
+        raise ValueError(
+            "folds train a model for each, for which one must hold all data; over a network give "
+            "a share, such as test = 0.25 in [data], or run it with --engine local"
+        )
 
 
 def read_identities(path: str | Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ from catchment.federation.plan import Memory
 from catchment.plans.conductor import client_memories
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.flower.agreement import Agreement
+from catchment.plans.flower.agreement import Agreement, refuse_folds
 from catchment.plans.flower.node import data_at, stages_of
 from catchment.plans.flower.places import Remembered
 from catchment.plans.flower.server import serve_plan
@@ -45,6 +45,7 @@ def simulate_plan(
     terms
         How long to wait for clients.
     """
+    refuse_folds(file)
     held = file.load_data(data)
     memories: Mapping[str, Memory] = {}
     if file.is_secret:
