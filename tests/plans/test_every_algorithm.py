@@ -11,11 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from catchment.cli import app
 from catchment.plans.conductor import run_plan
 from catchment.plans.file import parse_plan, read_plan
 from catchment.plans.names import ALGORITHMS
+from catchment.readout.storage import load_model
 
+RUNNER = CliRunner()
 DATA = """
 [data]
 files = "people/*.csv"
@@ -39,7 +43,11 @@ LEARN = {
     "selected": "",
     "balanced": "",
     "candidates": "[[candidates]]\nleak_rate = 0.2\n[[candidates]]\nleak_rate = 0.9",
-    "partial": 'network = "my_networks:small"\nfreeze = ["1.weight"]\nepochs = 3\n[run]\nrounds = 5',
+    "partial": """network = "my_networks:small"
+        freeze = ["1.weight"]
+        epochs = 3
+        [run]
+        rounds = 5""",
     "my_algorithms:Half": "factor = 0.5",
 }
 MODULES = {
@@ -117,6 +125,13 @@ def command(folder: Path, *words: str) -> str:
     return done.stdout
 
 
+def quick(*words: str) -> str:
+    """Run a command in this process."""
+    done = RUNNER.invoke(app, list(words), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 def write_plan(folder: Path, algorithm: str, settings: str) -> Path:
     plan = folder / "plan.toml"
     plan.write_text(f'{DATA}\n[learn]\nalgorithm = "{algorithm}"\n{settings}\n')
@@ -129,13 +144,14 @@ def test_there_is_a_plan_here_for_every_algorithm_that_can_be_named() -> None:
 
 @pytest.mark.parametrize("algorithm", LEARN)
 def test_what_a_plan_trains_is_saved_and_says_of_raw_files_what_the_run_said(
-    algorithm: str, folder: Path
+    algorithm: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if algorithm == "partial":
         pytest.importorskip("torch")
     file = read_plan(write_plan(folder, algorithm, LEARN[algorithm]))
     finished = run_plan(file, folder / "run")
     use = ["--use", "my_networks:small"] if algorithm == "partial" else []
+    monkeypatch.chdir(folder)
     said = command(folder, "predict", "run", "people", *use)
     rows = list(csv.DictReader(io.StringIO(said)))
     assert len(rows) == 24
@@ -144,7 +160,7 @@ def test_what_a_plan_trains_is_saved_and_says_of_raw_files_what_the_run_said(
     right = [row["prediction"] == truth[row["recording"]] for row in held]
     assert finished.scores.total is not None
     assert np.mean(right) == pytest.approx(finished.scores.total.value)
-    whole = json.loads(command(folder, "evaluate", "run", "people", "--json", *use))
+    whole = json.loads(quick("evaluate", "run", "people", "--json", *use))
     everything = [row["prediction"] == truth[row["recording"]] for row in rows]
     assert whole["total"]["accuracy"] == pytest.approx(np.mean(everything))
     assert whole["total"]["rows"] == 24
@@ -167,8 +183,6 @@ def test_a_run_of_a_plan_can_forget_a_client(folder: Path) -> None:
     assert "model-without-p1.safetensors" in said
     (folder / "people" / "p1.csv").unlink()
     command(folder, "run", str(plan), "--out", "again")
-    from catchment.readout.storage import load_model
-
     without = load_model(folder / "run" / "model-without-p1.safetensors")
     retrained = load_model(folder / "again" / "model.safetensors")
     np.testing.assert_allclose(

@@ -64,9 +64,9 @@ def predict(
     paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(table.header())
-        for path in shown_on_terminal(paths, "predicting"):
-            writer.writerows(table.rows(path))
+        for k, path in enumerate(shown_on_terminal(paths, "predicting")):
+            found = list(table.rows(path))  # whole files only: one that does not fit adds no row
+            writer.writerows([*([] if k else [table.header()]), *found])
 
 
 def evaluate(
@@ -101,9 +101,10 @@ def evaluate(
         print_json({"total": total, "clients": figures, "worst": {"client": worst, "value": value}})
         return
     metric_names = [name for name, _ in metrics(scores.total)]
+    differ = len({score.value for score in scores.by_client.values()}) > 1
     rows = [
         (
-            "all" if name == "" else f"{name} (worst)" if name == worst else name,
+            name + (" (worst)" if differ and name == worst else "") if name else "all",
             *(f"{figure:.4f}" for _, figure in metrics(score)),
             score.errors.n,
         )

@@ -43,7 +43,10 @@ def unlearn(
     typer.echo(f"wrote {model} and {certificate.name}")
     typer.echo(f"{told.n_rows} rows of {client} are out of the sum")
     typer.echo(f"before  {told.before}")
-    typer.echo(f"after   {told.after}  (of a run without {client}, the same)")
+    typer.echo(f"after   {told.after}")
+    if told.how == "summed-anew":
+        alike = " that scales and adapts as this one did" if told.remains else ""
+        typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
     if told.remains:
         typer.echo(f"still fitted with {client}: {told.remains}")
     typer.echo(f"{folder} itself still holds what {client} sent; delete it when it is not needed")

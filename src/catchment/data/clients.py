@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
@@ -32,6 +32,9 @@ class Clients(Mapping[str, list[Recording]]):
         The labels in the order of the outputs; None where targets are numbers or absent.
     channels
         The names of the inputs; if not given, those of the recordings.
+    columns
+        How files name what is no channel ("time", "recording", "client", "target"), for models to
+        keep.
 
     >>> people = Clients({"ann": [Recording([[0.1, 0.2]], channels=("x", "y"))], "bob": []})
     >>> people["ann"][0].u.tolist(), list(people), people.channels
@@ -41,6 +44,7 @@ class Clients(Mapping[str, list[Recording]]):
     held: Mapping[str, list[Recording]]
     classes: tuple[Any, ...] | None = None
     channels: tuple[str, ...] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "held", dict(self.held))
@@ -79,7 +83,7 @@ class Clients(Mapping[str, list[Recording]]):
         >>> list(Clients({"a": [], "b": [], "c": []}).only(["c", "a"]))
         ['c', 'a']
         """
-        return Clients(select(self.held, names), self.classes, self.channels)
+        return Clients(select(self.held, names), self.classes, self.channels, self.columns)
 
 
 def by_subject(sequences: Sequence[Recording], subjects: Iterable[object]) -> Dealt:

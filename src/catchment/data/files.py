@@ -113,7 +113,15 @@ def read(
                     "rename one of them or name a client column"
                 )
             held.setdefault(name, []).extend(recordings)
-    return Clients(held, found, tuple(chosen))
+    columns = {
+        "time": time,
+        "recording": recording,
+        "client": client,
+        "target": "\n".join([*_listed(label), *_listed(target)]),
+        "per_step": "yes" if per_step else None,
+    }
+    kept = {name: column for name, column in columns.items() if column}
+    return Clients(held, found, tuple(chosen), kept)
 
 
 def find_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
