@@ -145,6 +145,7 @@ class Run:
 
     def _describe(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
+        from catchment.plans.results import write_flags, write_path, write_rows, write_scores
 
         plan, classes = self.training.plan, self.course.classes
         kept = plan.whole.kept(self.training.state)
