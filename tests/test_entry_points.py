@@ -6,6 +6,7 @@ to the bit; what the readout ought to be is solved by scikit-learn's own ridge o
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from catchment.arrays import Array
 from catchment.data.generators import narma
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.engine.local import run_locally
+from catchment.engine.local import data_of, run_locally
 from catchment.features import EchoState, Pipeline
 from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.plans.conductor import run_plan
+from catchment.plans.file import parse_plan
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import Model
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor
@@ -130,6 +133,61 @@ def test_many_clients_by_federate_and_by_a_plan_have_the_same_bits() -> None:
     planned, total = by_plan(description, clients, ridge="clients")
     assert_same_bits(run.model, planned)
     assert run.statistics == total
+
+
+PLAN = """
+[data]
+source = "narma"
+steps = 1600
+clients = 2
+test = 0.5
+test_of = "clients"
+
+[features]
+units = 60
+seed = 3
+
+[run]
+baselines = []
+"""
+
+
+def test_a_plan_file_with_one_training_client_has_the_bits_of_fit(tmp_path: Path) -> None:
+    file = parse_plan(PLAN)
+    (held,) = file.load_data().train.values()
+    (recording,) = data_of(held)()
+    planned = run_plan(file, tmp_path / "run").model
+    assert isinstance(planned, Model)
+    alone = ct.fit(EchoState(60, seed=3), [recording])
+    estimator = EchoStateRegressor(60, random_state=3).fit(recording.u, recording.y)
+    assert_same_bits(planned, alone, estimator.model_)
+
+
+@pytest.mark.parametrize(
+    "data",
+    ['source = "narma"\nsteps = 1600\nclients = 5', 'source = "wearables"\nusers = 6'],
+    ids=["per step", "classes"],
+)
+def test_a_plan_file_with_many_clients_has_the_bits_of_federate(tmp_path: Path, data: str) -> None:
+    text = f"[data]\n{data}\n\n[features]\nunits = 30\n\n[run]\nbaselines = []\n"
+    file = parse_plan(text)
+    held = file.load_data()
+    planned = run_plan(file, tmp_path / "run").model
+    assert isinstance(planned, Model)
+    run = ct.federate(EchoState(30), held.train, classes=held.about.classes)
+    assert_same_bits(planned, run.model)
+
+
+def test_clients_with_a_class_of_their_own_are_not_left_out_to_choose_the_ridge() -> None:
+    X, y = waves(60)
+    data = [Recording.labelled(u, label, CLASSES) for u, label in zip(X, y, strict=True)]
+    apart = {"ann": data[:40:2], "bob": data[1:40:2]}
+    run = ct.federate(EchoState(30), apart)
+    assert_same_bits(run.model, ct.federate(EchoState(30), apart, ridge="gcv").model)
+    assert run.model.predict(X[40:]) == y[40:]
+    mixed = {"ann": data[:20], "bob": data[20:40]}
+    by_clients = ct.federate(EchoState(30), mixed, ridge="clients").model
+    assert_same_bits(ct.federate(EchoState(30), mixed).model, by_clients)
 
 
 def test_with_nothing_set_every_way_gives_the_same_good_model() -> None:

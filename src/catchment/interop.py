@@ -50,7 +50,8 @@ def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Re
     """Return the reservoir of a ReservoirPy node, ESN or model, with equal states.
 
     Our reservoir starts from zero; pass `x0=node.state["out"]` to `states` to go on from where the
-    node stands.
+    node stands. `EchoState(...).of(reservoir, per_step=...)` makes a map of it, for `fit` and
+    `federate`.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ def model_from_reservoirpy(network: Network) -> Model:
     """Return the trained model of a ReservoirPy ESN, or of `reservoir >> readout`.
 
     A readout of some layers or of the input keeps its weights; what it does not read has weight 0.
+    The model prepares nothing: it takes inputs as the network does, gaps refused and unscaled.
 
     Parameters
     ----------

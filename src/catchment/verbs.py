@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, overload
 
@@ -27,7 +28,7 @@ from catchment.federation.course import Course, Known, Maps, conduct
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record, Result, Watch
-from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.write import Store
@@ -133,20 +134,18 @@ class Run:
             yield self.folder
             return
         with TemporaryDirectory(prefix="catchment-run-") as place:
-            with Store(Path(place)) as store:
-                self.notes.write(store)
+            kept = Path(place) / "run"
+            if self.folder is not None:
+                copytree(self.folder, kept, ignore=ignore_patterns("states"))
+            with Store(kept, resume=True) as store:
+                if self.folder is None:
+                    self.notes.write(store)
                 self._describe(store, scores)
-            yield Path(place)
+            yield kept
 
     def _describe(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
-        from catchment.federation.measure.evaluation import metrics
-        from catchment.plans.results import (
-            write_flags,
-            write_path,
-            write_rows,
-            write_scores,
-        )
+        from catchment.plans.results import write_flags, write_path, write_rows, write_scores
 
         plan, classes = self.training.plan, self.course.classes
         kept = plan.whole.kept(self.training.state)
@@ -275,8 +274,8 @@ def federate(
         Changes to what leaves a client, in this order, such as `SecureSum`.
     ridge
         A number; "clients", the one with the least error on clients left out of the solution;
-        "gcv", which needs only the sum; or "auto": "clients" where there are several and the
-        server sees them one by one, else "gcv".
+        "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
+        sees them one by one and no class is one client's alone, else "gcv".
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients

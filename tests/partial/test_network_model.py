@@ -133,7 +133,7 @@ def test_another_architecture_under_the_same_name_is_refused(tmp_path: Path) -> 
         return nn.Sequential(nn.Flatten(), nn.Linear(20 * n_inputs, 8), nn.Linear(8, n_outputs))
 
     other.__qualname__ = small.__qualname__
-    with pytest.raises(Exception, match="makes another network|no parameter matches"):
+    with pytest.raises(Exception, match=r"makes another network|no parameter matches"):
         catchment.load(path, use=[other])
 
 

@@ -349,6 +349,7 @@ def test_clones_and_pickles_predict_the_same_bits(tmp_path: Path) -> None:
     X, labels = tones(12)
     classifier = EchoStateClassifier(20).fit(X, labels)
     loaded = catchment.load(catchment.save(classifier.model_, tmp_path / "tones.safetensors"))
+    assert isinstance(loaded, catchment.Model)
     assert loaded.classify(X) == classifier.predict(X).tolist()
     assert_allclose(loaded.proba(X), classifier.predict_proba(X), rtol=1e-9)
 

@@ -78,7 +78,8 @@ class Ridge:
     ridge
         A number; "clients": the ridge with the least error on clients left out of the solution, for
         which a secure sum takes a second round; "gcv", which needs only the sum; or "auto":
-        "clients" where there are several and the server sees them one by one, else "gcv".
+        "clients" where there are several, the server sees them one by one and no class is one
+        client's alone, else "gcv".
     per_output
         Whether each output chooses its own ridge.
     standardise

@@ -46,8 +46,13 @@ class PlanSearch:
     space: Space
 
 
-def read_search(file: PlanFile) -> PlanSearch:
+def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
     """Return the [search] of a plan; what it leaves out is fixed at the plan's own value.
+
+    Parameters
+    ----------
+    per_step
+        Whether every step has a target of its own, by which the plan's defaults differ.
 
     >>> from catchment.plans.file import parse_plan
     >>> plan = parse_plan('[data]\\nsource = "wearables"\\n[features]\\nunits = 50\\n'
@@ -64,8 +69,9 @@ def read_search(file: PlanFile) -> PlanSearch:
     own = {field.name for field in fields(SearchSettings)}
     settings = READER.read(SearchSettings, {k: v for k, v in table.items() if k in own}, "[search]")
     ranges = {k: v for k, v in table.items() if k not in own}
-    recipe = _described(file).recipe(1)
-    known: dict[str, object] = {name: _fixed(recipe, name) for name in RANGES}
+    recipe = _described(file).recipe(1, per_step=per_step)
+    left = [name for name in RANGES if name not in ranges]
+    known: dict[str, object] = {name: _fixed(recipe, name) for name in left}
     known["units"] = (recipe.units,)
     made = READER.read(
         Space, ranges, "[search]", {k: v for k, v in known.items() if k not in ranges}
@@ -112,8 +118,9 @@ def search_plan(
     watch
         Called with every trial as it ends.
     """
-    found = read_search(file)
     held = file.load_data(data)
+    described, per_step = _described(file), file.course(held.about).per_step
+    found = read_search(file, per_step=per_step)
     raw = {name: list(data_of(source)()) for name, source in held.train.items()}
     prepare = file.prepare
     if not prepare.is_fitted:
@@ -123,7 +130,6 @@ def search_plan(
     if len(clients) < 2:
         raise ValueError("the plan has one training client; a search needs some to judge")
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
-    described, per_step = _described(file), file.course(held.about).per_step
 
     def features(reservoir: Reservoir) -> FeatureMap:
         return described.of(reservoir, per_step=per_step)
@@ -134,7 +140,7 @@ def search_plan(
         features=features,
         classes=held.about.classes,
         space=found.space,
-        base=described.recipe(len(held.about.channels)),
+        base=described.recipe(len(held.about.channels), per_step=per_step),
         settings=found.settings,
         storage=storage,
         watch=watch,

@@ -1,4 +1,4 @@
-"""One description of a reservoir: what its defaults mean, and how good they are on textbook jobs."""
+"""One description of a reservoir: what its defaults mean, and how good they are."""
 
 from __future__ import annotations
 

@@ -137,7 +137,8 @@ class EchoState:
             return False
         reservoir = built.reservoir
         recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
-        if recipe is None or replace(recipe, scale=None, fingerprint=None) != self.recipe(n_inputs):
+        mine = self.recipe(n_inputs, per_step=per_step)
+        if recipe is None or replace(recipe, scale=None, fingerprint=None) != mine:
             return False
         return self.of(reservoir, per_step=per_step).settings() == built.settings()
 

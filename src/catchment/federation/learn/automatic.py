@@ -28,7 +28,8 @@ def automatic_ridge(
     ridge
         A number; "clients", the one with the least error on clients left out, for which a sum that
         hides them takes a second round; "gcv", which needs only the sum; or "auto": "clients" where
-        there are several and the server sees them one by one, else "gcv".
+        there are several, the server sees them one by one and no class is one client's alone, else
+        "gcv".
     hidden
         Whether the server sees nothing but sums.
     n_clients
@@ -41,12 +42,12 @@ def automatic_ridge(
     >>> from catchment import EchoState
     >>> features = EchoState(10).build(1, per_step=True)
     >>> automatic_ridge(features).ridge, automatic_ridge(features, hidden=True).ridge
-    ('clients', 'gcv')
+    ('auto', 'gcv')
     """
     alone = n_clients is not None and n_clients < 2
     chosen = ridge
-    if chosen == "auto":
-        chosen = "gcv" if hidden or alone or keep_clients is False else "clients"
+    if chosen == "auto" and (hidden or alone or keep_clients is False):
+        chosen = "gcv"
     if hidden and chosen == "clients" and not keep_clients:
         left = {name: settings[name] for name in settings if name == "per_output"}
         return SelectedRidge(features=features, classes=classes, **left)

@@ -32,7 +32,7 @@ from catchment.federation.sums import WeightedSum
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.readout.ridge_choice import choose_by_blocks, choose_by_gcv
+from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
 from catchment.wire import NOTHING, Parts
 
 Weighting = Literal["samples", "uniform", "printed"]
@@ -93,8 +93,8 @@ class ReadoutAveraging:
             readout = statistics.solve(choose_by_blocks(blocks, threads=1).best)
         else:
             statistics = accumulate(self.features, data(), threads=1)
-            chosen = choose_by_gcv(statistics).best if self.ridge == "gcv" else self.ridge
-            readout = statistics.solve(chosen)
+            classes = self.classes is not None
+            _, readout = chosen_readout(statistics, self.ridge, classes=classes)
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 

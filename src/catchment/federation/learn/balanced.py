@@ -57,7 +57,7 @@ class BalancedRidge:
     features: FeatureMap
     classes: tuple[str, ...]
     weights: Literal["balanced"] | tuple[float, ...] = "balanced"
-    ridge: float | Literal["clients", "gcv"] = "clients"
+    ridge: float | Literal["auto", "clients", "gcv"] = "clients"
     per_output: bool = False
     keep_clients: bool = True
 

@@ -65,7 +65,9 @@ class FederatedRidge:
         Map from inputs to feature rows, the same on every client.
     ridge
         A number; or "clients": the ridge with the least error on clients left out of the solution,
-        exact and from the same statistics; or "gcv", which needs only the sum.
+        exact and from the same statistics; or "gcv", which needs only the sum; or "auto": by
+        clients, unless fewer than two are kept apart or one of them alone has a class, which
+        nobody can learn who has to do without that client.
     per_output
         Whether each output chooses its own ridge.
     standardise
@@ -85,7 +87,7 @@ class FederatedRidge:
     """
 
     features: FeatureMap
-    ridge: float | Literal["clients", "gcv"] = "clients"
+    ridge: float | Literal["auto", "clients", "gcv"] = "clients"
     per_output: bool = False
     standardise: bool = False
     classes: tuple[str, ...] | None = None
@@ -96,8 +98,10 @@ class FederatedRidge:
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
-            if self.ridge not in ("clients", "gcv"):
-                raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'clients' or 'gcv'")
+            if self.ridge not in ("auto", "clients", "gcv"):
+                raise ValueError(
+                    f"ridge is {self.ridge!r}; pass a number, 'auto', 'clients' or 'gcv'"
+                )
             if self.ridge == "clients" and not self.keep_clients:
                 raise ValueError(
                     "choosing the ridge by clients needs keep_clients=True; "
@@ -187,9 +191,13 @@ class FederatedRidge:
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        if self.ridge != "clients":
+        ridge = self.ridge
+        if ridge == "auto":
+            alone = self.classes is not None and _has_a_class_alone(by_client)
+            ridge = "gcv" if alone or len(by_client) < 2 else "clients"
+        if ridge != "clients":
             classes = self.classes is not None
-            return chosen_readout(total, self.ridge, classes=classes, per_output=self.per_output)
+            return chosen_readout(total, ridge, classes=classes, per_output=self.per_output)
         if len(by_client) < 2:
             raise FederationError(
                 f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
@@ -254,6 +262,12 @@ def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) 
         return named | {"ridge": float(np.mean(readout.ridge))}
     error = float(np.nanmin(choice.errors.sum(axis=1)))
     return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
+
+
+def _has_a_class_alone(by_client: Mapping[str, RidgeStatistics]) -> bool:
+    """Whether one client has all the rows of a class; target sums of one-hot rows count them."""
+    holders = sum((s.target_sum > 0).astype(np.int64) for s in by_client.values())
+    return bool(np.any(holders == 1))
 
 
 def _of_rounds(recent: tuple[Tally[RidgeStatistics], ...]) -> RidgeState:

@@ -31,7 +31,7 @@ from catchment.readout.accumulation import accumulate
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.readout.ridge_choice import choose_by_gcv
+from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import GATHERED, Kind, Structure, Summable
 from catchment.wire import Parts, join, split
@@ -238,8 +238,8 @@ class LocalReadouts:
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> SentReadout:
         statistics = accumulate(self.features, data(), threads=1)
-        ridge = choose_by_gcv(statistics).best if self.ridge == "gcv" else self.ridge
-        return SentReadout(statistics.solve(ridge))
+        classes = self.classes is not None
+        return SentReadout(chosen_readout(statistics, self.ridge, classes=classes)[1])
 
     def read_update(self, parts: Parts, turn: Turn) -> Readouts:
         readout = SentReadout.from_parts(parts).readout
