@@ -31,6 +31,7 @@ from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.federation.runs.notes import Notes
+from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
 from catchment.federation.runs.write import Store
 from catchment.files import replace_file
 from catchment.readout.model import Model
@@ -145,8 +146,6 @@ class Run:
 
     def _describe(self, store: Store, scores: Scores | None = None) -> None:
         """Keep the facts and tables that a report shows beside the messages."""
-        from catchment.plans.results import write_flags, write_path, write_rows, write_scores
-
         plan, classes = self.training.plan, self.course.classes
         kept = plan.whole.kept(self.training.state)
         write_rows(store, kept)

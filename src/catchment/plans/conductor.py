@@ -40,12 +40,13 @@ from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Memory, Plan
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import MODEL, Store, is_begun, remove_run
 from catchment.plans.baselines import compared
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
-from catchment.plans.results import write_comparison, write_forecast, write_results
+from catchment.plans.results import write_forecast
 from catchment.plans.sources import About
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
