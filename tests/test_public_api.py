@@ -40,8 +40,8 @@ FACES = {
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "
         "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
         "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
-        "SelectedRidge Stacking Yogi cluster_clients cluster_sums join joint_features mixed "
-        "personalise towards unlearn unlearn_rows"
+        "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
+        "joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
         "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
@@ -55,13 +55,14 @@ FACES = {
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",
     "engine.flower": "FlowerEngine client_app fit_simulated server_app",
     "partial": (
-        "Examples FederatedTraining FollowTheLeader Freeze LocalSteps PartialNetwork Schedule "
-        "Share schedule_epsilon suggest_freeze tree_epsilon"
+        "Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
+        "PartialNetwork RecordingTraining Schedule Share schedule_epsilon suggest_freeze "
+        "tree_epsilon"
     ),
     "prompt": (
-        "Controlled EdgeController Example FrozenLM LanguageServer Projection PromptTraining "
-        "Prompter RemoteServer SurrogateLM TransformersLM closed_form_start find_model "
-        "label_targets ridge_data serve values_of"
+        "Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
+        "PromptTraining Prompter RecordingPrompts RemoteServer SurrogateLM TransformersLM "
+        "closed_form_start find_model label_targets ridge_data serve values_of"
     ),
     "plans": (
         "Finished PlanFile example_names example_plan parse_plan plan_schema read_plan run_plan"

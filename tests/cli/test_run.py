@@ -167,10 +167,10 @@ def test_plan_says_what_it_saw_in_the_files(
     assert result.exit_code == 0
     first, second, last = result.output.splitlines()
     assert first == (
-        f"{tmp_path}/ann.csv: columns t, x, what; 1 channels (x); 1 recordings of 10 steps; "
+        "ann.csv: columns t, x, what; 1 channels (x); 1 recordings of 10 steps; "
         "classes a; 10 % gaps"
     )
-    assert second.startswith(f"{tmp_path}/more/cyd.csv: columns t, x, what")
+    assert second.startswith("more/cyd.csv: columns t, x, what")
     assert "2 training and 1 test clients" in last
     path.write_text(FILES.replace('"what"', '"wat"'))
     assert "has no column 'wat'; it has t, x, what" in failure(["plan", str(path)], capsys)

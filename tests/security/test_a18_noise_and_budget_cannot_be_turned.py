@@ -102,7 +102,7 @@ def test_noise_takes_no_seed() -> None:
         protection(seed=1)
     text = (
         '[data]\nsource = "wearables"\n[prepare]\nscale = "own"\n[features]\nunits = 20\n'
-        '[learn]\nridge = 0.0\nkeep_clients = false\n'
+        "[learn]\nridge = 0.0\nkeep_clients = false\n"
         '[[protect]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
         "delta = 1e-5\nclip = {bound = 5.0}\n"
     )

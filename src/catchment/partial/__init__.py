@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from catchment.partial.ftrl import tree_epsilon as tree_epsilon
     from catchment.partial.local import Examples as Examples
     from catchment.partial.local import LocalSteps as LocalSteps
+    from catchment.partial.network_model import Maker as Maker
+    from catchment.partial.network_model import NetworkModel as NetworkModel
+    from catchment.partial.recordings import RecordingTraining as RecordingTraining
     from catchment.partial.schedule import Schedule as Schedule
     from catchment.partial.suggest import suggest_freeze as suggest_freeze
     from catchment.partial.training import FederatedTraining as FederatedTraining
@@ -32,6 +35,8 @@ __all__, __getattr__, __dir__ = face(
         "freeze": ["Freeze", "PartialNetwork", "Share"],
         "ftrl": ["FollowTheLeader", "schedule_epsilon", "tree_epsilon"],
         "local": ["Examples", "LocalSteps"],
+        "network_model": ["Maker", "NetworkModel"],
+        "recordings": ["RecordingTraining"],
         "schedule": ["Schedule"],
         "suggest": ["suggest_freeze"],
         "training": ["FederatedTraining"],

@@ -18,6 +18,7 @@ def seen(file: PlanFile) -> Iterator[str]:
     from catchment.data.tables import read_columns
 
     for path in origin.first_files(file.base):
+        shown = path.relative_to(file.base) if path.is_relative_to(file.base) else path
         columns = ", ".join(read_columns(path))
         found = origin.read([path])
         every = [one for held in found.values() for one in held]
@@ -25,7 +26,7 @@ def seen(file: PlanFile) -> Iterator[str]:
         steps = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
         gaps = float(np.mean(np.concatenate([np.isnan(one.u).ravel() for one in every])))
         said = [
-            f"{path}: columns {columns}",
+            f"{shown}: columns {columns}",
             f"{len(found.channels or ())} channels ({', '.join(found.channels or ())})",
             f"{len(every)} recordings of {steps} steps",
         ]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from catchment.prompt.exchange import LanguageServer as LanguageServer
     from catchment.prompt.language import FrozenLM as FrozenLM
     from catchment.prompt.language import find_model as find_model
+    from catchment.prompt.prompt_model import PromptModel as PromptModel
+    from catchment.prompt.prompt_model import RecordingPrompts as RecordingPrompts
     from catchment.prompt.remote import RemoteServer as RemoteServer
     from catchment.prompt.remote import serve as serve
     from catchment.prompt.split import Controlled as Controlled
@@ -37,6 +39,7 @@ __all__, __getattr__, __dir__ = face(
         "controller": ["EdgeController", "Example", "Projection"],
         "exchange": ["LanguageServer"],
         "language": ["FrozenLM", "find_model"],
+        "prompt_model": ["PromptModel", "RecordingPrompts"],
         "remote": ["RemoteServer", "serve"],
         "split": ["Controlled", "PromptTraining", "Prompter"],
         "start": ["closed_form_start", "label_targets", "ridge_data", "values_of"],

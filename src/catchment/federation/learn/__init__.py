@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from catchment.federation.learn.plasticity import MomentPlasticity as MomentPlasticity
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.learn.selected import SelectedRidge as SelectedRidge
+    from catchment.federation.learn.stacking import StackedEnsemble as StackedEnsemble
     from catchment.federation.learn.stacking import Stacking as Stacking
     from catchment.federation.learn.unlearning import Certificate as Certificate
     from catchment.federation.learn.unlearning import join as join
@@ -54,7 +55,7 @@ __all__, __getattr__, __dir__ = face(
         "plasticity": ["FederatedPlasticity", "MomentPlasticity"],
         "ridge": ["FederatedRidge"],
         "selected": ["SelectedRidge"],
-        "stacking": ["Stacking"],
+        "stacking": ["StackedEnsemble", "Stacking"],
         "unlearning": ["Certificate", "join", "unlearn", "unlearn_rows"],
     },
 )
