@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.data.clients import split as split
     from catchment.data.files import read as read
+    from catchment.data.prepare import RAW as RAW
     from catchment.data.prepare import Prepare as Prepare
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
+    from catchment.federation.measure.evaluation import Scores as Scores
     from catchment.federation.plan import Plan as Plan
     from catchment.privacy.dp.clipping import Clip as Clip
     from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
     from catchment.readout.storage import save as save
     from catchment.storage import load as load
+    from catchment.verbs import Run as Run
     from catchment.verbs import evaluate as evaluate
     from catchment.verbs import federate as federate
     from catchment.verbs import fit as fit
@@ -49,9 +52,12 @@ _HOME = {
     "compare": "catchment.engine.contenders",
     "Recording": "catchment.data.recording",
     "Prepare": "catchment.data.prepare",
+    "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
+    "Run": "catchment.verbs",
+    "Scores": "catchment.federation.measure.evaluation",
     "Plan": "catchment.federation.plan",
     "FederatedRidge": "catchment.federation.learn.ridge",
     "Evaluation": "catchment.federation.measure.evaluation",

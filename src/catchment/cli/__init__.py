@@ -24,7 +24,7 @@ from catchment.errors import CatchmentError
 
 app = typer.Typer(
     name="catchment",
-    help="Federated reservoir computing.",
+    help="Closed-form federated learning for time series.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -77,4 +77,4 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Federated reservoir computing."""
+    """Closed-form federated learning for time series."""

@@ -28,7 +28,7 @@ def seen(file: PlanFile) -> Iterator[str]:
         said = [
             f"{shown}: columns {columns}",
             f"{len(found.channels or ())} channels ({', '.join(found.channels or ())})",
-            f"{len(every)} recordings of {steps} steps",
+            f"{len(every)} recording{'' if len(every) == 1 else 's'} of {steps} steps",
         ]
         if found.classes is not None:
             said.append(f"classes {', '.join(map(str, found.classes))}")

@@ -22,7 +22,7 @@ REFUSAL = Kind(
 NEVER = (
     "inputs, targets and reservoir states as such: no message of the kinds above holds them (what "
     "can be rebuilt from sums is said there)",
-    "the clients' files and their names",
+    "the clients' files; of a file's name only what a client is called by",
 )
 
 
