@@ -25,13 +25,23 @@ def seen(file: PlanFile) -> Iterator[str]:
         lengths = sorted({one.n_steps for one in every})
         steps = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
         gaps = float(np.mean(np.concatenate([np.isnan(one.u).ravel() for one in every])))
+        channels = found.channels or ()
         said = [
             f"{shown}: columns {columns}",
-            f"{len(found.channels or ())} channels ({', '.join(found.channels or ())})",
-            f"{len(every)} recording{'' if len(every) == 1 else 's'} of {steps} steps",
+            f"{counted(len(channels), 'channel')} ({', '.join(channels)})",
+            f"{counted(len(every), 'recording')} of {steps} steps",
         ]
         if found.classes is not None:
             said.append(f"classes {', '.join(map(str, found.classes))}")
         if gaps > 0:
             said.append(f"{100 * gaps:.2g} % gaps")
         yield "; ".join(said)
+
+
+def counted(n: int, what: str) -> str:
+    """Return a number and what it counts.
+
+    >>> counted(1, "channel"), counted(2, "channel")
+    ('1 channel', '2 channels')
+    """
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
