@@ -61,7 +61,7 @@ def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     plan = training('[data]\nsource = "wearables"\n', ABOUT)
     algorithm = plan.algorithm
     assert isinstance(algorithm, FederatedRidge)
-    assert (algorithm.ridge, algorithm.keep_clients) == ("clients", True)
+    assert (algorithm.ridge, algorithm.keep_clients) == ("auto", True)
     assert algorithm.classes == ("x", "y")
     assert isinstance(algorithm.features, EchoStateMap)
     assert algorithm.features.pool == "mean_std"

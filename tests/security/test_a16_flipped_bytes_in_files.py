@@ -76,7 +76,7 @@ def test_other_formats_are_named(stored: Path, tmp_path: Path) -> None:
     # The header's own checksum is sealed again, so that only the format is strange.
     content = stored.read_bytes()
     size = 8 + int.from_bytes(content[:8], "little")
-    head = content[:size].replace(b'\\"format\\":1', b'\\"format\\":9')
+    head = content[:size].replace(b'\\"format\\":2', b'\\"format\\":9')
     assert head != content[:size]
     place = re.search(rb'header_sha256\\":\\"([0-9a-f]{64})', head)
     assert place is not None
@@ -84,5 +84,5 @@ def test_other_formats_are_named(stored: Path, tmp_path: Path) -> None:
     sealed = hashlib.sha256(blank).hexdigest().encode()
     other = tmp_path / "newer"
     other.write_bytes(head[: place.start(1)] + sealed + head[place.end(1) :] + content[size:])
-    with pytest.raises(IntegrityError, match="format 9, this version reads 1; upgrade catchment"):
+    with pytest.raises(IntegrityError, match="format 9, this version reads 2; upgrade catchment"):
         load_model(other)

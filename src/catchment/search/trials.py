@@ -158,6 +158,7 @@ def search(
         Called with every trial as it ends.
 
     >>> from catchment.data.generators import narma
+    >>> from catchment.features import EchoStateMap
     >>> clients = {f"c{k}": [narma(200, seed=k)] for k in range(3)}
     >>> found = search(
     ...     {"c0": clients["c0"], "c1": clients["c1"]}, {"c2": clients["c2"]},
