@@ -167,8 +167,7 @@ def test_plan_says_what_it_saw_in_the_files(
     assert result.exit_code == 0
     first, second, last = result.output.splitlines()
     assert first == (
-        "ann.csv: columns t, x, what; 1 channel (x); 1 recording of 10 steps; "
-        "classes a; 10 % gaps"
+        "ann.csv: columns t, x, what; 1 channel (x); 1 recording of 10 steps; classes a; 10 % gaps"
     )
     assert second.startswith("more/cyd.csv: columns t, x, what")
     assert "2 training and 1 test clients" in last
