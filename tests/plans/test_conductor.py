@@ -32,7 +32,7 @@ from catchment.federation.runs.read import messages_of, read_run
 from catchment.federation.runs.write import MODEL, Store
 from catchment.plans.conductor import Finished, run_plan
 from catchment.plans.examples import example_names, example_plan
-from catchment.plans.file import parse_plan
+from catchment.plans.file import parse_plan, read_plan
 from catchment.plans.folds import folds_of
 from catchment.readout.model import Model
 from reproductions.places import find, packed_directory
@@ -602,3 +602,11 @@ def test_splits_deal_sequences_anew(tmp_path: Path) -> None:
         parse_plan(text).load_data()
     with pytest.raises(ValueError, match="no official test part"):
         parse_plan(smaller("averaging").replace("users = 5", 'test = "official"')).load_data()
+
+
+def test_a_run_never_takes_the_folder_of_a_plan_of_ones_own(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[data]\nsource = "wearables"\nusers = 3\nwindows_per_user = 4\n')
+    with pytest.raises(ValueError, match="choose another folder for the run"):
+        run_plan(read_plan(plan), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]

@@ -41,7 +41,14 @@ from catchment.federation.plan import Journal, Memory, Plan
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
-from catchment.federation.runs.write import MODEL, Store, is_begun, remove_run
+from catchment.federation.runs.write import (
+    DATABASE,
+    MODEL,
+    PLAN,
+    Store,
+    is_begun,
+    remove_run,
+)
 from catchment.plans.baselines import compared
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
@@ -310,6 +317,12 @@ def opened(
     force
         Whether to replace a run that is there.
     """
+    place = Path(folder)
+    if (place / PLAN).is_file() and not (place / DATABASE).is_file():
+        raise ValueError(
+            f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
+            "run, such as --out runs/plan"
+        )
     if force or (not resume and not is_begun(folder)):
         remove_run(folder)
     try:
