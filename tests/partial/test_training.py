@@ -46,7 +46,7 @@ def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> Non
     named = dict(NETWORK.build().named_parameters())
     start = {n: p.detach().clone() for n, p in named.items() if p.requires_grad}
     frozen = {n: p.detach() for n, p in named.items() if not p.requires_grad}
-    values = train_group(
+    group = train_group(
         NETWORK.skeleton(),
         start,
         frozen,
@@ -57,7 +57,7 @@ def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> Non
     )
     for k, (e, schedule) in enumerate(zip(examples, schedules, strict=True)):
         alone = _train_alone(e, schedule, steps)
-        for name, value in values.items():
+        for name, value in group.values.items():
             torch.testing.assert_close(value[k], alone[name], rtol=2e-4, atol=2e-5)
 
 

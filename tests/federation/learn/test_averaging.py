@@ -215,14 +215,14 @@ def test_a_client_without_known_targets_takes_no_part() -> None:
 
 def test_uploads_of_another_shape_are_refused() -> None:
     good = WeightedSum.of((np.zeros((13, 2)), np.zeros(2)), 4.0)
-    assert read_readouts(good.parts(), FEATURES, ("x", "y")).weight == 4.0
+    assert read_readouts(good.parts(), FEATURES, ("x", "y"), WeightedSum).weight == 4.0
     for arrays, classes in (
         ((np.zeros((12, 2)), np.zeros(2)), None),
         ((np.zeros((13, 2)), np.zeros(3)), None),
         ((np.zeros((13, 2)), np.zeros(2)), ("x", "y", "z")),
     ):
         with pytest.raises(UploadError, match="the plan has 13 features"):
-            read_readouts(WeightedSum.of(arrays, 1.0).parts(), FEATURES, classes)
+            read_readouts(WeightedSum.of(arrays, 1.0).parts(), FEATURES, classes, WeightedSum)
 
 
 def test_a_client_without_rows_has_no_weight() -> None:
