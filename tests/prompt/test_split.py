@@ -248,3 +248,9 @@ def test_values_of_another_controller_are_refused() -> None:
     other = training(controller=EdgeController(projection=PROJECTION))
     with pytest.raises(IntegrityError):
         algorithm.client_update(other.broadcast(other.start(), turn), lambda: waves(5, 1), turn)
+
+
+def test_a_guarded_training_sends_no_loss() -> None:
+    guard = PromptNoise(bound=1.0)
+    result = run_locally(Plan(algorithm=training(guard=guard)), clients())
+    assert set(result.records[0].figures) == {"weight norm"}
