@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from catchment.federation.sums import WeightedSum
+from catchment.federation.sums import TrainedSum
 from catchment.prompt.controller import Projection
 from catchment.prompt.exchange import Answer, Question
 from catchment.wire import Parts
@@ -248,7 +248,7 @@ def messages(size: Size, examples: int, setting: Setting = PUBLISHED) -> tuple[i
     k, rest = setting.bottleneck, setting.labels - 1
     projection = Projection(bottleneck=k, length=setting.length, width=size.width)
     W_out = np.zeros((k, setting.features))
-    change = WeightedSum.of((W_out,), float(examples)).parts()
+    change = TrainedSum.of((W_out,), float(examples)).parts()
     arrays = tuple(array.astype(np.float32) for array in change.arrays)
     up = len(Parts(change.kind, change.facts, arrays).to_bytes())
     down = len(Parts("controller", {}, (W_out.astype(np.float32),)).to_bytes())

@@ -40,7 +40,7 @@ def test_a_recorded_step_is_the_step(steps: LocalSteps) -> None:
     schedules = [steps.schedule(len(c.x), np.random.default_rng(1)) for c in clients]
 
     def train(recordings: Recordings | None) -> dict[str, torch.Tensor]:
-        return train_group(
+        group = train_group(
             NETWORK.skeleton(),
             start,
             frozen,
@@ -50,6 +50,8 @@ def test_a_recorded_step_is_the_step(steps: LocalSteps) -> None:
             learning_rate=steps.learning_rate,
             recordings=recordings,
         )
+        told = {"loss": group.loss, "accuracy": group.accuracy}
+        return {**group.values, **told}
 
     plain, kept = train(None), Recordings()
     for _ in range(2):  # recorded, then replayed

@@ -51,17 +51,20 @@ def secure_sum(public: dict[str, str], least: int = 3) -> SecureSum:
 def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
     public, memories = make_identities(CLIENTS)
     secret = Plan(algorithm=TRAINING, rounds=2, protections=(secure_sum(public),))
-    hidden = federate(secret, CLIENTS, memories=memories).state
-    clear = federate(Plan(algorithm=TRAINING, rounds=2), CLIENTS).state
-    for a, b in zip(hidden.values, clear.values, strict=True):
+    hidden = federate(secret, CLIENTS, memories=memories)
+    clear = federate(Plan(algorithm=TRAINING, rounds=2), CLIENTS)
+    for a, b in zip(hidden.state.values, clear.state.values, strict=True):
         np.testing.assert_allclose(a, b, rtol=3e-7, atol=1e-8)
+    for one, other in zip(hidden.records, clear.records, strict=True):
+        assert one.figures == pytest.approx(other.figures, rel=1e-6)
+        assert "training accuracy" in one.figures
 
 
 def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() -> None:
     public, memories = make_identities(CLIENTS)
     secret = Plan(algorithm=TRAINING, protections=(secure_sum(public),))
     up = federate(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
-    numbers = NETWORK.share().trainable + 2
+    numbers = NETWORK.share().trainable + 4  # the weight, and three of the loss
     assert 16 * numbers < up < 16 * numbers + 2500
 
 
@@ -92,7 +95,9 @@ def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
             t += m * min(1.0, 0.5 / length)
     left = []
     for _ in range(40):
-        state = federate(plan, CLIENTS).state
+        result = federate(plan, CLIENTS)
+        state = result.state
+        assert set(result.records[0].figures) == {"weight norm"}
         for s, v, t in zip(start.values, state.values, total, strict=True):
             left.append((v - s - t / 5).ravel())
     noises = np.concatenate(left)

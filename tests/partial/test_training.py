@@ -46,7 +46,7 @@ def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> Non
     named = dict(NETWORK.build().named_parameters())
     start = {n: p.detach().clone() for n, p in named.items() if p.requires_grad}
     frozen = {n: p.detach() for n, p in named.items() if not p.requires_grad}
-    values = train_group(
+    group = train_group(
         NETWORK.skeleton(),
         start,
         frozen,
@@ -56,15 +56,18 @@ def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> Non
         learning_rate=steps.learning_rate,
     )
     for k, (e, schedule) in enumerate(zip(examples, schedules, strict=True)):
-        alone = _train_alone(e, schedule, steps)
-        for name, value in values.items():
+        alone, loss, accuracy = _train_alone(e, schedule, steps)
+        assert group.loss[k].item() == pytest.approx(loss, rel=2e-4)
+        assert group.accuracy[k].item() == pytest.approx(accuracy)
+        for name, value in group.values.items():
             torch.testing.assert_close(value[k], alone[name], rtol=2e-4, atol=2e-5)
 
 
 def _train_alone(
     e: Examples, schedule: NDArray[np.int64], steps: LocalSteps
-) -> dict[str, torch.Tensor]:
+) -> tuple[dict[str, torch.Tensor], float, float]:
     module = NETWORK.build()
+    met = []
     trained = [p for p in module.parameters() if p.requires_grad]
     before = [p.detach().clone() for p in trained]
     optimiser = (
@@ -75,13 +78,15 @@ def _train_alone(
     for batch in schedule:
         rows = batch[batch >= 0]
         optimiser.zero_grad()
-        loss = functional.cross_entropy(
-            module(torch.from_numpy(e.x[rows])), torch.from_numpy(e.y[rows])
-        )
+        logits, y = module(torch.from_numpy(e.x[rows])), torch.from_numpy(e.y[rows])
+        loss = functional.cross_entropy(logits, y)
+        met += [(loss.item(), right) for right in (logits.argmax(1) == y).tolist()]
         apart = sum(((p - b) ** 2).sum() for p, b in zip(trained, before, strict=True))
         torch.autograd.backward(loss + 0.5 * steps.prox * apart)
         optimiser.step()
-    return {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
+    loss_of_all, accuracy = np.mean(met, axis=0)
+    values = {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
+    return values, float(loss_of_all), float(accuracy)
 
 
 def test_ignored_targets_and_absent_examples_do_not_count() -> None:
@@ -205,3 +210,28 @@ def test_examples_must_fit_and_be_finite() -> None:
         Examples(np.zeros((0, 5), np.float32), np.zeros(0, np.int64))
     with pytest.raises(ValueError, match="not finite"):
         Examples(np.full((2, 5), np.nan, np.float32), np.zeros(2, np.int64))
+
+
+def test_the_loss_of_a_round_is_torchs_and_falls() -> None:
+    steps = LocalSteps(learning_rate=0.5, batch_size=64)
+    algorithm = FederatedTraining(network=NETWORK, steps=steps, device="cpu")
+    records = federate(Plan(algorithm=algorithm, rounds=20), CLIENTS).records
+    every = [one for pieces in CLIENTS.values() for one in pieces]
+    x = torch.from_numpy(np.concatenate([e.x for e in every]))
+    y = torch.from_numpy(np.concatenate([e.y for e in every]))
+    logits = NETWORK.build()(x)  # one batch is all that a client has: its loss is that of the start
+    loss = functional.cross_entropy(logits, y).item()
+    assert records[0].figures["training loss"] == pytest.approx(loss, rel=1e-5)
+    right = (logits.argmax(1) == y).double().mean().item()
+    assert records[0].figures["training accuracy"] == pytest.approx(right)
+    assert records[-1].figures["training loss"] < 0.8 * loss
+    assert records[-1].figures["training accuracy"] > right
+
+
+def test_clipped_changes_come_without_a_loss() -> None:
+    algorithm = FederatedTraining(network=NETWORK, clip=0.1, device="cpu")
+    (record,) = federate(Plan(algorithm=algorithm), CLIENTS).records
+    assert set(record.figures) == {"weight norm"}
+    told = algorithm.broadcast(algorithm.start(), Turn(0, ()))
+    sent = algorithm.client_update(told, lambda: CLIENTS["c0"], Turn(0, (), client="c0"))
+    assert (sent.telling, sent.loss, sent.right) == (0.0, 0.0, 0.0)

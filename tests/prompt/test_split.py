@@ -26,8 +26,10 @@ from catchment.prompt.exchange import Answer, LanguageServer, Question
 RATE = 0.3
 
 
-def pooled_step(examples: list[Example], controller: EdgeController) -> tuple[Array, ...]:
-    """Return one step of gradient descent on all examples, the whole chain in torch."""
+def pooled_step(
+    examples: list[Example], controller: EdgeController
+) -> tuple[tuple[Array, ...], float]:
+    """Return one step on all examples and the loss before it, the whole chain in torch."""
     leaves = [torch.tensor(v, requires_grad=True) for v in controller.start()]
     matrix = leaves[1] if controller.train_projection else torch.tensor(PROJECTION.matrix)
     E, q, M = (torch.tensor(a) for a in (MODEL.embeddings, MODEL._question, MODEL._mixing))
@@ -40,9 +42,10 @@ def pooled_step(examples: list[Example], controller: EdgeController) -> tuple[Ar
         logits = E[list(WORDS)] @ torch.tanh(M @ (a @ x))
         total = total - torch.log_softmax(logits, dim=0)[example.label]
     (total / len(examples)).backward()  # type: ignore[no-untyped-call]
-    return tuple(
+    moved = tuple(
         (leaf - RATE * leaf.grad).detach().numpy() for leaf in leaves if leaf.grad is not None
     )
+    return moved, total.item() / len(examples)
 
 
 @pytest.mark.parametrize("tell_labels", [False, True])
@@ -61,11 +64,19 @@ def test_one_full_step_of_all_clients_is_one_step_on_pooled_data(
         batch_size=100,
         tell_labels=tell_labels,
     )
-    state = run_locally(Plan(algorithm=algorithm), clients()).state
-    truth = pooled_step([e for held in clients().values() for e in held], controller)
+    result = run_locally(Plan(algorithm=algorithm), clients())
+    state, every = result.state, [e for held in clients().values() for e in held]
+    truth, loss = pooled_step(every, controller)
     assert len(truth) == len(state.values) == 1 + (kind == "projection")
     for ours, theirs in zip(state.values, truth, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    figures = result.records[0].figures
+    assert figures["training loss"] == pytest.approx(loss, rel=1e-5)
+    if tell_labels:  # the client does not learn what the model would have said
+        assert "training accuracy" not in figures
+    else:
+        first = algorithm.result(algorithm.start()).accuracy(every)
+        assert figures["training accuracy"] == pytest.approx(first)
 
 
 def test_training_learns_to_name_signals() -> None:
@@ -74,6 +85,8 @@ def test_training_learns_to_name_signals() -> None:
     test = waves(150, seed=99)
     assert algorithm.result(algorithm.start()).accuracy(test) < 0.5
     assert result.result.accuracy(test) > 0.9
+    losses = [record.figures["training loss"] for record in result.records]
+    assert losses[-1] < 0.5 * losses[0]
     chances = result.result.chances(test)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     # A prompt that is everyone's cannot know the signal.
@@ -135,8 +148,10 @@ def test_clipping_and_noise_protect_the_controller_too() -> None:
         releases=2,
     )
     algorithm = training()
-    state = run_locally(Plan(algorithm=algorithm, rounds=2, protections=(noise,)), clients()).state
+    noisy = run_locally(Plan(algorithm=algorithm, rounds=2, protections=(noise,)), clients())
+    state = noisy.state
     assert np.isfinite(state.values[0]).all()
+    assert set(noisy.records[0].figures) == {"weight norm"}
     plain = run_locally(Plan(algorithm=algorithm, rounds=2), clients()).state
     assert (state.values[0] != plain.values[0]).any()
 
@@ -233,3 +248,9 @@ def test_values_of_another_controller_are_refused() -> None:
     other = training(controller=EdgeController(projection=PROJECTION))
     with pytest.raises(IntegrityError):
         algorithm.client_update(other.broadcast(other.start(), turn), lambda: waves(5, 1), turn)
+
+
+def test_a_guarded_training_sends_no_loss() -> None:
+    guard = PromptNoise(bound=1.0)
+    result = run_locally(Plan(algorithm=training(guard=guard)), clients())
+    assert set(result.records[0].figures) == {"weight norm"}

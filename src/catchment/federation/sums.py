@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Generic, Self, TypeVar
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, UploadError
-from catchment.structure import ANY_FLOAT, GATHERED, WEIGHT, Kind, Summable
+from catchment.federation.progress import Progress
+from catchment.structure import ANY_FLOAT, GATHERED, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Summable
 
 V = TypeVar("V")
 
@@ -39,7 +40,7 @@ class WeightedSum(Summable):
     n_clients: int = 1
 
     @classmethod
-    def of(cls, arrays: tuple[Array, ...], weight: float) -> WeightedSum:
+    def of(cls, arrays: tuple[Array, ...], weight: float) -> Self:
         return cls(tuple(array * weight for array in arrays), weight)
 
     def mean(self) -> tuple[Array, ...]:
@@ -47,12 +48,50 @@ class WeightedSum(Summable):
             raise FederationError("the clients' weights sum to nothing; there is no mean")
         return tuple(array / self.weight for array in self.arrays)
 
-    def expect(self, *shapes: tuple[int, ...]) -> WeightedSum:
+    def expect(self, *shapes: tuple[int, ...]) -> Self:
         """Return self; UploadError if its arrays have other shapes."""
         came = tuple(array.shape for array in self.arrays)
         if came != shapes:
             raise UploadError("shape", f"arrays of shapes {list(came)} came, not {list(shapes)}")
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedSum(WeightedSum):
+    """A weighted sum of what training moved, with how well the clients did while they trained.
+
+    See `catchment.federation.progress` for the last three numbers.
+
+    >>> import numpy as np
+    >>> a, b = (TrainedSum.of((np.zeros(1),), n).told(Progress(n)) for n in (1.0, 3.0))
+    >>> (a + b).progress(scored=False)
+    Progress(loss=2.5, accuracy=None)
+    """
+
+    KIND: ClassVar[Kind] = Kind(
+        "trained-sum",
+        "how far the parameters moved that the client trained on its own data, multiplied by their "
+        "weight, the weight, and the mean loss of these steps (of classes also the share right)",
+        (
+            "how many rows the client has, if it is weighed by them",
+            "which classes the client has: the parameters of a class it never saw show it",
+            "the gradient of this one client's data, against which recordings can be tested",
+            "how well the shared model fits this one client's data",
+        ),
+    )
+
+    telling: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
+    loss: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
+    right: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
+
+    def told(self, progress: Progress) -> Self:
+        """Return the sum with one client's progress in it."""
+        telling, loss, right = progress.weighted(self.weight)
+        return replace(self, telling=telling, loss=loss, right=right)
+
+    def progress(self, *, scored: bool) -> Progress:
+        """Return the mean over those who told theirs, as they weigh."""
+        return Progress.mean(self.telling, self.loss, self.right, scored=scored)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays
-from catchment.federation.sums import WeightedSum
+from catchment.federation.sums import TrainedSum
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageLink, LanguageServer
 from catchment.prompt.language import find_model
@@ -239,20 +239,20 @@ class RecordingPrompts:
     def broadcast(self, state: Controlled, turn: Turn) -> Parts:
         return self.training.broadcast(state, turn)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
         return self.client_updates(received, [(data, turn)])[0]
 
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
-    ) -> list[WeightedSum]:
+    ) -> list[TrainedSum]:
         read = [(labelled(data(), len(self.classes), self.context), turn) for data, turn in clients]
         asked = [(lambda held=held: held, turn) for held, turn in read]
         return self.training.client_updates(received, asked)
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
+    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
         return self.training.read_update(parts, turn)
 
-    def server_update(self, state: Controlled, total: WeightedSum, turn: Turn) -> Controlled:
+    def server_update(self, state: Controlled, total: TrainedSum, turn: Turn) -> Controlled:
         return self.training.server_update(state, total, turn)
 
     def result(self, state: Controlled) -> PromptModel:

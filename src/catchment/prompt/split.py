@@ -7,8 +7,10 @@ up at the end is how far it moved, times its number of examples; the mean of the
 (federated averaging, McMahan et al., AISTATS 2017, or any optimiser of
 `catchment.federation.learn.optimisers`).
 
-Two parties see two things. The federation's server sees each client's change unless a protection
-hides it in a sum. The language model's server sees every prompt and every context's tokens, always.
+Two parties see two things. The federation's server sees each client's change, its mean loss and,
+unless labels are told, its share of right answers, if no protection hides them in a sum; under
+noise, and where a guard blurs prompts, the last two are not sent. The language model's server sees
+every prompt and every context's tokens, always.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Adam, Arrays, Mean, ServerOptimiser
-from catchment.federation.sums import WeightedSum
+from catchment.federation.progress import UNKNOWN, Progress
+from catchment.federation.sums import TrainedSum
 from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
@@ -37,10 +40,11 @@ ASKED_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Controlled:
-    """The controller's values so far, and what the server's optimiser remembers."""
+    """Values so far, what the server's optimiser remembers, and how clients did last."""
 
     values: Arrays
     memory: Arrays = ()
+    progress: Progress = UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,12 +113,12 @@ class PromptTraining:
     def group_size(self, n_clients: int, n_threads: int) -> int:
         return self.at_once
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
         return self.client_updates(received, [(data, turn)])[0]
 
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
-    ) -> list[WeightedSum]:
+    ) -> list[TrainedSum]:
         parts = received.expect("controller", len(self.controller.shapes))
         start = tuple(value.astype(np.float64) for value in parts.arrays)
         _check(start, self.controller)
@@ -129,19 +133,20 @@ class PromptTraining:
                 learner.learn(step, Answer.from_bytes(reply))
         return [learner.upload() for learner in learners]
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return WeightedSum.from_parts(parts).expect(*self.controller.shapes)
+    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
+        return TrainedSum.from_parts(parts).expect(*self.controller.shapes)
 
-    def server_update(self, state: Controlled, total: WeightedSum, turn: Turn) -> Controlled:
+    def server_update(self, state: Controlled, total: TrainedSum, turn: Turn) -> Controlled:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
-        return Controlled(values, memory)
+        return Controlled(values, memory, total.progress(scored=not self.tell_labels))
 
     def result(self, state: Controlled) -> Prompter:
         """Return the controller with the state's values, and the language model it steers."""
         return Prompter(self, state.values)
 
     def figures(self, state: Controlled) -> dict[str, float]:
-        return {"weight norm": float(np.sqrt(sum(float((v**2).sum()) for v in state.values)))}
+        norm = float(np.sqrt(sum(float((v**2).sum()) for v in state.values)))
+        return {**state.progress.figures, "weight norm": norm}
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +231,7 @@ class _Learner:
         orders = [rng.permutation(owned.n) for _ in range(training.epochs)]
         batches = [rows for order in orders for rows in np.split(order, range(size, owned.n, size))]
         self.batches = batches[: training.max_steps]
+        self.loss, self.right, self.met = 0.0, 0, 0  # sums over the examples of all steps
 
     def question(self, step: int) -> bytes:
         asked = _question(self.training, self.values, self.owned, self.batches[step], gradient=True)
@@ -239,8 +245,14 @@ class _Learner:
         expected = (len(rows), len(training.server.words) - 1)
         if g is None or answer.values.shape != (expected[: 2 - training.tell_labels]):
             raise IntegrityError("the language model's server answered another question")
-        if not training.tell_labels:
-            _, slope = losses(answer.values, self.owned.labels[rows])
+        self.met += len(rows)
+        if training.tell_labels:
+            self.loss += float(answer.values.sum())
+        else:
+            labels = self.owned.labels[rows]
+            loss, slope = losses(answer.values, labels)
+            self.loss += float(loss.sum())
+            self.right += int((softmax(answer.values).argmax(axis=1) == labels).sum())
             g = np.einsum("nl,nl...->n...", slope, g)
         z = self.owned.z[rows[: len(g)]]
         if training.guard is not None:
@@ -250,9 +262,12 @@ class _Learner:
             self.values, gradient, training.local, self.memory
         )
 
-    def upload(self) -> WeightedSum:
+    def upload(self) -> TrainedSum:
         moved = tuple(after - before for after, before in zip(self.values, self.start, strict=True))
-        return WeightedSum.of(moved, float(self.owned.n))
+        done = TrainedSum.of(moved, float(self.owned.n))
+        if self.training.guard is not None:
+            return done
+        return done.told(Progress(self.loss / self.met, self.right / self.met))
 
 
 def _check(values: Sequence[Array], controller: EdgeController) -> None:

@@ -26,6 +26,7 @@ from catchment.structure.fields import (
     ANY_FLOAT,
     GATHERED,
     NOT_NEGATIVE,
+    REMARK,
     ROWS,
     SAME,
     WEIGHT,
@@ -38,6 +39,7 @@ from catchment.structure.fields import (
     kind_of,
     marked,
     measured,
+    places_of,
 )
 from catchment.wire import Parts
 
@@ -45,6 +47,7 @@ __all__ = [
     "ANY_FLOAT",
     "GATHERED",
     "NOT_NEGATIVE",
+    "REMARK",
     "ROWS",
     "SAME",
     "WEIGHT",
@@ -60,6 +63,7 @@ __all__ = [
     "kind_of",
     "marked",
     "measured",
+    "places_of",
     "put_together",
     "subtracted",
     "taken_apart",

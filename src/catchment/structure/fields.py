@@ -42,6 +42,7 @@ ROWS: Final = Mark("rows")  # counts the rows behind the value
 WEIGHT: Final = Mark("weight")  # what the value's arrays are divided by to give a mean
 GATHERED: Final = Mark("gathered")  # a mapping that adding puts together, key by key its own
 NOT_NEGATIVE: Final = Mark("not negative")
+REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes private
 ANY_FLOAT: Final = Mark("any float")  # float32 may come as well
 
 
@@ -372,6 +373,17 @@ def marked(value: object, mark: Mark) -> str:
     """Return the name of the field of a value that has a mark beside it, or nothing."""
     made: Any = type(value)
     return next((name for name, marks in _marks(made).items() if mark in marks), "")
+
+
+def places_of(value: object, mark: Mark) -> list[int]:
+    """Return where the numbers with a mark beside them lie in the vector of a value's numbers.
+
+    >>> from catchment.federation.sums import WeightedSum
+    >>> places_of(WeightedSum((), 1.0), WEIGHT)
+    [0]
+    """
+    numbers = layout(type(value)).numbers
+    return [k for k, part in enumerate(numbers) if mark in part.marks]
 
 
 @lru_cache(maxsize=512)

@@ -30,8 +30,11 @@ from catchment.federation.learn.optimisers import Momentum
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.evaluation import evaluate
 from catchment.federation.plan import Plan, Turn
+from catchment.federation.progress import LARGEST_LOSS
 from catchment.federation.rows import Rows
 from catchment.federation.sums import WeightedSum
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.readout import Readout
 from catchment.wire import NOTHING
 
@@ -215,14 +218,14 @@ def test_a_client_without_known_targets_takes_no_part() -> None:
 
 def test_uploads_of_another_shape_are_refused() -> None:
     good = WeightedSum.of((np.zeros((13, 2)), np.zeros(2)), 4.0)
-    assert read_readouts(good.parts(), FEATURES, ("x", "y")).weight == 4.0
+    assert read_readouts(good.parts(), FEATURES, ("x", "y"), WeightedSum).weight == 4.0
     for arrays, classes in (
         ((np.zeros((12, 2)), np.zeros(2)), None),
         ((np.zeros((13, 2)), np.zeros(3)), None),
         ((np.zeros((13, 2)), np.zeros(2)), ("x", "y", "z")),
     ):
         with pytest.raises(UploadError, match="the plan has 13 features"):
-            read_readouts(WeightedSum.of(arrays, 1.0).parts(), FEATURES, classes)
+            read_readouts(WeightedSum.of(arrays, 1.0).parts(), FEATURES, classes, WeightedSum)
 
 
 def test_a_client_without_rows_has_no_weight() -> None:
@@ -267,3 +270,60 @@ def test_many_equal_parts_of_one_series_average_well() -> None:
     ).model
     assert model is not None
     assert evaluate(model, lambda: parts["client-003"]).value < 0.75
+
+
+@pytest.mark.parametrize("batch_size", [None, 1000])
+def test_the_loss_of_a_round_is_the_mean_squared_error_before_each_step(
+    batch_size: int | None,
+) -> None:
+    algorithm = GradientAveraging(
+        features=FEATURES,
+        epochs=3,
+        batch_size=batch_size,
+        ridge=0.1,
+        learning_rate=0.01,
+        relative=False,
+    )
+    (record,) = run_locally(Plan(algorithm=algorithm), CLIENTS).records
+    losses, weights = [], []
+    for held in CLIENTS.values():
+        z, y = Rows.of(FEATURES, held).pair
+        W, b, met = np.zeros((z.shape[1], 1)), np.zeros(1), []
+        for _ in range(3):
+            error = z @ W + b - y
+            met.append((error**2).mean())
+            W = W - 0.01 * (z.T @ error / len(z) + 0.1 * W)
+            b = b - 0.01 * error.mean(axis=0)
+        losses.append(np.mean(met))
+        weights.append(len(z))
+    expected = np.average(losses, weights=weights)
+    assert record.figures["training loss"] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_the_loss_falls_from_round_to_round(batch_size: int | None) -> None:
+    algorithm = GradientAveraging(
+        features=FEATURES, batch_size=batch_size, learning_rate=0.2 if batch_size else 1.0
+    )
+    result = run_locally(Plan(algorithm=algorithm, rounds=12), CLIENTS)
+    losses = [record.figures["training loss"] for record in result.records]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
+    identities, memories = make_identities(CLIENTS)
+    tight = SecureSum(identities=identities, min_clients=3, bits=64, bound=2.0**10)
+    plain = GradientAveraging(features=FEATURES, learning_rate=0.1)
+    far = GradientAveraging(features=FEATURES, learning_rate=1e-20, relative=False)
+    huge = {
+        name: [Recording(s.u, s.y * 1e9) for s in held if s.y is not None]
+        for name, held in CLIENTS.items()
+    }
+    for algorithm, clients in ((plain, CLIENTS), (far, huge)):
+        plan = Plan(algorithm=algorithm, protections=(tight,))
+        (hidden,) = run_locally(plan, clients, memories=memories).records
+        (clear,) = run_locally(Plan(algorithm=algorithm), clients).records
+        loss = clear.figures["training loss"]
+        assert hidden.figures["training loss"] == pytest.approx(loss, rel=1e-6)
+    assert loss == LARGEST_LOSS

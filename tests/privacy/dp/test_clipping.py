@@ -15,7 +15,8 @@ from sklearn.linear_model import Ridge
 from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.measure.evaluation import Score
-from catchment.federation.sums import WeightedSum
+from catchment.federation.progress import Progress
+from catchment.federation.sums import TrainedSum, WeightedSum
 from catchment.federation.upload_checks import moment_matrix
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.readout.metrics import ErrorSums
@@ -169,3 +170,18 @@ def test_settings_are_checked(bound: float) -> None:
         Clip.from_public([])
     with pytest.raises(ValueError, match="holds no rows"):
         Clip(bound=1.0, reference=RidgeStatistics.zero(2, 1))
+
+
+def test_a_loss_is_no_part_of_a_clipped_message() -> None:
+    moved = TrainedSum.of((np.array([3.0, 4.0]),), 7.0)
+    quiet, loud = (moved.told(Progress(loss, 0.5)) for loss in (0.1, 1e30))
+    clip = Clip(bound=1.0)
+    one, other, bare = (clip.clipped(sent, GRID) for sent in (quiet, loud, moved))
+    assert one.parts().to_bytes() == other.parts().to_bytes() == bare.parts().to_bytes()
+    total = TrainedSum.from_parts(clip.upload(one + other))
+    assert total.weight == 2.0
+    assert total.progress(scored=True) == Progress()
+    for wrong in ([9], "no"):
+        about = {**one.about, "remarks": wrong}
+        with pytest.raises(IntegrityError, match="remarks"):
+            clip.upload(Clipped(one.vector, 1, about))

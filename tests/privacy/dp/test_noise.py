@@ -137,6 +137,8 @@ def test_averages_are_protected_too() -> None:
     assert weak.model is not None
     step = np.linalg.norm(result.model.readout.weights)
     assert 0 < step <= 4 * 0.5 + 1e-6
+    assert all("training loss" in record.figures for record in weak.records)
+    assert all(set(record.figures) == {"weight norm"} for record in result.records)
     rule = FederatedPlasticity(reservoir=F.reservoir)
     adapted = federate(
         Plan(algorithm=rule, protections=(noise(clip=Clip(bound=20.0)),)), CLIENTS

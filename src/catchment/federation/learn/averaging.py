@@ -16,7 +16,7 @@ and the server moves by the mean change. Neither equals the readout of the poole
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -27,8 +27,9 @@ from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.learn.ridge import learned, readout_figures
+from catchment.federation.progress import UNKNOWN, Progress
 from catchment.federation.rows import Rows, augmented, local_blocks
-from catchment.federation.sums import WeightedSum
+from catchment.federation.sums import TrainedSum, WeightedSum
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
@@ -37,14 +38,16 @@ from catchment.wire import NOTHING, Parts
 
 Weighting = Literal["samples", "uniform", "printed"]
 MEAN = Mean()
+W = TypeVar("W", bound=WeightedSum)
 
 
 @dataclass(frozen=True, eq=False)
 class Averaged:
-    """The readout so far, and what the server's optimiser remembers."""
+    """The readout so far, what the server's optimiser remembers, and how clients did last."""
 
     readout: Readout | None = None
     memory: Arrays = ()
+    progress: Progress = UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +102,7 @@ class ReadoutAveraging:
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return read_readouts(parts, self.features, self.classes)
+        return read_readouts(parts, self.features, self.classes, WeightedSum)
 
     def server_update(self, state: Averaged, total: WeightedSum, turn: Turn) -> Averaged:
         return Averaged(Readout(*total.mean()))
@@ -115,8 +118,10 @@ class ReadoutAveraging:
 class GradientAveraging:
     """Rounds of gradient steps on the clients, averaged; the mean change moves the server.
 
-    The server sees each client's change and weight unless a protection hides them. A client keeps
-    nothing between rounds, so it computes its features anew in each.
+    The server sees each client's change, weight and loss unless a protection hides them; under
+    noise the loss is not sent. The loss is the mean squared error of rows and outputs, without the
+    ridge, before each step. A client keeps nothing between rounds, so it computes its features anew
+    in each.
 
     Parameters
     ----------
@@ -174,35 +179,43 @@ class GradientAveraging:
     def broadcast(self, state: Averaged, turn: Turn) -> Parts:
         return NOTHING if state.readout is None else state.readout.parts()
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
         F = self.features.n_features
         if self.batch_size is None:
             statistics = accumulate(self.features, data(), threads=1)
             weight = statistics.weight
             before = _stacked(received, F, statistics.n_targets)
-            after = self._descend(before, *augmented(statistics))
+            squares = statistics.target_moments(intercept=False) / (weight or 1.0)
+            after, loss = self._descend(before, *augmented(statistics), squares)
         else:
             rows = Rows.of(self.features, data())
             weight = float(rows.weight.sum())
             before = _stacked(received, F, rows.y.shape[1])
-            after = self._descend_batches(before, *rows.pair, rows.weight, turn.rng())
+            after, loss = self._descend_batches(before, *rows.pair, rows.weight, turn.rng())
         change = after - before
-        return WeightedSum.of((change[:F], change[F]), client_weight(self.weighting, weight))
+        moved = TrainedSum.of((change[:F], change[F]), client_weight(self.weighting, weight))
+        return moved.told(Progress(loss))
 
-    def _descend(self, V: Array, A: Array, B: Array) -> Array:
+    def _descend(self, V: Array, A: Array, B: Array, squares: Array) -> tuple[Array, float]:
+        """Return the readout after all epochs, and the mean of the losses before each."""
         penalty = self._penalty(len(A))
         A = A + np.diag(penalty)
         step = self.learning_rate / largest_eigenvalue(A) if self.relative else self.learning_rate
+        losses = []
         for _ in range(self.epochs):
-            V = V - step * (A @ V - B)
-        return V
+            pull = A @ V
+            fitted = (V * (pull - penalty[:, None] * V - 2 * B)).sum(axis=0)
+            losses.append(float(np.mean(fitted + squares)))
+            V = V - step * (pull - B)
+        return V, float(np.mean(losses))
 
     def _descend_batches(
         self, V: Array, z: Array, y: Array, weights: Array, rng: np.random.Generator
-    ) -> Array:
+    ) -> tuple[Array, float]:
         Z = np.column_stack([z, np.ones(len(z))])
         penalty = self._penalty(Z.shape[1])
         size = self.batch_size or len(Z)
+        squares = 0.0
         for _ in range(self.epochs):
             order = rng.permutation(len(Z))
             for rows in np.split(order, range(size, len(Z), size)):
@@ -210,23 +223,25 @@ class GradientAveraging:
                 total = float(w.sum())
                 if total <= 0:
                     continue
-                gradient = batch.T @ (w * (batch @ V - y[rows])) / total + penalty[:, None] * V
+                error = batch @ V - y[rows]
+                squares += float((w * error**2).sum())
+                gradient = batch.T @ (w * error) / total + penalty[:, None] * V
                 step = self.learning_rate
                 if self.relative:
                     root = batch * np.sqrt(w / total)
                     small = root @ root.T if len(root) < root.shape[1] else root.T @ root
                     step /= largest_eigenvalue(small) + self.ridge
                 V = V - step * gradient
-        return V
+        return V, squares / (self.epochs * max(float(weights.sum()), 1e-300) * y.shape[1])
 
     def _penalty(self, size: int) -> Array:
         """Return the ridge of each feature (F + 1,); the constant, which is last, has none."""
         return np.append(np.full(size - 1, self.ridge), 0.0)
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return read_readouts(parts, self.features, self.classes)
+    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
+        return read_readouts(parts, self.features, self.classes, TrainedSum)
 
-    def server_update(self, state: Averaged, total: WeightedSum, turn: Turn) -> Averaged:
+    def server_update(self, state: Averaged, total: TrainedSum, turn: Turn) -> Averaged:
         change = total.mean()
         if state.readout is None:
             values: Arrays = tuple(np.zeros_like(array) for array in change)
@@ -234,7 +249,7 @@ class GradientAveraging:
             values = (state.readout.weights, state.readout.intercept)
         memory = state.memory or self.optimiser.start(values)
         values, memory = self.optimiser.step(values, change, memory)
-        return Averaged(Readout(*values), memory)
+        return Averaged(Readout(*values), memory, total.progress(scored=False))
 
     def result(self, state: Averaged) -> Model:
         return Model(self.features, learned(state.readout), self.classes)
@@ -255,10 +270,10 @@ def client_weight(weighting: Weighting, rows: float) -> float:
 
 
 def read_readouts(
-    parts: Parts, features: FeatureMap, classes: tuple[str, ...] | None
-) -> WeightedSum:
+    parts: Parts, features: FeatureMap, classes: tuple[str, ...] | None, made: type[W]
+) -> W:
     """Return a weighted readout that travelled; UploadError if its shape is not the plan's."""
-    update = WeightedSum.from_parts(parts)
+    update = made.from_parts(parts)
     if len(update.arrays) != 2:
         raise UploadError("shape", f"{len(update.arrays)} arrays came, a readout has 2")
     weights, intercept = update.arrays
@@ -285,9 +300,10 @@ def largest_eigenvalue(A: Array) -> float:
 
 
 def averaged_figures(state: Averaged) -> dict[str, float]:
-    """Return the norm of the average readout's weights."""
+    """Return how the clients did, where they say, and the norm of the average readout's weights."""
     named = readout_figures(state.readout)
-    return {name: value for name, value in named.items() if name == "weight norm"}
+    norm = {name: value for name, value in named.items() if name == "weight norm"}
+    return state.progress.figures | norm
 
 
 def _stacked(received: Parts, n_features: int, n_targets: int) -> Array:

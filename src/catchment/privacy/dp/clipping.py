@@ -5,7 +5,8 @@ client's vector is the upper triangle of B M B' / n, off-diagonal entries times 
 length is the Frobenius norm. B leaves (1, z) as it is, or whitens it by public statistics, and
 multiplies y by a public factor. Shortening the whole vector equals giving the client less weight,
 so what is left are still moments. Of a weighted sum, or any value with a field marked WEIGHT, the
-vector is the client's mean, and every client then weighs one.
+vector is the client's mean, and every client then weighs one. Numbers marked REMARK, such as a
+training loss, never leave the client: in the sum they are zero.
 
 A noisy sum is made solvable: negative eigenvalues go to zero, and the (1, z) block gets
 c s D sqrt(2 (F + 1)) on its diagonal, about the largest eigenvalue of the noise. All of it uses
@@ -29,7 +30,7 @@ from catchment.federation.algorithm import Sent, Upload
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import WEIGHT, Kind, Shape, Summable, marked
+from catchment.structure import REMARK, WEIGHT, Kind, Shape, Summable, marked, places_of
 from catchment.wire import Fact, Parts
 
 # Whitening never blows a direction up beyond this share of the strongest one.
@@ -147,6 +148,8 @@ class Clip:
             vector, about = self._moments(upload), {"targets": upload.n_targets}
         elif weight := _weight(upload):
             vector, about = _mean(upload.parts(), *weight)
+            remarks: list[Fact] = [*places_of(_value(upload), REMARK)]
+            about |= {"remarks": remarks} if remarks else {}
         else:
             raise UploadError(
                 "kind",
@@ -209,9 +212,13 @@ class Clip:
         return Parts(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
 
 
+def _value(upload: Upload) -> object:
+    return upload.value if isinstance(upload, Sent) else upload
+
+
 def _weight(upload: Upload) -> tuple[float] | None:
     """Return what an upload's arrays are divided by to give a mean, if it declares that."""
-    value = upload.value if isinstance(upload, Sent) else upload
+    value = _value(upload)
     name = marked(value, WEIGHT)
     # Of a value with others inside, one weight says nothing of theirs.
     return (float(vars(value)[name]),) if name and "parts" not in upload.parts().facts else None
@@ -237,6 +244,10 @@ def _weighted(total: Clipped, facts: Mapping[str, Fact]) -> Parts:
     flat = np.split(total.vector, np.cumsum(sizes)[:-1])
     arrays = [part.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
     counts = np.full(n_numbers, float(total.n_clients))
+    remarks = total.about.get("remarks", [])
+    if not isinstance(remarks, list) or not set(remarks) <= set(range(n_numbers)):
+        raise IntegrityError("a clipped weighted sum has remarks where it has no numbers")
+    counts[remarks] = 0.0
     return Parts(str(total.about.get("kind")), facts, (counts, *arrays))
 
 
