@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.prompt.tiny import VOCABULARY, tiny_model
 
 import catchment
@@ -73,14 +74,15 @@ def test_a_saved_prompt_says_the_same_in_another_process_and_holds_no_language_m
     assert path.stat().st_size < 40_000
     np.save(tmp_path / "u.npy", person(9)[0].u)
     code = (
-        "import sys, numpy as np, catchment\n"
+        "import sys, numpy as np, torch, catchment\n"
+        "torch.set_num_threads(int(sys.argv[3]))\n"  # the last bits of a product depend on it
         "model = catchment.load(sys.argv[1])\n"
         "raw = catchment.Recording(np.load(sys.argv[2]))\n"
         "(y,) = model.outputs_of(model.prepare.apply([raw]))\n"
         "print(y.tobytes().hex())\n"
     )
     there = subprocess.run(
-        [sys.executable, "-c", code, str(path), str(tmp_path / "u.npy")],
+        [sys.executable, "-c", code, path, tmp_path / "u.npy", str(torch.get_num_threads())],
         capture_output=True,
         text=True,
         check=True,
