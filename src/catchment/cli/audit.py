@@ -51,7 +51,8 @@ def _setting(source: Path, data: Path | None) -> Setting:
     from catchment.privacy.dp.noise import GaussianNoise
     from catchment.privacy.secure_sum.protection import SecureSum
 
-    file = read_plan(source / PLAN if source.is_dir() else source)
+    # A run keeps its plan, not its data: those are named from where one is.
+    file = read_plan(source / PLAN, base=Path()) if source.is_dir() else read_plan(source)
     held = file.load_data(data)
     course = file.course(held.about, n_clients=len(held.train))
     widest = max(course.start().maps, key=lambda one: one.n_features)

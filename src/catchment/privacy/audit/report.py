@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
-from catchment.features.own import Adapted
+from catchment.features.own import name_of
 from catchment.privacy.audit.attack_list import TRIALS
 from catchment.privacy.audit.outcomes import Finding
 from catchment.privacy.audit.simulated_views import Setting, View, World
@@ -106,4 +106,4 @@ def _about(features: FeatureMap) -> dict[str, object]:
     """Return what only a map of this kind has."""
     if isinstance(features, EchoStateMap):
         return {"units": features.reservoir.n_units, "pool": features.pool}
-    return {"map": features.name if isinstance(features, Adapted) else type(features).__name__}
+    return {"map": name_of(features)}
