@@ -130,6 +130,9 @@ def test_noise_is_added_to_what_it_gives(case: Case) -> None:
     )
     run = ct.federate(ct.Pipeline(RAW, case.made), clients, protect=[noise], ridge=1e-3)
     assert run.model.features.fingerprint == features.fingerprint
+    if np.isfinite(features.bounds).all():
+        clip = Clip.from_bounds(features.bounds)
+        assert all(clip.length(one) <= clip.bound for one in public)
 
 
 def test_what_only_a_reservoir_can_do_is_refused_by_the_maps_name(case: Case) -> None:
@@ -291,6 +294,13 @@ def test_commands_for_reservoirs_refuse_it_in_one_sentence(own_run: Path) -> Non
     assert said.startswith('error: the baseline "ensemble" gives every client a reservoir')
 
 
+def test_the_flower_app_of_its_plan_holds_its_code(own_run: Path) -> None:
+    catchment(own_run, "flower", "init", "app", "--plan", "plan.toml")
+    inside = own_run / "app" / "catchment_app"
+    code = (own_run / "window_statistics.py").read_text()
+    assert (inside / "window_statistics.py").read_text() == code
+
+
 @dataclass
 class Letters:
     """A Flower grid whose nodes are apps of this process, each with a context of its own."""
@@ -331,7 +341,7 @@ def test_an_algorithm_that_makes_no_model_runs_as_flower_apps(
     for number, name in enumerate(clients):
         folder = tmp_path / name
         FileMemory(folder).update(keys.memories[name])
-        config = {"name": name, "memory": str(folder)}
+        config: dict[str, Any] = {"name": name, "memory": str(folder)}
         contexts[number] = Context(1, number, config, RecordDict(), {})
     grid: Any = Letters(app, contexts)
     server = server_app(plan, tmp_path / "run", terms=Terms(expect=len(clients)), done=found.append)
