@@ -35,6 +35,8 @@ from catchment.federation.runs.unlearn import unlearn_from_run
 from catchment.privacy import Clip, FileMemory, GaussianNoise
 from catchment.readout import accumulate
 
+pytestmark = pytest.mark.slow
+
 NAMES = tuple("abcd")
 PACES = {"fast": 1.1, "slow": 0.3}
 RAW = ct.Prepare(scale="none")
