@@ -149,7 +149,8 @@ def measured(
 ) -> dict[str, object]:
     """Return what one round costs a client that stays to its end, and the server."""
     names = [f"c{k:04d}" for k in range(n_clients)]
-    identities, memories = make_identities(names)
+    identities = make_identities(names)
+    memories = identities.memories
     # The smallest bound that the sum keeps to: every feature is below one.
     bound = None if bits == 128 else float(n_clients * 40 * n_features)
     masking = SecureSum(

@@ -48,8 +48,9 @@ FACES = {
         "PersonalEvaluation Row Score Scores autoregression mean_target"
     ),
     "privacy": (
-        "Budget Clip FileMemory GaussianNoise Journal PerSequence PlainStatisticsWarning "
-        "PromptNoise SecureSum epsilon_spent make_identities networked new_identity"
+        "Budget Clip FileMemory GaussianNoise Identities Journal PerSequence "
+        "PlainStatisticsWarning PromptNoise SecureSum epsilon_spent make_identities networked "
+        "new_identity"
     ),
     "privacy.audit": "Finding Outcome Report Setting audit",
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",

@@ -101,10 +101,9 @@ def test_many_owners(people: Clients, tmp_path: Path) -> None:
 
 def test_many_owners_hidden_in_a_sum(people: Clients) -> None:
     train, test = ct.split(people, test=0.25, seed=0)
-    keys, memories = ct.make_identities(train)
+    keys = ct.make_identities(train)
     described = ct.EchoState(8, pool="mean", input=False)
-    hidden = [ct.SecureSum(identities=keys)]
-    private = ct.federate(described, train, protect=hidden, memories=memories)
+    private = ct.federate(described, train, protect=[ct.SecureSum(keys)])
     open_ = ct.federate(described, train, ridge="gcv")
     np.testing.assert_allclose(
         private.model.readout.weights, open_.model.readout.weights, rtol=1e-6, atol=1e-9

@@ -34,6 +34,7 @@ from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
 from catchment.federation.runs.write import Store
 from catchment.files import replace_file
+from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.model import Model
 from catchment.readout.one_owner import has_target_per_step, learn
 from catchment.readout.predictor import Predictor
@@ -270,7 +271,8 @@ def federate(
         By name: raw recordings, or a function that returns them when the client is asked, so that
         only the clients being served are in memory.
     protect
-        Changes to what leaves a client, in this order, such as `SecureSum`.
+        Changes to what leaves a client, in this order, such as `SecureSum(keys)` with
+        `keys = make_identities(clients)`.
     ridge
         A number; "clients", the one with the least error on clients left out of the solution;
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
@@ -284,7 +286,8 @@ def federate(
     threads
         All cores if None; the result does not depend on it.
     memories
-        What each client remembers between messages, its private key for secure sums included.
+        What each client remembers between messages, its private key for secure sums included; if
+        not given, what the keys of a secure sum hold.
     watch
         Called with (round, clients done, clients asked) as replies come in.
     out
@@ -324,7 +327,7 @@ def federate(
         seed=seed,
     )
     stages: dict[str, tuple[Record, ...]] = {}
-    held = {} if memories is None else memories
+    held = memories_of(protect) if memories is None else memories
     notes = Notes()
 
     def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:

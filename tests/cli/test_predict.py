@@ -266,7 +266,8 @@ def kept_run(
     with Store(folder) as store:
         memories: dict[str, Memory] = {}
         if protections and isinstance(protections[0], SecureSum):
-            identities, memories = make_identities(clients)
+            identities = make_identities(clients)
+            memories = identities.memories
             plan = Plan(
                 algorithm=algorithm,
                 prepare=plan.prepare,

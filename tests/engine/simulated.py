@@ -88,7 +88,8 @@ def world(jobs: Mapping[str, Job]) -> Iterator[FlowerEngine]:
         yield engine
 
 
-PUBLIC, MEMORIES = make_identities(NAMES)
+PUBLIC = make_identities(NAMES)
+MEMORIES = PUBLIC.memories
 
 
 def secured(case: Case) -> Job | None:

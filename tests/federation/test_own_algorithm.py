@@ -92,7 +92,8 @@ def test_federated_pca_is_that_of_scikit_learn_on_pooled_rows() -> None:
 
 
 def test_it_is_the_same_hidden_in_a_secure_sum() -> None:
-    identities, memories = make_identities(people())
+    identities = make_identities(people())
+    memories = identities.memories
     masking = SecureSum(identities=identities, min_clients=3, rows_per_feature=5)
     plan = Plan(algorithm=FederatedPCA(), protections=(masking,))
     same_axes(run_locally(plan, people(), memories=memories).result, people())
@@ -101,7 +102,8 @@ def test_it_is_the_same_hidden_in_a_secure_sum() -> None:
 def test_the_rule_on_rows_holds_for_it_too_because_its_fields_say_what_they_count() -> None:
     with pytest.raises(RuleError, match="2 rows for 5 features"):
         check_rows(Products(2, np.zeros(5), np.zeros((5, 5))), rows_per_feature=20, min_clients=3)
-    identities, memories = make_identities(people())
+    identities = make_identities(people())
+    memories = identities.memories
     masking = SecureSum(identities=identities, min_clients=3, rows_per_feature=100)
     plan = Plan(algorithm=FederatedPCA(), protections=(masking,))
     with pytest.raises(TooFewClientsError, match="rows for 5 features"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -44,12 +45,13 @@ TRAINING = FederatedTraining(
 CLIENTS = {f"c{k}": [examples(10 + 3 * k, k)] for k in range(5)}
 
 
-def secure_sum(public: dict[str, str], least: int = 3) -> SecureSum:
+def secure_sum(public: Mapping[str, str], least: int = 3) -> SecureSum:
     return SecureSum(identities=public, min_clients=least, compare_cohorts=False)
 
 
 def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     secret = Plan(algorithm=TRAINING, rounds=2, protections=(secure_sum(public),))
     hidden = federate(secret, CLIENTS, memories=memories)
     clear = federate(Plan(algorithm=TRAINING, rounds=2), CLIENTS)
@@ -61,7 +63,8 @@ def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
 
 
 def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     secret = Plan(algorithm=TRAINING, protections=(secure_sum(public),))
     up = federate(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
     numbers = NETWORK.share().trainable + 4  # the weight, and three of the loss
@@ -69,7 +72,8 @@ def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() 
 
 
 def test_a_weak_client_is_not_taken_into_a_secure_sum() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     weak = FederatedTraining(
         network=NETWORK, weak={"c0": Freeze(names=("2.weight",))}, device="cpu"
     )
@@ -117,7 +121,8 @@ def test_the_accountant_confirms_the_epsilon_of_all_rounds() -> None:
 
 
 def test_noise_of_the_clients_within_a_secure_sum() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     noise = GaussianNoise(
         epsilon=50.0,
         delta=1e-5,

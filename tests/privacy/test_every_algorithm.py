@@ -61,7 +61,8 @@ def hideable(case: Case) -> Plan[Any, Any, Any] | None:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_the_sum_gives_the_same_state_or_a_reason(case: Case) -> None:
-    identities, memories = make_identities(case.clients)
+    identities = make_identities(case.clients)
+    memories = identities.memories
     masking = SecureSum(identities=identities, min_clients=3, rows_per_feature=2)
     plan = hideable(case)
     if plan is None:

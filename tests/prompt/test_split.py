@@ -128,7 +128,8 @@ def test_float32_uploads_and_secure_sums_give_the_same_controller() -> None:
     algorithm = training(epochs=2)
     plain = run_locally(Plan(algorithm=algorithm, rounds=2), clients())
     half = run_locally(Plan(algorithm=algorithm, rounds=2, protections=(Float32(),)), clients())
-    identities, memories = make_identities(clients())
+    identities = make_identities(clients())
+    memories = identities.memories
     secure = SecureSum(identities=identities, min_clients=3)
     hidden = run_locally(
         Plan(algorithm=algorithm, rounds=2, protections=(secure,)), clients(), memories=memories

@@ -73,7 +73,8 @@ class Fleet:
 
     @classmethod
     def of(cls, vectors: Mapping[str, Array], *, rounds: int = 1, **settings: Any) -> Fleet:
-        identities, memories = make_identities(vectors)
+        identities = make_identities(vectors)
+        memories = identities.memories
         chosen: dict[str, Any] = {"min_clients": 3} | settings
         masking = SecureSum(identities=identities, **chosen)
         plan: AddingPlan = Plan(algorithm=Adding(), rounds=rounds, protections=(masking,))

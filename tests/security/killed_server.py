@@ -94,7 +94,8 @@ def federation() -> Clients:
     rng = np.random.default_rng(0)
     u = {name: rng.normal(size=(40, 1)) for name in NAMES}
     data = {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
-    identities, memories = make_identities(NAMES)
+    identities = make_identities(NAMES)
+    memories = identities.memories
     features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
     plan = Plan(
         algorithm=FederatedRidge(

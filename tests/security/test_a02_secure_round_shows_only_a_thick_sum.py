@@ -84,7 +84,7 @@ def recovered(total: RidgeStatistics, data: dict[str, list[Recording]], n_steps:
     return sum(any(len(p) == n_steps and np.abs(p - u).max() < 1e-3 for p in paths) for u in truth)
 
 
-def secure_plan(identities: dict[str, str], **settings: Any) -> Plan[Any, Any, Any]:
+def secure_plan(identities: Mapping[str, str], **settings: Any) -> Plan[Any, Any, Any]:
     return Plan(
         algorithm=FederatedRidge(features=FEATURES, ridge=1e-3, keep_clients=False),
         protections=(SecureSum(identities=identities, **settings),),
@@ -100,7 +100,8 @@ def test_the_attack_works_on_a_thin_sum() -> None:
 
 def test_the_attack_finds_nobody_in_a_secure_round_with_default_rules() -> None:
     data = clients(10, 20 * N // 10)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities)
     result = run(plan, LocalEngine(plan, data, 1, memories))
     assert result.state.by_client == {}
@@ -138,14 +139,16 @@ def uploads_of(
 @pytest.mark.parametrize("n_steps", [1, 2 * N // 4 - 1])
 def test_a_cohort_below_two_rows_per_feature_stops_at_the_client(n_steps: int) -> None:
     data = clients(4, n_steps)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities, min_clients=4, rows_per_feature=2)
     assert uploads_of(plan, data, memories) == []
 
 
 def test_the_same_cohort_with_enough_rows_is_summed() -> None:
     data = clients(4, 2 * N // 4)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities, min_clients=4, rows_per_feature=2)
     engine = Watching(LocalEngine(plan, data, 1, memories))
     assert run(plan, engine).state.total.n_rows == 2 * N
@@ -154,7 +157,8 @@ def test_the_same_cohort_with_enough_rows_is_summed() -> None:
 
 def test_a_cohort_below_three_clients_stops_at_the_client() -> None:
     data = clients(2, 20 * N)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     assert uploads_of(secure_plan(identities, min_clients=3), data, memories) == []
 
 
@@ -162,7 +166,8 @@ def test_a_server_that_forgets_the_minimum_is_refused_by_the_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = clients(4, 20 * N)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities, min_clients=5, rows_per_feature=2)
 
     def careless(self: SecureSum, turn: Turn, **_: object) -> SecureRound:
@@ -174,6 +179,6 @@ def test_a_server_that_forgets_the_minimum_is_refused_by_the_clients(
 
 @pytest.mark.parametrize(("setting", "value"), [("min_clients", 2), ("rows_per_feature", 1.9)])
 def test_the_floors_cannot_be_lowered(setting: str, value: float) -> None:
-    identities, _ = make_identities(["a", "b", "c"])
+    identities = make_identities(["a", "b", "c"])
     with pytest.raises(ValueError, match=setting):
         secure_plan(identities, **{setting: value})

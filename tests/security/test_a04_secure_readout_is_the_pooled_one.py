@@ -31,7 +31,8 @@ from catchment.readout.storage import save
 FEATURES = EchoStateMap(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.1, spectral_radius=0.3, seed=2))
 )
-IDENTITIES, MEMORIES = make_identities(f"c{k:02d}" for k in range(12))
+IDENTITIES = make_identities(f"c{k:02d}" for k in range(12))
+MEMORIES = IDENTITIES.memories
 SECURE = SecureSum(identities=IDENTITIES)
 
 

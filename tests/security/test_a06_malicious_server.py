@@ -261,7 +261,8 @@ def test_a_second_upload_of_other_data_is_refused() -> None:
 
 
 def test_another_plan_or_federation_is_another_session() -> None:
-    identities, memories = make_identities(NAMES)
+    identities = make_identities(NAMES)
+    memories = identities.memories
     vectors = {name: np.ones(2) for name in NAMES}
     fleets = []
     for label, federation in (("a", "one"), ("b", "one"), ("a", "two")):

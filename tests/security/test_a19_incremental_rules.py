@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def clients(n_clients: int, n_steps: int) -> dict[str, list[Recording]]:
     return {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
 
 
-def plan_of(identities: dict[str, str], increments: int, **settings: Any) -> Plan[Any, Any, Any]:
+def plan_of(identities: Mapping[str, str], increments: int, **settings: Any) -> Plan[Any, Any, Any]:
     masking = SecureSum(identities=identities, rows_per_feature=2, **settings)
     algorithm = FederatedRidge(
         features=FEATURES, ridge=0.1, keep_clients=False, increments=increments
@@ -41,7 +42,8 @@ def plan_of(identities: dict[str, str], increments: int, **settings: Any) -> Pla
 
 def test_three_increments_of_four_clients_are_the_pooled_ridge() -> None:
     data = clients(4, 60)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = plan_of(identities, 3, min_clients=4)
     result = run(plan, LocalEngine(plan, data, 1, memories))
     z = np.vstack([FEATURES(sequences[0].u) for sequences in data.values()])
@@ -59,7 +61,8 @@ def test_three_increments_of_four_clients_are_the_pooled_ridge() -> None:
 @pytest.mark.parametrize(("increments", "passes"), [(60, False), (20, False), (15, True)])
 def test_increments_of_too_few_rows_are_refused(increments: int, passes: bool) -> None:
     data = clients(4, 60)  # 8 features: 4 rows of each client and increment
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = plan_of(identities, increments, min_clients=4)
     engine = LocalEngine(plan, data, 1, memories)
     if passes:
@@ -146,7 +149,8 @@ def test_the_rule_can_be_turned_off_in_the_plan_that_clients_agree_to() -> None:
 
 def test_sums_of_another_kind_are_compared_among_themselves() -> None:
     data = clients(5, 60)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = plan_of(identities, 1, min_clients=3)
     model = run_locally(plan, data, threads=1, memories=memories).model
     assert model is not None

@@ -45,25 +45,23 @@ def _setting(source: Path, data: Path | None) -> Setting:
     import numpy as np
 
     from catchment.engine.local import data_of
-    from catchment.features.echo_state.state_map import EchoStateMap
     from catchment.federation.runs.write import PLAN
     from catchment.plans.file import read_plan
     from catchment.privacy.audit.report import Setting
     from catchment.privacy.dp.noise import GaussianNoise
     from catchment.privacy.secure_sum.protection import SecureSum
 
-    file = read_plan(source / PLAN if source.is_dir() else source)
+    # A run keeps its plan, not its data: those are named from where one is.
+    file = read_plan(source / PLAN, base=Path()) if source.is_dir() else read_plan(source)
     held = file.load_data(data)
     course = file.course(held.about, n_clients=len(held.train))
-    maps = [one for one in course.start().maps if isinstance(one, EchoStateMap)]
-    if not maps:
-        raise ValueError(f"{file.features['map']} is no reservoir that an audit could attack")
-    widest = max(maps, key=lambda one: one.n_features)
+    widest = max(course.start().maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
     secure = next((p for p in course.protections if isinstance(p, SecureSum)), None)
     noise = [p for p in course.protections if isinstance(p, GaussianNoise)]
     return Setting(
         features=widest,
+        n_inputs=len(held.about.channels),
         n_clients=len(held.train),
         sequences=int(np.median([len(sequences) for sequences in looked_at])),
         steps=int(np.median([s.n_steps for sequences in looked_at for s in sequences])),
@@ -92,6 +90,8 @@ def _print(report: Report) -> None:
         mark = "LEAK" if finding.leaks(report.configured) else "    "
         outcome = finding.outcomes[report.configured]
         typer.echo(f"{mark} {finding.asks}: {outcome.text}")
+    if report.left_out:
+        typer.echo(f"\n{report.left_out}")
     typer.echo(
         "\nAn attack that finds nothing proves nothing; only noise gives a bound "
         f"({report.seconds:.0f} s)"

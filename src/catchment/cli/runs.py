@@ -100,7 +100,9 @@ def run(
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")
-    typer.echo(f"predict: catchment predict {folder} FILES...")
+    chosen = str(file.features["map"])
+    use = f" --use {chosen}" if ":" in chosen else ""
+    typer.echo(f"predict: catchment predict {folder} FILES...{use}")
     typer.echo(f"what left each client: catchment explain {folder}")
     typer.echo(f"report: catchment report {folder}")
 

@@ -11,6 +11,7 @@ from catchment.federation.client import Node, answer_together
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
+from catchment.privacy.secure_sum.protection import memories_of
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -97,11 +98,13 @@ def run_locally(
     threads
         All cores if None; results do not depend on it.
     memories
-        What each client remembers between messages, its private key for secure sums included.
+        What each client remembers between messages, its private key for secure sums included;
+        if not given, what a `SecureSum(make_identities(...))` of the plan holds.
     journal
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
-    engine = LocalEngine(plan, clients, threads, {} if memories is None else memories)
+    known = memories_of(plan.protections) if memories is None else memories
+    engine = LocalEngine(plan, clients, threads, known)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal)

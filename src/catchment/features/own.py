@@ -177,6 +177,11 @@ def as_map(value: FeatureMap | OwnMap) -> FeatureMap:
     )
 
 
+def name_of(features: FeatureMap) -> str:
+    """Return what a map is called: a user's own by its class, as a plan file names it."""
+    return features.name if isinstance(features, Adapted) else type(features).__name__
+
+
 def own_from_parts(parts: Parts, classes: Iterable[type] = ()) -> Adapted:
     """Return a user's own map that was kept; `classes` are those that may be meant.
 

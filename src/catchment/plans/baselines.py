@@ -12,7 +12,9 @@ from typing import Any
 from catchment.data.prepare import RAW
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
 from catchment.engine.local import run_locally
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.own import name_of
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.loop import Result, model_of
@@ -86,11 +88,12 @@ def contenders(
 
 
 def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> ReservoirEnsemble:
-    return ReservoirEnsemble(
-        features=features,  # type: ignore[arg-type]  # says itself what it cannot take
-        classes=classes,
-        weighting="samples",
-    )
+    if not isinstance(features, EchoStateMap):
+        raise ValueError(
+            'the baseline "ensemble" gives every client a reservoir of its own, and '
+            f"{name_of(features)} has none; leave it out of baselines"
+        )
+    return ReservoirEnsemble(features=features, classes=classes, weighting="samples")
 
 
 def _personalised(model: Predictor, held: PlanData, threads: int | None) -> Contender:

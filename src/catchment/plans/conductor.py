@@ -229,6 +229,7 @@ class Conductor:
             "channels": json.dumps(self.about.channels),
             "train_clients": str(last.n_asked),
             "test_clients": str(len(done.scores.by_client)) if done.scores.by_client else "",
+            "map": str(self.file.features["map"]),
             "units": "" if units is None else str(units),
             "n_features": str(features.n_features),
             "features_fingerprint": features.fingerprint,

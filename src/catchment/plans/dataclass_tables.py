@@ -15,6 +15,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
+from catchment.arrays import Array
+
 D = TypeVar("D")
 Table = Mapping[str, object]
 Choices = Mapping[object, Mapping[str, type]]
@@ -111,6 +115,8 @@ class Reader:
             return {
                 str(k): self._value(arguments[1], v, f"{k} of {where}") for k, v in value.items()
             }
+        if origin is np.ndarray and isinstance(value, list):
+            return _array(hint, value, where)
         if hint is float and type(value) is int:
             return float(value)
         if hint in _PLAIN and type(value) is hint:
@@ -182,6 +188,8 @@ class Reader:
             return options[0] if len(options) == 1 else {"anyOf": options}
         if origin is Literal:
             return {"enum": list(arguments)}
+        if origin is np.ndarray:
+            return {"type": "array"}
         if origin is tuple:
             return {"type": "array", "items": self._schema(arguments[0])}
         if origin in (dict, Mapping):
@@ -266,6 +274,17 @@ def _hints(kind: type) -> dict[str, object]:
     return dict(get_type_hints(kind))
 
 
+def _array(hint: object, value: list[object], where: str) -> Array:
+    """Return numbers, or lists of numbers of one length, as an array of doubles."""
+    try:
+        found = np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise _unlike(value, hint, where) from error
+    if found.dtype.kind not in "if":
+        raise _unlike(value, hint, where)
+    return found.astype(np.float64)
+
+
 def _unlike(value: object, hint: object, where: str) -> ValueError:
     return ValueError(f"{where} is {value!r}; give {_words(hint)}")
 
@@ -282,5 +301,7 @@ def _words(hint: object) -> str:
         return " or ".join(repr(option) for option in arguments)
     if origin is tuple:
         return f"a list of {_words(arguments[0])}".replace("list of a ", "list of ")
+    if origin is np.ndarray:
+        return "a list of numbers, or of such lists of one length"
     plain = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}
     return plain.get(hint, "a table")  # type: ignore[call-overload, no-any-return]

@@ -274,12 +274,18 @@ class PlanFile:
         return None if self.source == "narma" else ("a", "b")
 
 
-def read_plan(path: str | Path) -> PlanFile:
-    """Return the plan of a TOML file."""
+def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
+    """Return the plan of a TOML file.
+
+    Parameters
+    ----------
+    base
+        Where its files, and classes of one's own, are; where the plan is, if not given.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no plan {path}; `catchment plan --example` shows some")
-    folder = path.resolve().parent
+    folder = path.resolve().parent if base is None else base.resolve()
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # classes and functions of one's own lie beside the plan
     return parse_plan(path.read_text(encoding="utf-8"), base=folder, name=path.name)

@@ -11,7 +11,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
-from catchment.features.own import imported
+from catchment.features.own import imported, name_of
 from catchment.federation.learn.alignment import AlignedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.optimisers import Adam, Mean, ServerOptimiser
@@ -312,8 +312,8 @@ def _reservoir_map(given: Given) -> EchoStateMap:
     features = _only(given)
     if not isinstance(features, EchoStateMap):
         raise ValueError(
-            f"{type(features).__name__} has no reservoir of every client's own; use map = \""
-            'echo_state"'
+            f"{name_of(features)} has no reservoir of every client's own; use map = "
+            '"echo_state" in [features], or algorithm = "ridge"'
         )
     return features
 

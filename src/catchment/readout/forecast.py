@@ -20,6 +20,7 @@ from catchment.data.scaling import Scaler
 from catchment.features.echo_state.advance import advance
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.own import name_of
 from catchment.readout.model import Model
 
 
@@ -203,7 +204,7 @@ def _echo_state(model: Model) -> EchoStateMap:
     _per_step(model.features)
     if not isinstance(model.features, EchoStateMap):
         raise ValueError(
-            f"a closed loop needs a map with a state, {type(model.features).__name__} has none; "
+            f"a closed loop needs a map with a state, {name_of(model.features)} has none; "
             "use EchoState, or a direct forecast of several horizons"
         )
     return model.features

@@ -369,6 +369,7 @@ def _refused(run: Run) -> str:
 
 def _facts(run: Run) -> str:
     names = {
+        "map": "feature map",
         "units": "reservoir units",
         "n_features": "features",
         "features_fingerprint": "features' fingerprint",

@@ -86,7 +86,10 @@ def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
 def _described(file: PlanFile) -> EchoState:
     first = file.maps[0]
     if not isinstance(first, EchoState):
-        raise ValueError('a search is one for reservoirs; use map = "echo_state" in [features]')
+        raise ValueError(
+            f"map in [features] is {file.features['map']!r}, and a search is one for reservoirs; "
+            'use map = "echo_state"'
+        )
     return first
 
 

@@ -141,7 +141,8 @@ def test_a_secure_sum_gives_the_same(
     kind: type[FederatedPlasticity] | type[MomentPlasticity],
 ) -> None:
     clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
-    identities, memories = make_identities(clients)
+    identities = make_identities(clients)
+    memories = identities.memories
     secure = SecureSum(identities=identities, min_clients=3, compare_cohorts=False)
     algorithm: Any = kind(reservoir=RESERVOIR, rule=RULE)
     plain = federate(Plan(algorithm=algorithm, rounds=2), clients).state

@@ -263,7 +263,8 @@ def test_equal_accuracies_are_decided_by_error() -> None:
 def test_a_secure_sum_chooses_the_same_ridge_and_shows_no_client() -> None:
     small = EchoStateMap(Reservoir.from_recipe(Recipe(units=4, inputs=1, seed=1)), washout=5)
     clients = contiguous(narma(400, seed=3), 4)
-    identities, memories = make_identities(clients)
+    identities = make_identities(clients)
+    memories = identities.memories
     secure = SecureSum(identities=identities, min_clients=3, rows_per_feature=2)
     algorithm = SelectedRidge(features=small, ridges=RIDGES)
     plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))

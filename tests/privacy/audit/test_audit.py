@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.contracts.maps import Delays, WindowStatistics
 from typer.testing import CliRunner
 
 from catchment import Recipe, Reservoir
 from catchment.cli import app
 from catchment.features import EchoStateMap
+from catchment.features.own import as_map
 from catchment.privacy.audit.report import Setting, audit
 from catchment.privacy.audit.simulated_views import VIEWS, generated
 from catchment.privacy.dp.clipping import Clip
@@ -73,6 +76,24 @@ def test_pooled_windows_and_classes() -> None:
     assert words["windows"] == "not tried"
 
 
+def test_a_map_of_ones_own_is_attacked_by_all_that_needs_no_reservoir() -> None:
+    own = as_map(WindowStatistics())
+    report = audit(Setting(features=own, n_inputs=3, sequences=12, n_classes=3, secure=True))
+    assert [finding.attack for finding in report.findings] == ["labels", "difference", "membership"]
+    assert report.not_applicable == ("sequences", "windows", "plasticity", "prompts")
+    assert "not applicable to this map: sequences, windows" in report.left_out.lower()
+    labels, difference, membership = report.findings
+    assert labels.leaks("plain")
+    assert not labels.leaks("secure sum")
+    assert difference.outcomes["secure sum"].text.startswith("the new window's features, to")
+    assert difference.outcomes["secure sum"].score == 1.0
+    assert membership.outcomes["secure + noise"].score < 0.85
+    per_step = as_map(Delays(4, np.array([1.0, 0.5, 2.0])))
+    found = {f.attack: f for f in audit(Setting(features=per_step, n_inputs=3)).findings}
+    assert found["difference"].outcomes["plain"].text.startswith("the new row's features")
+    assert audit(Setting(steps=12, n_clients=4)).left_out == ""
+
+
 def test_the_servers_view_follows_from_the_protections() -> None:
     noise = GaussianNoise(epsilon=1.0, delta=1e-5, clip=Clip(bound=1.0))
     shared = GaussianNoise(epsilon=1.0, delta=1e-5, clip=Clip(bound=1.0), distributed=True)
@@ -106,6 +127,7 @@ def test_generated_clients_differ_and_repeat() -> None:
         ({"sequences": 0}, "audit at least 2"),
         ({"steps": 3}, "within the washout"),
         ({"n_classes": 1}, "n_classes is 1"),
+        ({"n_inputs": -1}, "n_inputs is -1"),
         ({"bottleneck": -1}, "bottleneck is -1"),
     ],
 )
@@ -140,6 +162,22 @@ def test_the_command_audits_a_plan(tmp_path: Path) -> None:
     assert said["configuration"]["units"] == 25
     assert said["configuration"]["classes"] == 6
     assert said["configuration"]["rows per client"] == 15
+
+
+OWN = PLAN.replace("units = 25", 'map = "tests.contracts.maps:WindowStatistics"\nchannels = 6')
+
+
+def test_the_command_audits_a_plan_with_a_map_of_ones_own(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(OWN)
+    done = CliRunner().invoke(app, ["audit", str(plan)])
+    assert done.exit_code == 1
+    assert "tests.contracts.maps:WindowStatistics map, 30 features" in done.output
+    assert "LEAK what a client's targets are" in done.output
+    (said,) = [line for line in done.output.splitlines() if "Not applicable to this map" in line]
+    assert said.count(".") == 1
+    as_json = json.loads(CliRunner().invoke(app, ["audit", str(plan), "--json"]).output)
+    assert as_json["not_applicable"] == ["sequences", "windows", "plasticity", "prompts"]
 
 
 SECURE = """

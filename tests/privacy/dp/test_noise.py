@@ -83,7 +83,8 @@ def test_the_server_sees_no_statistics_of_any_client() -> None:
 
 
 def secure_plan(**settings: object) -> tuple[Plan[object, WeightedSum, object], dict[str, object]]:
-    identities, memories = make_identities(CLIENTS)
+    identities = make_identities(CLIENTS)
+    memories = identities.memories
     shared = noise(distributed=True, min_clients=10, **settings)
     secure = SecureSum(identities=identities, min_clients=10)
     plan = Plan(algorithm=RIDGE, protections=(shared, secure))
@@ -117,7 +118,7 @@ def test_distributed_noise_needs_its_secure_sum() -> None:
     shared = noise(distributed=True, min_clients=10)
     with pytest.raises(ValueError, match="only within a secure sum"):
         Plan(algorithm=RIDGE, protections=(shared,))
-    identities, _ = make_identities(CLIENTS)
+    identities = make_identities(CLIENTS)
     with pytest.raises(ValueError, match="pass it min_clients=10"):
         Plan(algorithm=RIDGE, protections=(shared, SecureSum(identities=identities, min_clients=4)))
     coarse = SecureSum(identities=identities, min_clients=10, bits=64, bound=2.0**40)

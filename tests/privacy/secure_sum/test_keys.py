@@ -64,7 +64,8 @@ def sessions() -> list[bytes]:
 
 
 def test_a_signature_holds_for_nothing_else() -> None:
-    identities, memories = make_identities(["ann", "ben"])
+    identities = make_identities(["ann", "ben"])
+    memories = identities.memories
     texts = sessions()
     assert len(set(texts)) == 7
     signature = sign(memories["ann"], texts[0], b"content")
@@ -90,7 +91,8 @@ def test_a_box_opens_for_nothing_else() -> None:
 
 
 def test_content_does_not_run_into_what_it_is_bound_to() -> None:
-    identities, memories = make_identities(["ann"])
+    identities = make_identities(["ann"])
+    memories = identities.memories
     signature = sign(memories["ann"], b"about", b"x")
     with pytest.raises(IntegrityError):
         verify(identities["ann"], signature, b"about\0x", b"")
@@ -109,7 +111,8 @@ def test_two_sides_agree_and_a_third_does_not() -> None:
 
 
 def test_private_keys_stay_where_they_were_made() -> None:
-    identities, memories = make_identities(["ann", "ben"])
+    identities = make_identities(["ann", "ben"])
+    memories = identities.memories
     assert identities["ann"] != identities["ben"]
     assert identities["ann"] == new_identity(memories["ann"])
     assert bytes.fromhex(identities["ann"]) not in memories["ann"].values()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, describe
 from catchment.federation.sums import Tally, WeightedSum
 from catchment.privacy.secure_sum.client_rules import check_rows
-from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.keys import IDENTITY, make_identities
 from catchment.privacy.secure_sum.messages import (
     Outline,
     as_bits,
@@ -49,7 +52,8 @@ def clients() -> dict[str, list[Recording]]:
 
 def both(algorithm: Any, rounds: int = 1, **settings: Any) -> tuple[Any, Any]:
     """Return the results of an algorithm without and with a secure sum."""
-    identities, memories = make_identities(NAMES)
+    identities = make_identities(NAMES)
+    memories = identities.memories
     masking = SecureSum(identities=identities, min_clients=3, **settings)
     plain = run_locally(Plan(algorithm=algorithm, rounds=rounds), clients())
     plan = Plan(algorithm=algorithm, rounds=rounds, protections=(masking,))
@@ -114,10 +118,10 @@ def test_the_plans_minimum_counts_too() -> None:
 
 
 def test_the_fingerprint_covers_every_setting_and_identity() -> None:
-    identities, _ = make_identities(NAMES)
+    identities = make_identities(NAMES)
     base = SecureSum(identities=identities, min_clients=3)
     others = [
-        SecureSum(identities=make_identities(NAMES)[0], min_clients=3),
+        SecureSum(identities=make_identities(NAMES), min_clients=3),
         SecureSum(identities=identities, min_clients=4),
         SecureSum(identities=identities, min_clients=3, compare_cohorts=False),
         SecureSum(identities=identities, min_clients=3, federation="other"),
@@ -126,8 +130,39 @@ def test_the_fingerprint_covers_every_setting_and_identity() -> None:
     plans = [Plan(algorithm=algorithm, protections=(masking,)) for masking in (base, *others)]
     assert len({plan.fingerprint() for plan in plans}) == 5
     assert "identities" in str(describe(base))
-    identities["c9"] = "00" * 32
-    assert "c9" not in base.identities
+    registered = dict(identities)
+    given = SecureSum(registered, min_clients=3)
+    registered["c9"] = "00" * 32
+    assert "c9" not in given.identities
+
+
+def test_the_keys_of_one_process_are_all_that_a_secure_sum_of_it_needs() -> None:
+    keys = make_identities(NAMES)
+    algorithm = FederatedRidge(features=FEATURES, ridge=1.0, keep_clients=False)
+    masking = SecureSum(keys, min_clients=3, rows_per_feature=2)
+    hidden = Plan(algorithm=algorithm, protections=(masking,))
+    total = run_locally(hidden, clients()).state.total
+    clear = run_locally(Plan(algorithm=algorithm), clients()).state.total
+    assert total is not None
+    assert clear is not None
+    np.testing.assert_allclose(total.gram, clear.gram, rtol=1e-12)
+    strangers = Plan(algorithm=algorithm, protections=(SecureSum(dict(keys), min_clients=3),))
+    with pytest.raises(TooFewClientsError, match="no private key"):
+        run_locally(strangers, clients())
+
+
+def test_private_keys_stay_where_they_were_made() -> None:
+    keys = make_identities(NAMES)
+    masking = SecureSum(keys, min_clients=3)
+    secrets = [keys.memories[name][IDENTITY] for name in NAMES]
+    told = [pickle.dumps(masking), pickle.dumps(keys), repr(masking).encode()]
+    described = json.dumps(describe(masking)).encode()
+    for text in (*told, described, repr(keys).encode()):
+        assert not any(secret in text or secret.hex().encode() in text for secret in secrets)
+    for copied in (pickle.loads(pickle.dumps(keys)), copy.deepcopy(keys), copy.copy(keys)):
+        assert type(copied) is dict
+        assert copied == dict(keys)
+    assert describe(masking) == describe(SecureSum(dict(keys), min_clients=3))
 
 
 @pytest.mark.parametrize(
@@ -215,7 +250,8 @@ def test_rows_and_shares_of_the_wrong_size_are_refused() -> None:
 
 
 def test_a_cohort_without_identities_is_named() -> None:
-    identities, memories = make_identities(NAMES[:4])
+    identities = make_identities(NAMES[:4])
+    memories = identities.memories
     plan = Plan(
         algorithm=FederatedRidge(features=FEATURES, ridge=1.0, keep_clients=False),
         protections=(SecureSum(identities=identities, min_clients=3),),

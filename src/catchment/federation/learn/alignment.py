@@ -17,6 +17,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.spectral import spectral_radius
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
+from catchment.features.own import name_of
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.sums import Tally
@@ -121,9 +122,7 @@ class AlignedRidge:
         """The features of the reservoir that all are moved towards."""
         features = self.ridge.features
         if not isinstance(features, EchoStateMap):
-            raise TypeError(
-                f"{type(features).__name__} has no reservoir to align; use an EchoState map"
-            )
+            raise TypeError(f"{name_of(features)} has no reservoir to align; use an EchoState map")
         return features
 
     def features_of(self, client: str) -> EchoStateMap:

@@ -29,6 +29,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.side_by_side import side_by_side, state_places
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.own import name_of
 from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.folds import FoldedRows
@@ -151,6 +152,11 @@ class ReservoirEnsemble:
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.features, EchoStateMap):
+            raise TypeError(
+                f"{name_of(self.features)} has no reservoir of every client's own; use an "
+                "EchoState map, or FederatedRidge"
+            )
         if self.weighting not in ("mean", "samples"):
             raise ValueError(f"weighting is {self.weighting!r}; pass 'mean' or 'samples'")
         if isinstance(self.ridge, str) and self.ridge != "folds":

@@ -20,7 +20,7 @@ REFUSAL = Kind(
 )
 
 NEVER = (
-    "inputs, targets and reservoir states as such: no message of the kinds above holds them (what "
+    "inputs, targets and feature rows as such: no message of the kinds above holds them (what "
     "can be rebuilt from sums is said there)",
     "the clients' files; of a file's name only what a client is called by",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from catchment.plans.examples import example_plan
-from catchment.plans.file import read_plan
+from catchment.plans.file import PlanFile, read_plan
 
 PACKAGE = "catchment_app"
 
@@ -65,7 +65,8 @@ A run that was cut short goes on when it is started again with the same `out`.
 def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     """Write the Flower app of a plan, and return the paths of its files.
 
-    Nothing that is there is written over.
+    Nothing that is there is written over. Code of one's own that lies beside the plan goes with it;
+    what is installed must be installed on every node.
 
     Parameters
     ----------
@@ -80,7 +81,8 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     ['pyproject.toml', 'README.md', '__init__.py', 'server.py', 'client.py', 'plan.toml']
     """
     folder = Path(folder)
-    text = example_plan("wearables_secure") if plan is None else read_plan(plan).text
+    file = None if plan is None else read_plan(plan)
+    text = example_plan("wearables_secure") if file is None else file.text
     inside = folder / PACKAGE
     files = {
         folder / "pyproject.toml": _PROJECT.format(name=app_name(folder), package=PACKAGE),
@@ -90,6 +92,8 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
         inside / "client.py": _MODULE.format(title="The nodes.", function="client_of"),
         inside / "plan.toml": text,
     }
+    if file is not None:
+        files |= {inside / path.name: path.read_text(encoding="utf-8") for path in own_code(file)}
     for path in files:
         if path.exists():
             raise FileExistsError(f"{path} is there already; choose another folder")
@@ -97,6 +101,15 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     for path, content in files.items():
         path.write_text(content, encoding="utf-8")
     return list(files)
+
+
+def own_code(file: PlanFile) -> list[Path]:
+    """Return the files beside a plan that hold classes and functions it names as module:Name."""
+    tables = (file.features, file.learn, *file.candidates)
+    named = [value for table in tables for value in table.values() if isinstance(value, str)]
+    modules = sorted({name.partition(":")[0] for name in named if ":" in name})
+    paths = [file.base / f"{module}.py" for module in modules]
+    return [path for path in paths if path.is_file()]
 
 
 def app_name(folder: Path) -> str:

@@ -16,7 +16,7 @@ def _always(world: World) -> bool:
 
 
 def _states_per_step(world: World) -> bool:
-    return world.setting.features.per_step and world.setting.features.state
+    return world.setting.features.per_step and world.drive.features.state
 
 
 def _pooled(world: World) -> bool:
@@ -26,13 +26,13 @@ def _pooled(world: World) -> bool:
 def _adaptive(world: World) -> bool:
     if not world.setting.plasticity:
         return False
-    layer = world.setting.features.reservoir.layers[0]
+    layer = world.drive.features.reservoir.layers[0]
     known = {ACTIVATIONS.index("tanh"), ACTIVATIONS.index("sigmoid")}
     return set(np.unique(layer.activation).tolist()) <= known
 
 
 def _asking(world: World) -> bool:
-    features = world.setting.features
+    features = world.drive.features
     known = features.segments == 1 and features.washout < world.setting.steps
     return world.setting.bottleneck > 0 and features.state and known
 
@@ -46,6 +46,7 @@ TRIALS = (
         inputs.sequences_of_upload,
         inputs.sequences_of_sum,
         inputs.sequences_of_noise,
+        of_reservoirs=True,
     ),
     Trial(
         "windows",
@@ -55,6 +56,7 @@ TRIALS = (
         inputs.tried(inputs.window_of_upload),
         inputs.tried(inputs.window_of_sum),
         inputs.tried(inputs.window_of_noise),
+        of_reservoirs=True,
     ),
     Trial(
         "labels",
@@ -93,6 +95,7 @@ TRIALS = (
         inputs.plasticity_of_sum,
         inputs.plasticity_of_noise,
         has_rows=False,
+        of_reservoirs=True,
     ),
     Trial(
         "prompts",
@@ -103,5 +106,6 @@ TRIALS = (
         prompts.prompt_beside_a_sum,
         prompts.prompt_with_noise,
         has_rows=False,
+        of_reservoirs=True,
     ),
 )

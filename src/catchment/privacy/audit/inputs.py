@@ -8,6 +8,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.privacy.audit.moments import added_row, class_counts, class_means, input_between
 from catchment.privacy.audit.outcomes import Attempt, Outcome, correlation, relative_error
 from catchment.privacy.audit.plasticity import first_input
@@ -86,7 +87,7 @@ def tried(attempt: Attempt) -> Attempt:
     """Return the attempt, or a word on why there is none where the window is too long for it."""
 
     def guarded(world: World) -> Outcome:
-        n = world.setting.steps * world.setting.features.reservoir.n_inputs
+        n = world.setting.steps * world.setting.channels
         if n <= MOST_UNKNOWNS and solvable(world.drive, world.setting.steps):
             return attempt(world)
         return Outcome(0.0, "not tried", f"{n} unknowns are too many here; that proves nothing")
@@ -104,7 +105,7 @@ def window_of_upload(world: World) -> Outcome:
         truth = next(s.u for s in data if s.y is not None and s.y[label] == 1)
     else:
         truth, how = data[-1].u, "the difference of two uploads"
-        pooled = world.setting.features(truth)[0]
+        pooled = world.rows(truth)[0]
     found, _ = window_of(pooled, world.drive, world.setting.steps)
     return _fitted([correlation(found, truth)], "correlation {:.2f}, from " + how)
 
@@ -126,21 +127,21 @@ def window_of_noise(world: World) -> Outcome:
 def difference(world: World) -> Outcome:
     """Two uploads one row apart, then a third: the inputs of the last row in closed form."""
     features, sequence = world.setting.features, world.clients[0][-1]
-    base = world.statistics[-1]
+    base, z = world.statistics[-1], world.rows(world.clients[0][-1].u)
     if not features.per_step:
-        z = features(sequence.u)
         y = np.atleast_2d(np.asarray(sequence.y))
         row, _ = added_row(base, base + _rows(z, y, base.fingerprint))
         error = relative_error(row, z[0])
         return Outcome(float(error < 1e-6), "exact", f"the new window's features, to {error:.0e}")
-    z, K = features(sequence.u), base.n_targets
+    K = base.n_targets
     uploads = [base]
     for t in (-2, -1):
         new = _rows(z[t:][:1], np.zeros((1, K)), base.fingerprint)
         uploads.append(uploads[-1] + new)
     first, _ = added_row(uploads[0], uploads[1])
     second, _ = added_row(uploads[1], uploads[2])
-    u = input_between(first, second, world.drive) if len(z) > 1 else None
+    invertible = len(z) > 1 and isinstance(features, EchoStateMap)
+    u = input_between(first, second, world.drive) if invertible else None
     if u is None:
         error = relative_error(second, z[-1])
         return Outcome(float(error < 1e-6), "exact", f"the new row's features, to {error:.0e}")
@@ -166,7 +167,7 @@ def difference_of_noise(world: World) -> Outcome:
 
 
 def _plasticity_changes(world: World) -> list[tuple[Array, Array]]:
-    reservoir = world.setting.features.reservoir
+    reservoir = world.drive.features.reservoir
     gain, shift = plasticity_of(reservoir)
     rule = IntrinsicPlasticity(learning_rate=1e-3)
     after = [plasticity_of(rule.adapt(reservoir, [data[0].u[:1]])) for data in world.clients]

@@ -39,9 +39,9 @@ def labels_of_noise(world: World) -> Outcome:
 
 def membership_of_upload(world: World) -> Outcome:
     """Whether a row was among a client's: its leverage is at most one if it was."""
-    statistics, features = world.statistics[0], world.setting.features
-    inside = np.concatenate([features(s.u) for s in world.clients[0][:40]])[:200]
-    outside = np.concatenate([features(s.u) for data in world.clients[1:3] for s in data[:40]])
+    statistics = world.statistics[0]
+    inside = np.concatenate([world.rows(s.u) for s in world.clients[0][:40]])[:200]
+    outside = np.concatenate([world.rows(s.u) for data in world.clients[1:3] for s in data[:40]])
     area = area_under_curve(leverage(statistics, inside), leverage(statistics, outside[:200]))
     return Outcome(area, f"AUC {area:.2f}", f"of a row in a client's upload: AUC {area:.2f}")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.privacy.audit.simulated_views import VIEWS, View, World
 
 
@@ -42,7 +43,8 @@ class Trial:
     """An attack: what it asks, and how it fares on an upload, on a sum and on a noisy sum.
 
     `ruled` is what the rules on rows leave of it, for uploads and for sums, where they say more
-    than that thin statistics are refused.
+    than that thin statistics are refused. An attack `of_reservoirs` runs one backwards, and so has
+    nothing to say of another map.
     """
 
     attack: str
@@ -54,10 +56,15 @@ class Trial:
     on_noise: Attempt
     ruled: Outcome | None = None
     has_rows: bool = True
+    of_reservoirs: bool = False
+
+    def suits(self, world: World) -> bool:
+        """Whether the attack can be tried on the map at all."""
+        return not self.of_reservoirs or isinstance(world.setting.features, EchoStateMap)
 
     def run(self, world: World) -> Finding | None:
         """Return what the attack finds in every view, or None if it does not apply."""
-        if not self.applies(world):
+        if not self.suits(world) or not self.applies(world):
             return None
         upload, total, noisy = self.on_upload(world), self.on_sum(world), self.on_noise(world)
         upload_ruled, total_ruled = upload, total

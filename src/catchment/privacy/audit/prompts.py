@@ -93,7 +93,7 @@ class Prompted:
 
     @cached_property
     def drive(self) -> Drive:
-        features = self.world.setting.features
+        features = self.world.drive.features
         return Drive(features if features.pool else replace(features, pool="last"))
 
     @cached_property
@@ -112,8 +112,8 @@ class Prompted:
     def steps(self, unknowns: int) -> int:
         """Return the steps of a context with this many numbers, as far as signals are as long."""
         setting = self.world.setting
-        least = setting.features.washout + setting.features.segments
-        return min(max(unknowns // setting.features.reservoir.n_inputs, least), setting.steps)
+        least = setting.features.washout + self.drive.features.segments
+        return min(max(unknowns // setting.channels, least), setting.steps)
 
     def attacked(self, steps: int, noise: PromptNoise | None = None) -> tuple[Array, Array]:
         """Return what the attack makes of the first client's context, and the context."""

@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+from catchment.features.own import name_of
 from catchment.privacy.audit.attack_list import TRIALS
 from catchment.privacy.audit.outcomes import Finding
 from catchment.privacy.audit.simulated_views import Setting, View, World
@@ -26,11 +29,22 @@ class Report:
     configuration: Mapping[str, object]
     findings: tuple[Finding, ...]
     seconds: float
+    not_applicable: tuple[str, ...] = ()  # attacks on reservoirs, where the map is another
 
     @property
     def leaks(self) -> tuple[Finding, ...]:
         """What is recovered under the configured protections."""
         return tuple(finding for finding in self.findings if finding.leaks(self.configured))
+
+    @property
+    def left_out(self) -> str:
+        """Which attacks are not applicable to the map, in a sentence; empty if all are."""
+        if not self.not_applicable:
+            return ""
+        return (
+            f"Not applicable to this map: {', '.join(self.not_applicable)}; they run a reservoir "
+            "backwards, so nothing is known of what such an attack on this map would find."
+        )
 
     def to_json(self) -> dict[str, object]:
         """Return the report as plain JSON."""
@@ -50,6 +64,7 @@ class Report:
                 }
                 for finding in self.findings
             ],
+            "not_applicable": list(self.not_applicable),
             "seconds": round(self.seconds, 1),
         }
 
@@ -74,13 +89,21 @@ def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None
         finding = trial.run(world)
         if finding is not None:
             findings.append(finding)
+    left_out = tuple(trial.attack for trial in TRIALS if not trial.suits(world))
     configuration = {
-        "units": chosen.features.reservoir.n_units,
+        **_about(chosen.features),
         "features": chosen.features.n_features,
-        "pool": chosen.features.pool,
         "clients": chosen.n_clients,
         "rows per client": chosen.rows,
         "classes": chosen.n_classes,
         "epsilon": world.noise.epsilon,
     }
-    return Report(chosen.configured, configuration, tuple(findings), time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Report(chosen.configured, configuration, tuple(findings), seconds, left_out)
+
+
+def _about(features: FeatureMap) -> dict[str, object]:
+    """Return what only a map of this kind has."""
+    if isinstance(features, EchoStateMap):
+        return {"units": features.reservoir.n_units, "pool": features.pool}
+    return {"map": name_of(features)}

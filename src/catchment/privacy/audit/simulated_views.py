@@ -15,6 +15,7 @@ from catchment.data.recording import Recording
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
 from catchment.privacy.audit.differentiable_reservoir import Drive
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.gaussian import rounded_normal
@@ -47,7 +48,9 @@ class Setting:
     Parameters
     ----------
     features
-        Of the plan; the attacker knows them.
+        The plan's map; the attacker knows it.
+    n_inputs
+        Channels of a recording; the map's own if not given.
     n_clients
         Clients in a round.
     sequences, steps
@@ -66,7 +69,8 @@ class Setting:
         Numbers per prompt, if clients also ask a language model on a server; 0 if not.
     """
 
-    features: EchoStateMap = field(default_factory=standard_features)
+    features: FeatureMap = field(default_factory=standard_features)
+    n_inputs: int | None = None
     n_clients: int = 20
     sequences: int = 1
     steps: int = 30
@@ -84,12 +88,19 @@ class Setting:
             raise ValueError(
                 f"{self.n_clients} clients of {self.sequences} sequences; audit at least 2 of 1"
             )
+        if self.channels < 1:
+            raise ValueError(f"n_inputs is {self.n_inputs}; pass the channels of a recording")
         if self.steps <= self.features.washout:
             raise ValueError(f"{self.steps} steps end within the washout; audit longer sequences")
         if self.bottleneck < 0:
             raise ValueError(f"bottleneck is {self.bottleneck}; pass 0 for no prompts, or more")
         if self.n_classes == 1:
             raise ValueError("n_classes is 1; pass 2 or more, or 0 for a forecast")
+
+    @property
+    def channels(self) -> int:
+        """Channels of a recording; 0 if neither the map nor the setting says."""
+        return self.n_inputs or self.features.n_inputs or 0
 
     @property
     def configured(self) -> View:
@@ -121,7 +132,13 @@ class World:
 
     @cached_property
     def drive(self) -> Drive:
+        """The reservoir, differentiable; only attacks that need one ask for it."""
+        assert isinstance(self.setting.features, EchoStateMap)
         return Drive(self.setting.features)
+
+    def rows(self, u: Array) -> Array:
+        """Return the feature rows (n, F) of one recording."""
+        return self.setting.features.rows([u])[0]
 
     @cached_property
     def clients(self) -> list[list[Recording]]:
@@ -186,7 +203,7 @@ def generated(setting: Setting, client: int) -> list[Recording]:
     [(30, 3), (30, 3)]
     """
     rng = np.random.default_rng([setting.seed, client])
-    T, I, K = setting.steps, setting.features.reservoir.n_inputs, setting.n_classes
+    T, I, K = setting.steps, setting.channels, setting.n_classes
     balance = rng.dirichlet(np.ones(max(K, 1)))
     sequences = []
     for _ in range(setting.sequences):

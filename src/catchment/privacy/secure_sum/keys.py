@@ -18,6 +18,7 @@ import numpy as np
 
 from catchment.errors import IntegrityError, MissingExtraError
 from catchment.federation.plan import Memory
+from catchment.privacy.secure_sum.identities import Identities
 from catchment.privacy.secure_sum.ring import Residues, Ring
 
 try:
@@ -69,18 +70,18 @@ class Session:
         return hashlib.sha256(self.about(purpose) + b"\0" + content).digest()
 
 
-def make_identities(names: Iterable[str]) -> tuple[dict[str, str], dict[str, Memory]]:
-    """Return public keys by client, and memories in which each client holds its private key.
+def make_identities(names: Iterable[str]) -> Identities:
+    """Return public keys by client, with memories in which each client holds its private key.
 
     For clients of one process: elsewhere each client calls `new_identity` on its own memory and
     hands only its public key to the others.
 
-    >>> public, memories = make_identities(["ann", "ben"])
-    >>> len(public["ann"]), memories["ann"] is memories["ben"]
+    >>> keys = make_identities(["ann", "ben"])
+    >>> len(keys["ann"]), keys.memories["ann"] is keys.memories["ben"]
     (64, False)
     """
     memories: dict[str, Memory] = {name: {} for name in names}
-    return {name: new_identity(memory) for name, memory in memories.items()}, memories
+    return Identities({name: new_identity(memory) for name, memory in memories.items()}, memories)
 
 
 def new_identity(memory: Memory) -> str:

@@ -21,19 +21,20 @@ identities, and on the sparse graph a server that spends round numbers until it 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from catchment.federation.plan import Journal, Memory, Turn, Upload
+from catchment.federation.plan import Journal, Masking, Memory, Protection, Turn, Upload
 from catchment.privacy.secure_sum.client_rules import (
     FEWEST_CLIENTS,
     FEWEST_ROWS_PER_FEATURE,
     is_name,
 )
 from catchment.privacy.secure_sum.graph import degree, threshold
+from catchment.privacy.secure_sum.identities import Identities
 from catchment.privacy.secure_sum.ring import Ring
 from catchment.structure import Kind
 from catchment.wire import Parts
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from catchment.privacy.secure_sum.server import SecureRound
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class SecureSum:
     """Hides every client's message in the sum of all; the last of a plan's protections.
 
@@ -52,7 +53,8 @@ class SecureSum:
     Parameters
     ----------
     identities
-        Public Ed25519 key of every client in hexadecimal, registered without the server's help.
+        Public Ed25519 key of every client in hexadecimal, registered without the server's help;
+        for clients of one process, what `make_identities` returns.
     federation
         Name that keeps the rounds of one federation apart from another's.
     min_clients
@@ -108,6 +110,7 @@ class SecureSum:
     )
 
     identities: Mapping[str, str]
+    _: KW_ONLY
     federation: str = "catchment"
     min_clients: int = 10
     rows_per_feature: float = 20.0
@@ -143,8 +146,9 @@ class SecureSum:
                 f"bits is {self.bits} and bound is {self.bound}; "
                 "a bound on the sum goes with 64 bits, and only with them"
             )
-        # A copy nobody else holds: the plan's fingerprint covers it.
-        object.__setattr__(self, "identities", MappingProxyType(dict(self.identities)))
+        if not isinstance(self.identities, Identities):
+            # A copy nobody else holds: the plan's fingerprint covers it.
+            object.__setattr__(self, "identities", MappingProxyType(dict(self.identities)))
 
     @cached_property
     def ring(self) -> Ring:
@@ -193,3 +197,11 @@ class SecureSum:
         from catchment.privacy.secure_sum.client import masked
 
         return masked(self, received, upload, turn, memory)
+
+
+def memories_of(protections: Iterable[Protection | Masking]) -> dict[str, Memory]:
+    """Return what clients of this process remember, if a secure sum was made with it."""
+    for protection in protections:
+        if isinstance(protection, SecureSum) and isinstance(protection.identities, Identities):
+            return protection.identities.memories
+    return {}
