@@ -312,8 +312,8 @@ def test_the_loss_falls_from_round_to_round(batch_size: int | None) -> None:
 
 
 def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
-    identities, memories = make_identities(CLIENTS)
-    tight = SecureSum(identities=identities, min_clients=3, bits=64, bound=2.0**10)
+    keys = make_identities(CLIENTS)
+    tight = SecureSum(keys, min_clients=3, bits=64, bound=2.0**10)
     plain = GradientAveraging(features=FEATURES, learning_rate=0.1)
     far = GradientAveraging(features=FEATURES, learning_rate=1e-20, relative=False)
     huge = {
@@ -322,7 +322,7 @@ def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
     }
     for algorithm, clients in ((plain, CLIENTS), (far, huge)):
         plan = Plan(algorithm=algorithm, protections=(tight,))
-        (hidden,) = run_locally(plan, clients, memories=memories).records
+        (hidden,) = run_locally(plan, clients).records
         (clear,) = run_locally(Plan(algorithm=algorithm), clients).records
         loss = clear.figures["training loss"]
         assert hidden.figures["training loss"] == pytest.approx(loss, rel=1e-6)
