@@ -2,11 +2,13 @@
 # a stamp file in the environment is renewed only when pyproject.toml or requirements/ change.
 #
 #   make demo    install into .venv and run the demonstration
+#   make quick   the tests of the core, in less than two minutes
 #   make test    lint, types, import order, then every test and documented example
 #   make security  the security checks in their long form (several minutes)
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make bench   measure against the peers, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
+#   make browser install chromium with apt, for the tests of the report (needs root)
 #   make check   lint, types and import order only
 #   make clean   remove environments, caches and built files
 
@@ -22,28 +24,45 @@ INSTALL = -m pip install -qq --disable-pip-version-check
 INPUTS := pyproject.toml $(wildcard requirements/*.txt)
 WORKERS ?= auto
 
+# Data sets beside this clone, if there are any: the demonstration then shows one of them, too.
+BESIDE := $(wildcard ../shared/data)
+
+# What the core consists of. Deployments, networks, language models and studies are not in it, and
+# neither are the modules in it that are marked slow.
+QUICK := $(addprefix tests/,contracts data features federation laws privacy readout report search cli)
+
 # The first interpreter that is new enough and really starts (a version manager may only pretend).
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo test security flower bench docs check clean lint browser nginx
+.PHONY: demo quick test security flower bench docs check clean lint browser nginx
 
 demo: $(VENV)/.installed
+ifneq ($(BESIDE),)
+	@$(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
+	@CATCHMENT_DATA="$${CATCHMENT_DATA:-.data}" $(BIN)/catchment demo
+else
 	@$(BIN)/catchment demo
+endif
+
+quick: $(VENV)/.dev
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
+		-m "not long and not slow" $(QUICK)
 
 # pytest is last, so that its closing line is the last one printed.
 # Tests that share one deployment run in one worker: loadgroup.
-test: lint browser nginx
+# A build machine gets a browser and a web server; nobody else's system is touched.
+test: lint $(if $(filter true,$(CI)),browser) nginx
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q
 
 security: $(VENV)/.dev nginx
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
-		-m "long or not long" tests/security tests/engine/test_deploy_faults.py \
+		-m "long or not long" tests/security tests/tools/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
 
 flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower
-	@$(BIN)/catchment flower up --nodes 4 --check --dir runs/flower
+	@$(BIN)/python -m tools.fleet up --nodes 4 --check --dir runs/flower
 
 # Debian's program alone, into the environment: installing the package would start a web server.
 nginx: $(VENV)/.installed
@@ -75,9 +94,9 @@ bench: $(BENCH)/.installed
 	@$(BENCH)/bin/python -m benchmarks.peers
 
 clean:
-	rm -rf $(VENV) $(BENCH) docs/_build docs/api/generated build dist
+	rm -rf $(VENV) $(BENCH) docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests benchmarks examples docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples docs reproductions tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: $(INPUTS)
 	$(call environment,$(VENV))

@@ -18,24 +18,26 @@ import numpy as np
 from benchmarks import record
 
 from catchment.arrays import Array
-from catchment.privacy.attacks.drive import Drive
-from catchment.privacy.attacks.membership import area_under_curve, leverage, membership_score
-from catchment.privacy.attacks.moments import counts_from_moments
-from catchment.privacy.attacks.outcomes import correlation
-from catchment.privacy.attacks.sequences import Walk, place_of
-from catchment.privacy.attacks.windows import window_of
-from catchment.privacy.attacks.world import Setting, generated
-from catchment.readout.accumulate import accumulate
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.privacy.audit.differentiable_reservoir import Drive
+from catchment.privacy.audit.membership import area_under_curve, leverage, membership_score
+from catchment.privacy.audit.moments import counts_from_moments
+from catchment.privacy.audit.outcomes import correlation
+from catchment.privacy.audit.pooled_inputs import window_of
+from catchment.privacy.audit.sequences import Walk, place_of
+from catchment.privacy.audit.simulated_views import Setting, generated
+from catchment.readout.accumulation import accumulate
 
 Numbers = dict[str, object]
 
 
-def features(inputs: int, leak_rate: float = 0.3, units: int = 100, **settings: object) -> Features:
+def features(
+    inputs: int, leak_rate: float = 0.3, units: int = 100, **settings: object
+) -> EchoStateMap:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return Features(Reservoir.from_recipe(recipe), input=False, **settings)  # type: ignore[arg-type]
+    return EchoStateMap(Reservoir.from_recipe(recipe), input=False, **settings)  # type: ignore[arg-type]
 
 
 def recovered(found: list[Array], u: Array) -> tuple[float, float]:

@@ -15,24 +15,24 @@ from dataclasses import dataclass
 import numpy as np
 from benchmarks.record import write
 
-from catchment import Features, Recipe, Reservoir
-from catchment import Sequence as Recorded
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
-from catchment.data.loaders import load
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import MissingDataError
-from catchment.federation.averaging import ReadoutAveraging
+from catchment.features import EchoStateMap
 from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.evaluation import Evaluation
+from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.readout.linear import Readout
 from catchment.readout.model import Model
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
+from reproductions.places import load
 
-Clients = Mapping[str, Sequence[Recorded]]
+Clients = Mapping[str, Sequence[Recording]]
 COMPRESSIONS: dict[str, Float32 | FactorUpload | None] = {
     "packed float64 (default)": None,
     "packed float32": Float32(),
@@ -46,7 +46,7 @@ COMPRESSIONS: dict[str, Float32 | FactorUpload | None] = {
 @dataclass(frozen=True, eq=False)
 class Task:
     name: str
-    features: Features
+    features: EchoStateMap
     train: Clients
     test: Clients
     ridge: float
@@ -54,13 +54,13 @@ class Task:
 
 
 def tasks() -> list[Task]:
-    series = Features(
+    series = EchoStateMap(
         Reservoir.from_recipe(Recipe(units=200, inputs=1, leak_rate=1.0, seed=1)), washout=50
     )
     train, test = contiguous(narma(6000, seed=1), 8), {"test": [narma(2000, seed=2)]}
     users = synthetic_wearables(n_users=12, windows_per_user=120, seed=1)
     wearable = Reservoir.from_recipe(Recipe(units=150, inputs=6, leak_rate=0.3, seed=1))
-    pooled = Features(wearable, pool="mean_std")
+    pooled = EchoStateMap(wearable, pool="mean_std")
     many = {name: windows[:100] for name, windows in users.items()}
     few = {name: windows[:12] for name, windows in users.items()}
     held_out = {name: windows[100:] for name, windows in users.items()}
@@ -75,7 +75,7 @@ def tasks() -> list[Task]:
     except MissingDataError:
         return found
     har = Reservoir.from_recipe(Recipe(units=250, inputs=9, leak_rate=0.3, seed=1))
-    features = Features(har, pool="mean_std")
+    features = EchoStateMap(har, pool="mean_std")
     return [*found, Task("UCI HAR", features, data.train, data.test, 1e-1, data.classes)]
 
 
@@ -85,7 +85,7 @@ def run(task: Task) -> dict[str, dict[str, float]]:
     rows = {}
     for name, compression in COMPRESSIONS.items():
         protections = () if compression is None else (compression,)
-        result = fit(Plan(algorithm=algorithm, protections=protections), task.train)
+        result = run_locally(Plan(algorithm=algorithm, protections=protections), task.train)
         total, model = result.state.total, result.model
         assert total is not None
         assert model is not None
@@ -96,7 +96,7 @@ def run(task: Task) -> dict[str, dict[str, float]]:
             "readout error": distance(model.readout, exact),
             "bound": bound(compression, total, model.readout, exact),
         }
-    averaged = fit(
+    averaged = run_locally(
         Plan(
             algorithm=ReadoutAveraging(
                 features=task.features, ridge=task.ridge, classes=task.classes
@@ -113,7 +113,7 @@ def run(task: Task) -> dict[str, dict[str, float]]:
 
 
 def score(model: Model, test: Clients) -> float:
-    total = fit(Plan(algorithm=Evaluation(model_under_test=model)), test).state.total
+    total = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), test).state.total
     assert total is not None
     return total.value
 

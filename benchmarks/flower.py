@@ -2,8 +2,8 @@
 
 Every client has a reservoir of 500 units and as many steps as it needs to send its statistics in
 the clear (20 rows per feature): a megabyte per client and round. The deployment is the one of
-`catchment flower up`, SuperLink, nginx with TLS and a process for every node on this machine, and
-its bytes are counted by a relay between nodes and proxy: all that TCP carries, with TLS, HTTP,
+`python -m tools.fleet up`, SuperLink, nginx with TLS and a process for every node on this machine,
+and its bytes are counted by a relay between nodes and proxy: all that TCP carries, with TLS, HTTP,
 polls, heartbeats and the app itself.
 
     python -m benchmarks.flower --runners process simulation --clients 4 10 100
@@ -34,16 +34,17 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 from benchmarks.scale import cores_at_hand
 
-from catchment import Features, Recipe, Reservoir, Sequence
-from catchment.engine.deploy.deployment import Deployment
-from catchment.engine.local import fit
+from catchment import Recipe, Recording, Reservoir
+from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
-from catchment.federation.post import Record
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.runs import read_run
-from catchment.plans.flower.up import sha256
+from catchment.federation.runs.read import read_run
 from catchment.readout.model import Model
 from catchment.readout.storage import save
+from tools.fleet.deployment import Deployment
+from tools.fleet.up import sha256
 
 UNITS, STEPS, WASHOUT, RIDGE = 500, 10_200, 100, 1e-6
 RUNNERS = ("process", "simulation", "deployment")
@@ -80,19 +81,19 @@ app = client_app(plan({rounds}), load, allow_plain_statistics=True)
 """
 
 
-def plan(rounds: int) -> Plan[Any, Any]:
+def plan(rounds: int) -> Plan[Any, Any, Any]:
     recipe = Recipe(units=UNITS, inputs=1, leak_rate=0.3, connections=10, seed=1)
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    features = EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
     algorithm = FederatedRidge(features=features, ridge=RIDGE, keep_clients=False)
     return Plan(algorithm=algorithm, rounds=rounds)
 
 
-def client(k: int) -> list[Sequence]:
+def client(k: int) -> list[Recording]:
     wave = np.sin(np.arange(STEPS + 1) * (0.05 + k % 97 / 300) + k)
-    return [Sequence(wave[:-1, None], wave[1:, None])]
+    return [Recording(wave[:-1, None], wave[1:, None])]
 
 
-def load(config: Mapping[str, bool | float | int | str]) -> list[Sequence]:
+def load(config: Mapping[str, bool | float | int | str]) -> list[Recording]:
     """Return the data of the node with this node config."""
     return client(int(str(config["name"]).removeprefix("client-")))
 
@@ -103,8 +104,8 @@ def names(n_clients: int) -> list[str]:
 
 def in_process(n_clients: int, rounds: int) -> dict[str, object]:
     clients = {name: partial(client, k) for k, name in enumerate(names(n_clients))}
-    fit(plan(1), dict(list(clients.items())[:1]))  # compiles
-    result = fit(plan(rounds), clients)
+    run_locally(plan(1), dict(list(clients.items())[:1]))  # compiles
+    result = run_locally(plan(rounds), clients)
     return row(result.records, result.model)
 
 
@@ -227,7 +228,7 @@ def row(records: tuple[Record, ...] | list[Record], model: Model | None) -> dict
 
 def resident(deployment: str) -> float:
     """Return the MiB that all processes of a deployment have in memory, shared pages included."""
-    from catchment.engine.deploy.processes import marked
+    from tools.fleet.processes import marked
 
     total = 0
     for pid in marked(deployment, None):

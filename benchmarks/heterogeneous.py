@@ -21,16 +21,16 @@ from itertools import pairwise
 import numpy as np
 from benchmarks.record import write
 
-from catchment import Features, Recipe, Reservoir
-from catchment import Sequence as Recorded
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
-from catchment.engine.local import fit
-from catchment.federation.alignment import AlignedRidge
-from catchment.federation.ensemble import Ensemble, ReservoirEnsemble, joint_features
-from catchment.federation.evaluation import evaluate
+from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
+from catchment.federation.learn.alignment import AlignedRidge
+from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble, joint_features
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.stacking import Stacking
+from catchment.federation.measure.evaluation import evaluate
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.stacking import Stacking
 from catchment.readout.model import Model
 
 UNITS, WASHOUT, TRAIN, TEST, RIDGE = 200, 50, 4000, 2000, 1e-6
@@ -51,27 +51,27 @@ PUBLISHED_CLIENTS = {
     32: {"central": 0.214, "local": 0.738, "ensemble": 0.361},
 }
 
-Clients = Mapping[str, list[Recorded]]
+Clients = Mapping[str, list[Recording]]
 
 
-def split(task: Recorded, n_clients: int) -> Clients:
+def split(task: Recording, n_clients: int) -> Clients:
     """Return equal stretches of one series."""
     assert task.y is not None
     cuts = np.linspace(0, task.n_steps, n_clients + 1).astype(int)
     return {
-        f"client-{k:02d}": [Recorded(task.u[a:b], task.y[a:b])]
+        f"client-{k:02d}": [Recording(task.u[a:b], task.y[a:b])]
         for k, (a, b) in enumerate(pairwise(cuts))
     }
 
 
-def features(seed: int) -> Features:
+def features(seed: int) -> EchoStateMap:
     recipe = Recipe(
         units=UNITS, inputs=1, spectral_radius=0.9, leak_rate=1.0, input_scaling=0.5, seed=seed
     )
-    return Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    return EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
 
 
-def nrmse(model: Model | None, test: Recorded) -> float:
+def nrmse(model: Model | None, test: Recording) -> float:
     assert model is not None
     return evaluate(model, lambda: [test]).value
 
@@ -80,11 +80,11 @@ def at_alpha(alpha: float, seed: int) -> dict[str, float]:
     clients, test = split(narma(TRAIN, seed=seed), 8), narma(TEST, seed=1000 + seed)
     common = features(seed)
     algorithm = AlignedRidge(ridge=FederatedRidge(features=common, ridge=RIDGE), alpha=alpha)
-    state = fit(Plan(algorithm=algorithm), clients).state
+    state = run_locally(Plan(algorithm=algorithm), clients).state
     members = ReservoirEnsemble(features=common, alpha=alpha, ridge=RIDGE)
     own = [nrmse(algorithm.model_of(state, name), test) for name in clients]
     return {
-        "ensemble": nrmse(fit(Plan(algorithm=members), clients).model, test),
+        "ensemble": nrmse(run_locally(Plan(algorithm=members), clients).model, test),
         "aggregation": own[0],
         "aggregation, mean of all clients' reservoirs": float(np.mean(own)),
     }
@@ -93,11 +93,11 @@ def at_alpha(alpha: float, seed: int) -> dict[str, float]:
 def with_clients(n_clients: int, seed: int) -> dict[str, float]:
     clients, test = split(narma(TRAIN, seed=seed), n_clients), narma(TEST, seed=1000 + seed)
     common = features(seed)
-    exact = fit(Plan(algorithm=FederatedRidge(features=common, ridge=RIDGE)), clients).model
+    exact = run_locally(Plan(algorithm=FederatedRidge(features=common, ridge=RIDGE)), clients).model
     algorithm = ReservoirEnsemble(features=common, ridge=RIDGE)
-    state: Ensemble = fit(Plan(algorithm=algorithm), clients).state
-    chosen = fit(Plan(algorithm=replace(algorithm, ridge="folds")), clients).state
-    stacked = fit(Plan(algorithm=Stacking(ensemble=chosen)), clients).state.ensemble
+    state: Ensemble = run_locally(Plan(algorithm=algorithm), clients).result
+    chosen = run_locally(Plan(algorithm=replace(algorithm, ridge="folds")), clients).result
+    stacked = run_locally(Plan(algorithm=Stacking(ensemble=chosen)), clients).result
     found = {
         "central": nrmse(exact, test),
         "local": float(np.mean([nrmse(state.alone(name), test) for name in clients])),
@@ -106,9 +106,9 @@ def with_clients(n_clients: int, seed: int) -> dict[str, float]:
         "ensemble, stacked": nrmse(stacked.model, test),
     }
     if n_clients <= 4:
-        joint = joint_features([member.features for member in state.members.values()])
+        joint = joint_features(list(state.features.values()))
         ridge = FederatedRidge(features=joint, ridge=RIDGE)
-        found["joint statistics"] = nrmse(fit(Plan(algorithm=ridge), clients).model, test)
+        found["joint statistics"] = nrmse(run_locally(Plan(algorithm=ridge), clients).model, test)
     return found
 
 

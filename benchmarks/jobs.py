@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.reservoir.spectral import spectral_radius
-from catchment.reservoir.weights import SparseRows
+from catchment.features.echo_state.spectral import spectral_radius
+from catchment.features.echo_state.weights import SparseRows
 
 LEAK, RADIUS, RIDGE = 0.3, 0.9, 1e-6
 

@@ -32,14 +32,14 @@ from benchmarks.record import write
 from torch import nn
 from torch.nn import functional
 
-from catchment.engine.local import fit
-from catchment.experiments.fedpt import accuracy
-from catchment.experiments.fedpt_tasks import Task, image_set, writers_task
+from catchment.engine.local import run_locally
 from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples
-from catchment.partial.models import EMNIST_FREEZE
 from catchment.partial.training import FederatedTraining
+from reproductions.fedpt import accuracy
+from reproductions.fedpt_tasks import Task, image_set, writers_task
+from reproductions.networks import EMNIST_FREEZE
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def catchment(race: Race) -> Outcome:
     task = race.task
     algorithm = FederatedTraining(network=race.network, steps=task.steps)
     share = task.clients_per_round / len(task.clients)
-    result = fit(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
+    result = run_locally(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
     seconds = tuple(record.seconds for record in result.records[1:])
-    return Outcome(seconds, accuracy(algorithm.trained_module(result.state), task.test))
+    return Outcome(seconds, accuracy(result.result, task.test))
 
 
 def train_one(module: nn.Module, data: Examples, rng: np.random.Generator, task: Task) -> None:

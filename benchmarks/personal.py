@@ -26,18 +26,18 @@ from typing import Literal
 import numpy as np
 from benchmarks.record import RESULTS, write
 
-from catchment.data.clients import Clients, select
-from catchment.data.loaders import load
+from catchment.data.clients import Dealt, select
+from catchment.data.recording import Recording
 from catchment.data.scaling import federated_scaler
-from catchment.data.sequence import Sequence
-from catchment.engine.local import fit
-from catchment.federation.personal_evaluation import Comparison, PersonalEvaluation
+from catchment.engine.local import run_locally
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.measure.personal_evaluation import Comparison, PersonalEvaluation
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
 from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from reproductions.places import load
 
 SETS = ("uci_har", "motionsense", "wisdm_watch")
 METHODS: tuple[Literal["towards", "mixed"], ...] = ("towards", "mixed")
@@ -45,7 +45,7 @@ N_FOLDS = 4
 STEPS = 128
 
 
-def people(data: str) -> tuple[Clients, tuple[str, ...]]:
+def people(data: str) -> tuple[Dealt, tuple[str, ...]]:
     """Return each subject's windows, earlier ones first, and the names of the activities."""
     if data == "uci_har":
         dataset = load(data, window="whole")
@@ -57,7 +57,7 @@ def people(data: str) -> tuple[Clients, tuple[str, ...]]:
     return clients, dataset.classes
 
 
-def windows(segments: Iterable[Sequence]) -> list[Sequence]:
+def windows(segments: Iterable[Recording]) -> list[Recording]:
     """Return windows in the order of their place within their own segment."""
     placed = []
     for segment in segments:
@@ -87,7 +87,7 @@ class Outcome:
 
 
 def compare(
-    clients: Clients, classes: tuple[str, ...], *, units: int, seed: int
+    clients: Dealt, classes: tuple[str, ...], *, units: int, seed: int
 ) -> dict[str, dict[str, Comparison]]:
     """Return, for each method, the comparison of each subject with a model of the other folds."""
     names = sorted(clients)
@@ -105,16 +105,16 @@ def compare(
             input_scaling=0.5,
             seed=seed,
         )
-        features = Features(Reservoir.from_recipe(recipe), pool="mean_std")
+        features = EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std")
         shared = FederatedRidge(features=features, classes=classes)
         scaled = {name: scaler.apply(part) for name, part in training.items()}
-        state = fit(Plan(algorithm=shared), scaled).state
+        state = run_locally(Plan(algorithm=shared), scaled).state
         assert state.readout is not None
         model = Model(features, state.readout, classes, state.total)
         tested = {name: scaler.apply(clients[name]) for name in held_out}
         for method in METHODS:
             algorithm = PersonalEvaluation(model_under_test=model, method=method)
-            found[method].update(fit(Plan(algorithm=algorithm), tested).state.by_client)
+            found[method].update(run_locally(Plan(algorithm=algorithm), tested).state.by_client)
     return found
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 
 from catchment.arrays import Array
+from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.parallel import single_blas_thread
-from catchment.reservoir.features import Features
-from catchment.reservoir.plasticity import IntrinsicPlasticity, plasticity_of
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 SIZES = ((100, 9), (200, 9), (300, 9), (500, 9))
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=1e-4)
@@ -34,7 +34,7 @@ def measured(
     """Return seconds per million steps of each way, and how they compare."""
     recipe = Recipe(units=units, inputs=inputs, leak_rate=0.3, seed=1)
     reservoir = Reservoir.from_recipe(recipe)
-    features = Features(reservoir, input=False, pool="last")
+    features = EchoStateMap(reservoir, input=False, pool="last")
     us = list(np.random.default_rng(0).normal(size=(sequences, steps, inputs)))
     ways: dict[str, Callable[[], object]] = {
         "states": lambda: reservoir.run(us, threads=1),

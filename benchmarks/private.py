@@ -29,24 +29,25 @@ import numpy as np
 from benchmarks import record
 
 from catchment.arrays import Array, Integers
-from catchment.data import loaders
+from catchment.data.recording import Recording
 from catchment.data.scaling import scale_each
-from catchment.data.sequence import Sequence as Recorded
 from catchment.data.wearables import wearable_user
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.plan import Turn
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.privacy.clipping import Clip
-from catchment.privacy.noise import GaussianNoise
-from catchment.readout.accumulate import accumulate
-from catchment.readout.linear import Readout
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.accumulation import accumulate
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from reproductions.data.load import load_images
+from reproductions.places import load
 
 EPSILONS = (8.0, 4.0, 2.0, 1.0)
 DELTA = 1e-5
-Clients = Mapping[str, Sequence[Recorded]]
+Clients = Mapping[str, Sequence[Recording]]
 
 
 @dataclass(frozen=True)
@@ -58,24 +59,24 @@ class Task:
     public: Clients
     segments: int = 1
 
-    def features(self, units: int) -> Features:
+    def features(self, units: int) -> EchoStateMap:
         n_inputs = next(iter(self.train.values()))[0].n_inputs
         recipe = Recipe(units=units, inputs=n_inputs, leak_rate=0.3, seed=1)
         reservoir = Reservoir.from_recipe(recipe)
-        return Features(reservoir, input=False, pool="mean", segments=self.segments)
+        return EchoStateMap(reservoir, input=False, pool="mean", segments=self.segments)
 
 
 def writers(n_public: int, n_test: int, n_train: int) -> Task:
-    images = loaders.load_images("mnist_writers")
+    images = load_images("mnist_writers")
 
-    def people(test: bool) -> list[list[Recorded]]:
+    def people(test: bool) -> list[list[Recording]]:
         pixels = images.test if test else images.train
         labels = images.test_labels if test else images.train_labels
         names = np.array(images.test_clients if test else images.train_clients)
         order = np.argsort(names, kind="stable")
         cuts = np.flatnonzero(names[order][1:] != names[order][:-1]) + 1
         return [
-            [Recorded.labelled(pixels[i] / 255.0, int(labels[i]), 10) for i in of]
+            [Recording.labelled(pixels[i] / 255.0, int(labels[i]), 10) for i in of]
             for of in np.split(order, cuts)
         ]
 
@@ -87,13 +88,13 @@ def writers(n_public: int, n_test: int, n_train: int) -> Task:
 
 
 def har() -> Task:
-    data, other = loaders.load("uci_har"), loaders.load("motionsense")
+    data, other = load("uci_har"), load("motionsense")
     # Each client standardises its channels by itself; nothing is shared for that.
     return Task(scale_each(data.train), scale_each(data.test), scale_each(other.clients))
 
 
 def wearables(n: int) -> Task:
-    def people(first: int, count: int) -> dict[str, list[Recorded]]:
+    def people(first: int, count: int) -> dict[str, list[Recording]]:
         return {
             f"u{k:05d}": wearable_user(0, k, windows_per_user=20, steps=64)
             for k in range(first, first + count)
@@ -102,7 +103,7 @@ def wearables(n: int) -> Task:
     return Task(people(0, n), people(50_000, 100), people(90_000, 10))
 
 
-def rows(features: Features, clients: Clients) -> tuple[Array, Integers]:
+def rows(features: EchoStateMap, clients: Clients) -> tuple[Array, Integers]:
     sequences = [s for data in clients.values() for s in data]
     z = np.concatenate(features.rows([s.u for s in sequences]))
     return z, np.array([int(np.argmax(s.y)) for s in sequences if s.y is not None])
@@ -116,7 +117,7 @@ def accuracy(readout: Readout, z: Array, labels: Integers) -> float:
 class Uploads:
     """The statistics of every client, or of every sequence, made one after the other."""
 
-    features: Features
+    features: EchoStateMap
     clients: Clients
     unit: str
 
@@ -155,7 +156,7 @@ def measure(task: Task, units: int, unit: str, draws: int) -> dict[str, object]:
 
 
 def private(
-    features: Features, clip: Clip, sent: Uploads, draws: int, z: Array, labels: Integers
+    features: EchoStateMap, clip: Clip, sent: Uploads, draws: int, z: Array, labels: Integers
 ) -> dict[str, float]:
     """Return the median accuracy over draws of the noise, by epsilon."""
     algorithm = FederatedRidge(features=features, ridge=0.0, keep_clients=False)
@@ -166,7 +167,7 @@ def private(
     ]
     # Clipped once, on the grid of the least noise, which is finer than the others need.
     finest = min(noise.grid for noise in noises)
-    total = reduce(add, (clip.clipped(s.parts(), finest) for s in sent))
+    total = reduce(add, (clip.clipped(s, finest) for s in sent))
     scores = {}
     for noise in noises:
         found = []

@@ -19,29 +19,28 @@ import numpy as np
 from benchmarks import record
 
 from catchment.arrays import Array
-from catchment.data.sources import find
-from catchment.engine.local import fit
-from catchment.federation.optimisers import Adam
+from catchment.engine.local import run_locally
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.optimisers import Adam
 from catchment.federation.plan import Plan
-from catchment.privacy.attacks.drive import Drive
-from catchment.privacy.attacks.outcomes import correlation
-from catchment.privacy.attacks.prompts import context_of
-from catchment.privacy.attacks.world import Setting, generated
-from catchment.privacy.gaussian import gaussian_multiplier
-from catchment.privacy.prompt_noise import PromptNoise
+from catchment.privacy.audit.differentiable_reservoir import Drive
+from catchment.privacy.audit.outcomes import correlation
+from catchment.privacy.audit.prompts import context_of
+from catchment.privacy.audit.simulated_views import Setting, generated
+from catchment.privacy.dp.gaussian import gaussian_multiplier
+from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Projection
 from catchment.prompt.exchange import LanguageServer
-from catchment.prompt.language import find_model
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.start import closed_form_start, label_targets
 from catchment.readout.model import train
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from reproductions.places import find, find_model
 
 if TYPE_CHECKING:
     from catchment.prompt.causal import TransformersLM
-    from catchment.prompt.tasks import WordTask
+    from reproductions.prompt_tasks import WordTask
 
 Numbers = dict[str, object]
 BOTTLENECK = 16
@@ -50,16 +49,16 @@ EPSILONS = (64.0, 16.0, 4.0, 1.0)
 PER_CLIENT = 60
 
 
-def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> Features:
+def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> EchoStateMap:
     recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return Features(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
+    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
 
 
-def signal(F: Features, steps: int, seed: int, client: int = 0) -> Array:
+def signal(F: EchoStateMap, steps: int, seed: int, client: int = 0) -> Array:
     return generated(Setting(features=F, steps=steps, seed=seed), client)[0].u
 
 
-def controller(F: Features, seed: int) -> Array:
+def controller(F: EchoStateMap, seed: int) -> Array:
     drawn: Array = np.random.default_rng(seed).normal(size=(BOTTLENECK, F.n_features))
     return drawn / float(np.sqrt(F.n_features))
 
@@ -118,14 +117,15 @@ class Naming:
 
     lm: TransformersLM
     task: WordTask
-    features: Features
+    features: EchoStateMap
 
     @classmethod
     def made(cls) -> Naming:
         from catchment.prompt.causal import TransformersLM
-        from catchment.prompt.tasks import sensors_task
+        from reproductions.prompt_tasks import sensors_task
+        from reproductions.smollm2 import locate_model
 
-        lm = TransformersLM.load("stories260k", device="cpu", batch_size=256)
+        lm = TransformersLM.load(locate_model("stories260k"), device="cpu", batch_size=256)
         task = sensors_task(lm, "uci_har")
         F = features(task.n_inputs, 0.3, pool="mean_std")
         few = task.within(PER_CLIENT)
@@ -156,7 +156,7 @@ def projection(lm: TransformersLM, bottleneck: int, seed: int) -> Projection:
 def closed_form(naming: Naming, seeds: int) -> Numbers:
     """Accuracy on unseen people before any client takes a step, beside the ridge readout's."""
     task, F = naming.task, naming.features
-    from catchment.prompt.tasks import recorded
+    from reproductions.prompt_tasks import recorded
 
     pooled = [example for part in task.clients.values() for example in part]
     readout = train(F, recorded(pooled, len(task.classes)), 0.1).readout
@@ -166,7 +166,7 @@ def closed_form(naming: Naming, seeds: int) -> Numbers:
     for bottleneck in (16, 32, 64):
         made = [naming.training(bottleneck, seed) for seed in range(seeds)]
         out[f"bottleneck {bottleneck}"] = [
-            round(each.accuracy(each.start(), task.test), 3) for each in made
+            round(each.result(each.start()).accuracy(task.test), 3) for each in made
         ]
     return out
 
@@ -190,10 +190,10 @@ def accuracy(naming: Naming, rounds: int, seeds: int) -> Numbers:
                 multiplier = 0.0 if np.isinf(epsilon) else gaussian_multiplier(epsilon, DELTA)
                 guard = PromptNoise(bound=bound, multiplier=multiplier)
             training = replace(free, guard=guard)
-            result = fit(Plan(algorithm=training, rounds=rounds, seed=seed), task.clients)
+            result = run_locally(Plan(algorithm=training, rounds=rounds, seed=seed), task.clients)
             name = "free" if epsilon is None else "clipped only" if np.isinf(epsilon) else epsilon
             for when, state in (("start", training.start()), (f"{rounds} rounds", result.state)):
-                reached = round(training.accuracy(state, task.test), 3)
+                reached = round(training.result(state).accuracy(task.test), 3)
                 found.setdefault(f"{name}, {when}", []).append(reached)
     return {"examples per client": PER_CLIENT, "clients": len(task.clients), **found}
 

@@ -14,8 +14,10 @@ from benchmarks.jobs import LEAK, RADIUS, RIDGE, Problem
 from scipy.linalg import solve
 from scipy.sparse import csr_matrix
 
-from catchment import Features, Reservoir, Sequence, accumulate
+from catchment import Recording, Reservoir
 from catchment.arrays import Array
+from catchment.features import EchoStateMap
+from catchment.readout.accumulation import accumulate
 
 Work = Callable[[int], Array]
 Runner = Callable[[Problem], Work]
@@ -23,8 +25,10 @@ Runner = Callable[[Problem], Work]
 
 def ours(problem: Problem) -> Work:
     reservoir = Reservoir.from_matrices(problem.W, problem.W_in, bias=problem.bias, leak_rate=LEAK)
-    features = Features(reservoir, bias=True, pool=problem.job.pool, washout=problem.job.washout)
-    sequences = [Sequence(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
+    features = EchoStateMap(
+        reservoir, bias=True, pool=problem.job.pool, washout=problem.job.washout
+    )
+    sequences = [Recording(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
 
     def work(cores: int) -> Array:
         total = accumulate(features, sequences, threads=cores)

@@ -25,14 +25,16 @@ from operator import add
 import numpy as np
 from benchmarks.record import write
 
-from catchment import Features, Recipe, Reservoir, Sequence
+from catchment import Recipe, Recording, Reservoir
 from catchment.arrays import Array
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.federation.values import Tally
+from catchment.federation.sums import Tally
 from catchment.parallel import ordered_map, single_blas_thread
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
 UNITS, STEPS, WASHOUT, LEAK, RADIUS, RIDGE = 100, 200, 20, 0.3, 0.9, 1e-6
@@ -46,7 +48,7 @@ def series(k: int) -> tuple[Array, Array]:
     return wave[:-1, None], wave[1:, None]
 
 
-class Clients(Mapping[str, Callable[[], list[Sequence]]]):
+class Clients(Mapping[str, Callable[[], list[Recording]]]):
     """So many clients, by name; their data is made when it is asked for."""
 
     def __init__(self, size: int) -> None:
@@ -58,31 +60,31 @@ class Clients(Mapping[str, Callable[[], list[Sequence]]]):
     def __iter__(self) -> Iterator[str]:
         return (f"client-{k:06d}" for k in range(self.size))
 
-    def __getitem__(self, name: str) -> Callable[[], list[Sequence]]:
+    def __getitem__(self, name: str) -> Callable[[], list[Recording]]:
         return partial(client_data, int(name.removeprefix("client-")))
 
 
-def client_data(k: int) -> list[Sequence]:
-    return [Sequence(*series(k))]
+def client_data(k: int) -> list[Recording]:
+    return [Recording(*series(k))]
 
 
-def features() -> Features:
+def features() -> EchoStateMap:
     recipe = Recipe(
         units=UNITS, inputs=1, spectral_radius=RADIUS, leak_rate=LEAK, connections=10, seed=1
     )
-    return Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    return EchoStateMap(Reservoir.from_recipe(recipe), washout=WASHOUT)
 
 
-def plan() -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def plan() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     return Plan(algorithm=FederatedRidge(features=features(), ridge=RIDGE, keep_clients=False))
 
 
 def run(size: int, threads: int) -> tuple[float, RidgeStatistics]:
     """Return the seconds of one run and its sum."""
     agreed = plan()
-    fit(agreed, Clients(2), threads=1)
+    run_locally(agreed, Clients(2), threads=1)
     begin = time.perf_counter()
-    result = fit(agreed, Clients(size), threads=threads)
+    result = run_locally(agreed, Clients(size), threads=threads)
     seconds = time.perf_counter() - begin
     assert result.records[0].n_used == size
     total = result.state.total
@@ -129,7 +131,7 @@ def two_levels(size: int) -> str:
     sums = []
     for first in range(0, size, BLOCK):
         block = {name: everyone[name] for name in names[first : first + BLOCK]}
-        total = fit(agreed, block).state.total
+        total = run_locally(agreed, block).state.total
         assert total is not None
         sums.append(total)
     return digest(reduce(add, sums))
@@ -147,7 +149,7 @@ def peers() -> dict[str, Work]:
     W, W_in = layer.W.to_dense(), layer.W_in.to_dense()
     agreed = plan()
     found: dict[str, Work] = {
-        "catchment": lambda threads: fit(agreed, Clients(PEER_CLIENTS), threads=threads)
+        "catchment": lambda threads: run_locally(agreed, Clients(PEER_CLIENTS), threads=threads)
     }
     with suppress(ImportError):
         found["esnfed"] = esnfed_work(W, W_in, layer.bias)

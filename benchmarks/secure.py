@@ -24,21 +24,27 @@ import numpy as np
 from benchmarks.record import write
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.client import Request
 from catchment.federation.loop import Engine, Reply, run
-from catchment.federation.node import Request
 from catchment.federation.plan import Data, Plan, Turn
-from catchment.privacy.keys import make_identities
-from catchment.privacy.messages import flat
-from catchment.privacy.ring import Residues, Ring, add_into, decode, encode, readout_error
-from catchment.privacy.secure_sum import SecureSum
-from catchment.readout.model import Model
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.messages import flat
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.ring import (
+    Residues,
+    Ring,
+    add_into,
+    decode,
+    encode,
+    readout_error,
+)
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
-from catchment.wire import NOTHING, Parts
+from catchment.wire import Parts
 
 TARGETS = 10
 KINDS = 7  # clients send one of so many vectors, which are made once
@@ -78,29 +84,19 @@ class Sending:
 
     n_features: int
 
-    def start(self) -> Parts:
-        return NOTHING
-
-    def broadcast(self, state: Parts, turn: Turn) -> Parts:
-        return NOTHING
+    def start(self) -> RidgeStatistics | None:
+        return None
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
         return statistics_of(self.n_features, kind_of(turn.client))
 
-    def read_update(self, parts: Parts, turn: Turn) -> RidgeStatistics:
-        return RidgeStatistics.from_parts(parts)
+    def server_update(
+        self, state: RidgeStatistics | None, total: RidgeStatistics, turn: Turn
+    ) -> RidgeStatistics:
+        return total
 
-    def server_update(self, state: Parts, total: RidgeStatistics, turn: Turn) -> Parts:
-        return total.parts()
-
-    def model(self, state: Parts) -> Model | None:
-        return None
-
-    def save_state(self, state: Parts) -> Parts:
+    def result(self, state: RidgeStatistics | None) -> RidgeStatistics | None:
         return state
-
-    def load_state(self, parts: Parts) -> Parts:
-        return parts
 
 
 @dataclass(eq=False)
@@ -153,7 +149,8 @@ def measured(
 ) -> dict[str, object]:
     """Return what one round costs a client that stays to its end, and the server."""
     names = [f"c{k:04d}" for k in range(n_clients)]
-    identities, memories = make_identities(names)
+    identities = make_identities(names)
+    memories = identities.memories
     # The smallest bound that the sum keeps to: every feature is below one.
     bound = None if bits == 128 else float(n_clients * 40 * n_features)
     masking = SecureSum(
@@ -170,13 +167,14 @@ def measured(
     silent |= dict.fromkeys(names[1 + before : 1 + before + after], "consistency")
     for kind in range(KINDS):
         statistics_of(n_features, kind)
-    nothing: list[Recorded] = []
+    nothing: list[Recording] = []
     engine = Metered(LocalEngine(plan, dict.fromkeys(names, nothing), 1, memories), silent)
     started = time.thread_time()
     result = run(plan, engine)
     server = time.thread_time() - started - engine.idle
     sealed = [name for name in names if silent.get(name) != "update"]
-    _check(result.state, sealed, n_features, masking.ring)
+    assert result.state is not None
+    _check(result.state.parts(), sealed, n_features, masking.ring)
     k, t = masking.degree(n_clients)
     stayed = [name for name in names if name not in silent]
 
@@ -250,7 +248,7 @@ CASES = (
 def readout_errors(case: Case) -> dict[str, object]:
     """Return how far readouts of differently summed statistics lie from the pooled one."""
     n_clients, N = 20, 200
-    features = Features(Reservoir.from_recipe(Recipe(units=N, inputs=1, seed=1)), input=False)
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=N, inputs=1, seed=1)), input=False)
     clients = [_rows(features, case.smooth, k) for k in range(n_clients)]
     test_z, test_y = _rows(features, case.smooth, 999)
     own = [(z.T @ z, z.T @ y) for z, y in clients]
@@ -291,7 +289,7 @@ def readout_errors(case: Case) -> dict[str, object]:
     }
 
 
-def _rows(features: Features, smooth: int, seed: int) -> tuple[Array, Array]:
+def _rows(features: EchoStateMap, smooth: int, seed: int) -> tuple[Array, Array]:
     """Return states (200, N) of one client, and what they are to recall (200, 1)."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=200 + smooth + 10)

@@ -27,20 +27,20 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 
 from catchment.arrays import Array
-from catchment.data.clients import Clients, contiguous
-from catchment.data.loaders import load
+from catchment.data.clients import Dealt, contiguous
+from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
-from catchment.data.sequence import Sequence
-from catchment.engine.local import fit
-from catchment.federation.candidates import Candidates
-from catchment.federation.evaluation import evaluate
+from catchment.engine.local import run_locally
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.measure.evaluation import evaluate
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from reproductions.places import load
 
 TRAIN = 0.7
 LAGS = (1, 2, 5, 10, 20)
@@ -53,19 +53,19 @@ class Task:
     """A series to forecast: clients to learn from, and the later part to test on."""
 
     name: str
-    clients: Clients
-    test: Sequence
+    clients: Dealt
+    test: Recording
     washout: int
 
     @classmethod
     def of(cls, name: str, series: Array, n_clients: int, washout: int) -> Task:
         """Return the task of predicting the next value, scaled by the training part."""
         cut = int(TRAIN * (len(series) - 1))
-        past = Sequence(series[: cut + 1])
+        past = Recording(series[: cut + 1])
         s = Scaler.fit([past])(series[:, None])
         u, y = s[:-1], s[1:]
-        clients = contiguous(Sequence(u[:cut], y[:cut]), n_clients)
-        return cls(name, clients, Sequence(u[cut:], y[cut:]), washout)
+        clients = contiguous(Recording(u[:cut], y[:cut]), n_clients)
+        return cls(name, clients, Recording(u[cut:], y[cut:]), washout)
 
     def error(self, model: Model) -> float:
         return evaluate(model, lambda: [self.test]).value
@@ -83,7 +83,7 @@ def reservoir_features(
     leak_rate: float = 0.5,
     spectral_radius: float = 0.9,
     input_scaling: float = 1.0,
-) -> Features:
+) -> EchoStateMap:
     """Return features of a reservoir; unless told otherwise with the peer's settings."""
     recipe = Recipe(
         units=units,
@@ -94,14 +94,14 @@ def reservoir_features(
         input_scaling=input_scaling,
         seed=seed,
     )
-    return Features(Reservoir.from_recipe(recipe), washout=task.washout)
+    return EchoStateMap(Reservoir.from_recipe(recipe), washout=task.washout)
 
 
-def lag_features(task: Task, n_lags: int) -> Features:
+def lag_features(task: Task, n_lags: int) -> EchoStateMap:
     """Return the last values of the input as features: a delay line of linear units."""
     first = np.eye(n_lags)[:, :1]
     line = Reservoir.from_matrices(np.eye(n_lags, k=-1), first, activation="identity")
-    return Features(line, input=False, washout=task.washout)
+    return EchoStateMap(line, input=False, washout=task.washout)
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ class Run:
     chosen: str = ""
 
 
-def run_ridge(task: Task, features: Features, *, fixed: float | None = None) -> Run:
+def run_ridge(task: Task, features: EchoStateMap, *, fixed: float | None = None) -> Run:
     algorithm = FederatedRidge(features=features, ridge="clients" if fixed is None else fixed)
     began = time.perf_counter()
-    result = fit(Plan(algorithm=algorithm), task.clients)
+    result = run_locally(Plan(algorithm=algorithm), task.clients)
     seconds = time.perf_counter() - began
     assert result.model is not None
     ridge = result.model.readout.ridge
@@ -125,10 +125,10 @@ def run_ridge(task: Task, features: Features, *, fixed: float | None = None) -> 
     return Run(task.error(result.model), seconds, sent, f"ridge {float(ridge):.3g}")
 
 
-def run_candidates(task: Task, candidates: Mapping[str, Features], halvings: int = 0) -> Run:
+def run_candidates(task: Task, candidates: Mapping[str, EchoStateMap], halvings: int = 0) -> Run:
     algorithm = Candidates(features=tuple(candidates.values()), halvings=halvings)
     began = time.perf_counter()
-    result = fit(Plan(algorithm=algorithm, rounds=algorithm.rounds), task.clients)
+    result = run_locally(Plan(algorithm=algorithm, rounds=algorithm.needs.rounds), task.clients)
     seconds = time.perf_counter() - began
     assert result.model is not None
     assert result.state.best is not None
@@ -138,7 +138,7 @@ def run_candidates(task: Task, candidates: Mapping[str, Features], halvings: int
     return Run(task.error(result.model), seconds, sent, f"{name}, ridge {ridge:.3g}")
 
 
-def recipes(task: Task, seed: int, units: int) -> dict[str, Features]:
+def recipes(task: Task, seed: int, units: int) -> dict[str, EchoStateMap]:
     """Return the candidates by name."""
     return {
         f"leak {a:g} radius {rho:g} scaling {scale:g}": reservoir_features(
@@ -237,7 +237,7 @@ def tasks() -> list[Task]:
     return found if ted is None else [Task.of("ted_spread", ted, 10, 100), *found]
 
 
-def _series(clients: Mapping[str, list[Sequence]]) -> Array:
+def _series(clients: Mapping[str, list[Recording]]) -> Array:
     (sequences,) = clients.values()
     (sequence,) = sequences
     assert sequence.y is not None

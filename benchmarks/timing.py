@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from catchment import __version__
 from catchment.arrays import Array
+from catchment.features.echo_state import kernels
 from catchment.parallel import available_cores
 from catchment.readout.gram import add_gram
-from catchment.reservoir import kernels
 
 QUIET = 0.5  # seconds after which no helper thread spins any more
 

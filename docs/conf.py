@@ -111,12 +111,27 @@ def name_aliases(
         return None
     if signature == "(*args, **kwargs)":
         return "", None  # a protocol, which nobody calls
+    signature = without_marks(signature)
     # With such a default Sphinx cannot parse the signature, and shows what it cannot link.
     if "<factory>" in signature:
         signature = re.sub(r"~(?:\w+\.)+", "", signature)
     remembered = re.compile(r"~?(?:sphinx\.util\.inspect\.)?TypeAliasForwardRef\('(\w+)'\)")
     short = None if returns is None else remembered.sub(r"\1", returns)
     return remembered.sub(r"\1", signature), short
+
+
+def without_marks(signature: str) -> str:
+    """Write Annotated[type, how it adds] as the type alone."""
+    while (start := signature.find("Annotated[")) >= 0:
+        first = start + len("Annotated[")
+        depth, comma, end = 1, 0, first
+        while depth:
+            depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(signature[end], 0)
+            comma = comma or (end if signature[end] == "," and depth == 1 else 0)
+            end += 1
+        before = signature[:start].removesuffix("typing.").removesuffix("~")
+        signature = before + signature[first : comma or end - 1] + signature[end:]
+    return signature
 
 
 def setup(app: Sphinx) -> None:

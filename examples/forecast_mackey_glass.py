@@ -16,25 +16,21 @@ import argparse
 
 import numpy as np
 
-from catchment import Features, Model, Recipe, Reservoir, accumulate
+import catchment as ct
 from catchment.arrays import Array
-from catchment.data.generators import mackey_glass, seeded_generator
-from catchment.readout.forecast import forecast, next_step_sequence
-from catchment.readout.selection import choose_by_gcv
-from catchment.readout.uncertainty import conformal_quantile
-from catchment.report.plots import forecast as draw_forecast
+from catchment.data import mackey_glass
+from catchment.readout import conformal_quantile
+from catchment.report import plots
 
 TRAIN, WASHOUT, HORIZON, EVERY, LAGS = 3000, 100, 300, 37, 30
 
 
 def closed_loop(series: Array, moments: list[int], seed: int) -> Array:
     """Return the reservoir's forecasts (n, HORIZON) from each moment."""
-    recipe = Recipe(units=300, inputs=1, leak_rate=0.6, input_scaling=1.0, seed=seed)
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
-    statistics = accumulate(features, [next_step_sequence(series[:TRAIN])])
-    model = Model(features, statistics.solve(choose_by_gcv(statistics).best))
-    warm_up = [series[t - 2 * WASHOUT : t] for t in moments]
-    return np.array([forecast(model, u, HORIZON)[:, 0] for u in warm_up])
+    reservoir = ct.EchoState(300, seed=seed, leak_rate=0.6, input_scaling=1.0, washout=WASHOUT)
+    next_value = ct.Prepare(horizon=1, scale="none")
+    model = ct.fit(ct.Pipeline(next_value, reservoir), [ct.Recording(series[:TRAIN])])
+    return np.array([model.forecast(series[t - 2 * WASHOUT : t], HORIZON)[:, 0] for t in moments])
 
 
 def autoregression(series: Array, moments: list[int]) -> Array:
@@ -55,14 +51,14 @@ def run(seed: int, noise: float, n: int, picture: str | None) -> dict[str, float
     calibration, test = ([first + EVERY * k for k in range(n)] for first in (second, third))
     series = mackey_glass(test[-1] + HORIZON, seed=seed) - 1.0
     deviation = series[:TRAIN].std()
-    seen = series + noise * deviation * seeded_generator(seed).normal(size=series.shape)
+    seen = series + noise * deviation * np.random.default_rng(seed).normal(size=series.shape)
     true = np.array([series[t : t + HORIZON, 0] for t in calibration + test])
     paths = closed_loop(seen, calibration + test, seed)
     radius = conformal_quantile(np.abs(paths - true)[:n], 0.9)
     ahead, true = paths[n:], true[n:]
     if picture:
         low, high, before = ahead[0] - radius, ahead[0] + radius, seen[test[0] - 100 : test[0]]
-        drawn = draw_forecast(ahead[0], history=before, truth=true[0], lower=low, upper=high)
+        drawn = plots.forecast(ahead[0], history=before, truth=true[0], lower=low, upper=high)
         drawn.savefig(picture)
 
     def error(guess: Array) -> float:

@@ -17,13 +17,13 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import RidgeClassifierCV
 
 from catchment.arrays import Array, Integers
+from catchment.data import Recording
 from catchment.data.loaders import load
-from catchment.data.sequence import Sequence
 from catchment.errors import MissingDataError
 from catchment.sklearn import EchoStateClassifier
 
 
-def utterances(clients: dict[str, list[Sequence]]) -> tuple[list[Array], Integers]:
+def utterances(clients: dict[str, list[Recording]]) -> tuple[list[Array], Integers]:
     """Return inputs (T, 12) and the number of the speaker of each utterance."""
     flat = [s for sequences in clients.values() for s in sequences]
     return [s.u for s in flat], np.array([np.argmax(s.y) for s in flat if s.y is not None])

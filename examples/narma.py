@@ -13,22 +13,20 @@ import argparse
 
 import numpy as np
 
-from catchment import Features, Recipe, Reservoir, Sequence, accumulate
+import catchment as ct
 from catchment.arrays import Array
-from catchment.data.generators import narma
-from catchment.readout.metrics import nrmse
-from catchment.readout.selection import choose_by_gcv
-from catchment.readout.statistics import RidgeStatistics
+from catchment.data import RAW, narma
+from catchment.readout import nrmse
 
 TRAIN, TEST, WASHOUT, LAGS = 4000, 2000, 200, 30
 
 
-def task(seed: int) -> tuple[Sequence, Sequence]:
+def task(seed: int) -> tuple[ct.Recording, ct.Recording]:
     """Return a training series and an independent test series."""
     return narma(TRAIN, seed=2 * seed), narma(TEST, seed=2 * seed + 1)
 
 
-def kept(series: Sequence) -> Array:
+def kept(series: ct.Recording) -> Array:
     """Return the targets after the washout."""
     assert series.y is not None
     return series.y[WASHOUT:]
@@ -43,31 +41,29 @@ def linear_error(seed: int) -> float:
     """Return the error of linear regression on the last 30 inputs."""
     train, test = task(seed)
 
-    def lags(series: Sequence) -> Array:
+    def lags(series: ct.Recording) -> Array:
         windows = np.lib.stride_tricks.sliding_window_view(series.u[:, 0], LAGS)
         return np.asarray(windows[WASHOUT - LAGS + 1 :])
 
-    readout = RidgeStatistics.from_states(lags(train), kept(train)).solve(1e-6)
+    readout = ct.RidgeStatistics.from_states(lags(train), kept(train)).solve(1e-6)
     return nrmse(kept(test), readout(lags(test)))
 
 
 def reservoir_error(seed: int, units: int) -> float:
     train, test = task(seed)
-    recipe = Recipe(
-        units=units,
-        inputs=1,
+    reservoir = ct.EchoState(
+        units,
+        seed=seed,
         topology="delay_line",
         random_signs=True,
         spectral_radius=0.85,
         leak_rate=1.0,
         input_scaling=0.1,
         bias_scaling=0.5,
-        seed=seed,
+        washout=WASHOUT,
     )
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
-    statistics = accumulate(features, [train])
-    readout = statistics.solve(choose_by_gcv(statistics).best)
-    return nrmse(kept(test), readout(features(test.u)))
+    model = ct.fit(ct.Pipeline(RAW, reservoir), [train])
+    return nrmse(kept(test), model.predict(test))
 
 
 def main() -> None:

@@ -12,19 +12,17 @@ import argparse
 
 import numpy as np
 
-from catchment import Features, Recipe, Reservoir
+from catchment import EchoState
 from catchment.arrays import Array
-from catchment.data.generators import seeded_generator
 from catchment.parallel import single_blas_thread
-from catchment.readout.metrics import nrmse
-from catchment.readout.online import OnlineRidge, SlidingWindow
+from catchment.readout import OnlineRidge, SlidingWindow, nrmse
 
 STEPS, BLOCK, WASHOUT, RIDGE = 4000, 25, 100, 1e-3
 
 
 def stream(seed: int) -> tuple[Array, Array]:
     """Return inputs (T, 1) and a target (T, 1) that answers them in another way after half time."""
-    rng = seeded_generator(seed)
+    rng = np.random.default_rng(seed)
     u = rng.uniform(-1.0, 1.0, STEPS)
     slow = np.convolve(u, 0.8 ** np.arange(20))[:STEPS]
     fast = u * np.roll(u, 2) - 0.5 * np.roll(u, 1)
@@ -49,9 +47,9 @@ def follow(z: Array, y: Array, learner: OnlineRidge | SlidingWindow, stop: int) 
 
 def run(seed: int) -> dict[str, float]:
     u, y = stream(seed)
-    recipe = Recipe(units=100, inputs=1, leak_rate=1.0, bias_scaling=0.5, seed=seed)
-    features = Features(Reservoir.from_recipe(recipe), washout=WASHOUT)
-    z, y = features(u), y[WASHOUT:]
+    reservoir = EchoState(100, seed=seed, leak_rate=1.0, bias_scaling=0.5, washout=WASHOUT)
+    features = reservoir.build(1, per_step=True)
+    (z,), y = features.rows([u]), y[WASHOUT:]
     F, T = features.n_features, len(z)
 
     def forgetting(factor: float) -> OnlineRidge:

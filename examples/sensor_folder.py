@@ -3,37 +3,29 @@
     python examples/sensor_folder.py [--quick]
 
 The files are made up here: rain and heat at ten river stations and the water level they lead to,
-some values missing. Eight stations learn together to tell the level from the weather; what each
-would send is its scaler sums and its ridge statistics, never its rows. Two other stations test.
+some values missing. Stations learn together to tell the level from the weather; what each sends is
+sums of its inputs and its ridge statistics, never its rows. Two other stations test.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from functools import reduce
-from operator import add
 from pathlib import Path
 
 import numpy as np
 
-from catchment import Features, Model, Recipe, Reservoir, RidgeStatistics, accumulate, load, save
+import catchment as ct
 from catchment.arrays import Array
-from catchment.data.gaps import GapReport, fill_gaps
-from catchment.data.generators import seeded_generator
-from catchment.data.scaling import federated_scaler
-from catchment.data.sequence import Sequence
-from catchment.data.tables import read_table
-from catchment.readout.metrics import nrmse
-from catchment.readout.selection import choose_by_blocks
+from catchment.data import Clients
+from catchment.readout import nrmse
 
 STATIONS, STEPS, WASHOUT = 10, 1200, 100
-Data = dict[str, list[Sequence]]
 
 
 def write_station(path: Path, seed: int, station: int) -> None:
     """Write one station's record: water runs off the faster the more there is."""
-    rng = seeded_generator(seed, station)
+    rng = np.random.default_rng([seed, station])
     rain = rng.exponential(1.0, STEPS) * (rng.random(STEPS) < 0.15)
     heat = np.sin(np.arange(STEPS) / 40 + rng.uniform(0, 6)) + 0.3 * rng.normal(size=STEPS)
     lines, water = ["hour,rain,heat,level"], 1.0
@@ -45,45 +37,33 @@ def write_station(path: Path, seed: int, station: int) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def read_folder(folder: Path) -> tuple[Data, GapReport]:
-    """Return every station's sequences with missing inputs filled in, and what was missing."""
-    clients, report = {}, GapReport()
-    for path in sorted(folder.glob("*.csv")):
-        rows = read_table(path, inputs=["rain", "heat"], target="level", time="hour")["all"]
-        clients[path.stem], found = fill_gaps(rows, "hold")
-        report = report + found
-    return clients, report
+def rows(clients: Clients) -> tuple[Array, Array]:
+    """Return inputs with their gaps held, and targets, of all steps after the washout."""
+    recordings = [one for held in clients.values() for one in held]
+    held = ct.Prepare(gaps="hold", scale="none").apply(recordings)
+    pairs = [(one.u[WASHOUT:], one.y[WASHOUT:]) for one in held if one.y is not None]
+    return np.concatenate([u for u, _ in pairs]), np.concatenate([y for _, y in pairs])
 
 
-def kept(sequences: list[Sequence]) -> list[tuple[Array, Array]]:
-    """Return inputs and targets of each sequence after the washout."""
-    return [(s.u[WASHOUT:], s.y[WASHOUT:]) for s in sequences if s.y is not None]
-
-
-def run(folder: Path, seed: int) -> tuple[dict[str, float], GapReport]:
+def run(folder: Path, seed: int) -> dict[str, float]:
     for station in range(STATIONS):
         write_station(folder / f"station-{station:02d}.csv", seed, station)
-    clients, report = read_folder(folder)
-    learners, testers = sorted(clients)[:-2], sorted(clients)[-2:]
-    scaler = federated_scaler({name: clients[name] for name in learners})
-    scaled = {name: scaler.apply(sequences) for name, sequences in clients.items()}
+    clients = ct.read(folder / "*.csv", target="level", time="hour")
+    train, test = ct.split(clients, test=2, seed=None)
 
-    reservoir = Reservoir.from_recipe(Recipe(units=200, inputs=2, leak_rate=0.2, seed=seed))
-    features = Features(reservoir, washout=WASHOUT)
-    sums = [accumulate(features, scaled[name]) for name in learners]
-    readout = reduce(add, sums).solve(choose_by_blocks(sums).best)
-    model = load(save(Model(features, readout), folder / "level.safetensors"))
+    reservoir = ct.EchoState(200, seed=seed, leak_rate=0.2, washout=WASHOUT)
+    ct.federate(reservoir, train).model.save(folder / "level.safetensors")
+    scores = ct.evaluate(ct.load(folder / "level.safetensors"), test)
+    assert scores.total is not None
 
-    pairs = [pair for name in learners for pair in kept(scaled[name])]
-    plain = reduce(add, (RidgeStatistics.from_states(u, y) for u, y in pairs))
-    constant, linear = plain.target_sum / plain.weight, plain.solve(1e-6)
-    tests = [s for name in testers for s in scaled[name]]
-    u, y = (np.concatenate(parts) for parts in zip(*kept(tests), strict=True))
+    statistics = ct.RidgeStatistics.from_states(*rows(train))
+    (u, y), linear = rows(test), statistics.solve(1e-6)
+    constant = statistics.target_sum / statistics.weight
     return {
         "mean level": nrmse(y, np.tile(constant, (len(y), 1))),
         "linear in the weather now": nrmse(y, linear(u)),
-        "reservoir, saved and loaded": nrmse(y, np.concatenate(model.predict_all(tests))),
-    }, report
+        "reservoir, saved and loaded": scores.total.value,
+    }
 
 
 def main() -> None:
@@ -94,14 +74,9 @@ def main() -> None:
     for seed in seeds:
         with tempfile.TemporaryDirectory() as folder:
             runs.append(run(Path(folder), seed))
-    report = runs[0][1]
-    print(
-        f"{STATIONS} files, {report.values_filled} inputs filled, "
-        f"{report.target_rows_missing} rows without a level left out"
-    )
-    print(f"NRMSE of the level at 2 other stations, mean and sd of {len(seeds)} seeds")
-    for name in runs[0][0]:
-        errors = [result[name] for result, _ in runs]
+    print(f"{STATIONS} files; NRMSE of the level at 2 other stations, {len(seeds)} seeds")
+    for name in runs[0]:
+        errors = [result[name] for result in runs]
         print(f"{name:28} {np.mean(errors):.4f} ± {np.std(errors, ddof=1):.4f}")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
+import shlex
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -23,12 +26,15 @@ def blocks(page: Path) -> list[tuple[int, str]]:
     return [(text[: m.start(1)].count("\n") + 1, m.group(1)) for m in BLOCK.finditer(text)]
 
 
-WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+FIRST_GUIDE = "guides/from-files-to-predictions.md"
+# The first guide mixes Python with commands; it has a test of its own.
+WITH_BLOCKS = [page for page in PAGES if blocks(page) and page != ROOT / "docs" / FIRST_GUIDE]
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples" / "own")  # the files that pages show in full
     # A module, because dataclasses and pickling look their classes' module up.
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
@@ -89,3 +95,80 @@ def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
     race = json.loads((ROOT / "benchmarks" / "results" / "partial.json").read_text())["rows"]
     for row in race:
         assert row["runner"] == "loop" or f"{row['clients_per_second']:.0f}" in text
+
+
+PIECE = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+SCORE = re.compile(r"^(?:exact federated \*|all) +(0\.\d+)", re.MULTILINE)
+
+
+def run_commands(text: str) -> None:
+    """Run the commands of a console block, and compare what they print with what it shows.
+
+    Words must be equal, and accuracies near; other numbers depend on the machine.
+    """
+    for command, expected in re.findall(r"^\$ catchment (.*)\n((?:(?!\$ ).*\n)*)", text, re.M):
+        done = subprocess.run(
+            [sys.executable, "-m", "catchment.cli", *shlex.split(command)],
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        ours, theirs = (re.sub(r"\b[0-9a-f]{8,64}\b", "hash", s) for s in (expected, done.stdout))
+        ours, theirs = (
+            re.sub(r"\d+(?:\.\d+)?", "#", s).replace("hash...", "hash") for s in (ours, theirs)
+        )
+        assert doctest.OutputChecker().check_output(ours, theirs, SHOWN), done.stdout
+        for shown, found in zip(SCORE.findall(expected), SCORE.findall(done.stdout), strict=False):
+            assert float(shown) == pytest.approx(float(found), abs=0.05)
+
+
+def test_the_first_guide_goes_from_files_to_predictions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for language, text in PIECE.findall((ROOT / "docs" / FIRST_GUIDE).read_text(encoding="utf-8")):
+        if language == "toml":
+            Path("plan.toml").write_text(text, encoding="utf-8")
+        elif language == "console":
+            run_commands(text)
+        else:
+            exec(text, names)
+    assert Path("runs/plan/certificate.json").is_file()
+    assert Path("people.safetensors").is_file()
+
+
+OWN_MAP = """
+[data]
+source = "wearables"
+users = 16
+test = 0.25
+
+[[protect]]
+name = "secure_sum"
+min_clients = 10
+rows_per_feature = 10.0
+
+"""
+
+
+def test_a_plan_names_a_map_of_ones_own_and_hides_it_in_a_secure_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "guides" / "write-your-own.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "plan.toml").write_text(OWN_MAP + shown, encoding="utf-8")
+    module = (ROOT / "examples" / "own" / "window_statistics.py").read_text(encoding="utf-8")
+    (tmp_path / "window_statistics.py").write_text(module, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    run_commands("$ catchment run plan.toml\n...12 of 12 clients trained\n...\n")
+    rows = "".join(f"{t},{t % 5},0,0,0,0,{t % 3}\n" for t in range(50))
+    Path("new.csv").write_text(
+        "t,acc-forward,acc-left,acc-up,gyro-roll,gyro-pitch,gyro-yaw\n" + rows, encoding="utf-8"
+    )
+    with pytest.raises(AssertionError, match="--use window_statistics:WindowStatistics"):
+        run_commands("$ catchment predict runs/plan new.csv\n...\n")
+    use = "--use window_statistics:WindowStatistics"
+    run_commands(f"$ catchment predict runs/plan new.csv {use}\nfile,recording,start,...\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.data.sources import find
+from reproductions.places import find, packed_directory
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = {path.stem for path in (ROOT / "examples").glob("*.py")}
@@ -80,10 +80,9 @@ def test_online(tmp_path: Path) -> None:
 
 
 def data_directory(name: str) -> str:
-    place = find(name)
-    if place is None:
+    if find(name) is None:
         pytest.skip(f"{name} is not on this machine")
-    return str(place.directory.parent)
+    return str(packed_directory(name))
 
 
 def test_japanese_vowels(tmp_path: Path) -> None:

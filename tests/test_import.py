@@ -24,7 +24,6 @@ HEAVY = (
     "transformers",
     "peft",
     "matplotlib",
-    "plotly",
     "pandas",
     "polars",
     "pyarrow",
@@ -50,10 +49,21 @@ def test_import_loads_nothing_heavy() -> None:
 
 
 def test_values_load_without_the_compiler_or_the_estimators() -> None:
-    loaded = loaded_after("from catchment import Sequence, RidgeStatistics, Readout, Recipe")
+    loaded = loaded_after("from catchment import Recording, RidgeStatistics, Readout, Recipe")
     assert "catchment.readout.statistics" in loaded
     heavy = set(HEAVY) - {"scipy.sparse"}
     assert sorted(loaded & heavy) == []
+
+
+def test_the_command_line_needs_nothing_but_the_library() -> None:
+    loaded = loaded_after(
+        "import pkgutil, catchment.cli\n"
+        "for found in pkgutil.iter_modules(catchment.cli.__path__, 'catchment.cli.'):\n"
+        "    found.name.endswith('__main__') or __import__(found.name)"
+    )
+    assert "catchment.cli.search" in loaded
+    outside = {"reproductions", "tools", "benchmarks", "tests"}
+    assert not {name.partition(".")[0] for name in loaded} & outside
 
 
 def test_every_public_name_loads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ import pytest
 import reservoirpy
 import scipy.sparse
 from reservoirpy import mat_gen, nodes
+from sklearn.linear_model import Ridge
 
+import catchment as ct
+from catchment.data.prepare import RAW
+from catchment.features.echo_state.weights import LayerWeights
 from catchment.interop import from_reservoirpy, model_from_reservoirpy
-from catchment.reservoir.weights import LayerWeights
 
 rng = np.random.default_rng(0)
 U = rng.uniform(-1, 1, (120, 3))
@@ -257,3 +261,25 @@ def test_weights_are_read_exactly() -> None:
     np.testing.assert_array_equal(layer.W_in.to_dense(), np.eye(25, 3))
     np.testing.assert_array_equal(layer.bias, np.full(25, 0.5))
     np.testing.assert_array_equal(layer.leak, np.full(25, 0.25))
+
+
+def test_a_reservoir_taken_over_is_a_map_like_any_other() -> None:
+    node = nodes.Reservoir(40, lr=0.5, seed=1)
+    features = ct.EchoState(washout=10).of(from_reservoirpy(node, n_inputs=3), per_step=True)
+    pipeline = ct.Pipeline(RAW, features)
+    model = ct.fit(pipeline, [ct.Recording(U, Y)], ridge=1e-3)
+    states = np.hstack([U, reset_run(node, U)])[10:]
+    expected = Ridge(alpha=1e-3, solver="svd").fit(states, Y[10:]).predict(states)
+    np.testing.assert_allclose(model.predict(U), expected, rtol=1e-6, atol=1e-7)
+    run = ct.federate(pipeline, {"a": [ct.Recording(U, Y)]}, ridge=1e-3)
+    np.testing.assert_array_equal(run.model.readout.weights, model.readout.weights)
+
+
+def test_a_model_taken_over_is_saved_and_refuses_gaps(tmp_path: Path) -> None:
+    network = reservoirpy.ESN(units=20, ridge=1e-3, seed=1).fit(U, Y)
+    model = model_from_reservoirpy(network)
+    assert model.prepare == RAW
+    loaded = ct.load(model.save(tmp_path / "theirs.safetensors"))
+    np.testing.assert_array_equal(loaded.predict(U), model.predict(U))
+    with pytest.raises(ValueError, match="not finite"):
+        loaded.predict(np.where(U > 0.9, np.nan, U))

@@ -1,4 +1,6 @@
-"""Federated reservoir computing: clients keep their series, one model learns from all of them."""
+"""Closed-form federated learning for time series: many owners keep their recordings, one model
+learns from all of them, exactly, in one round.
+"""
 
 from __future__ import annotations
 
@@ -7,46 +9,68 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
-    from catchment.data.sequence import Sequence as Sequence
-    from catchment.engine.compare import compare as compare
-    from catchment.engine.local import fit as fit
-    from catchment.federation.evaluation import Evaluation as Evaluation
+    from catchment.data.clients import split as split
+    from catchment.data.files import read as read
+    from catchment.data.prepare import RAW as RAW
+    from catchment.data.prepare import Prepare as Prepare
+    from catchment.data.recording import Recording as Recording
+    from catchment.engine.contenders import compare as compare
+    from catchment.features.echo_state.echo_state import EchoState as EchoState
+    from catchment.features.echo_state.recipe import Mixture as Mixture
+    from catchment.features.echo_state.recipe import Recipe as Recipe
+    from catchment.features.echo_state.recipe import Spread as Spread
+    from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+    from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
+    from catchment.federation.measure.evaluation import Evaluation as Evaluation
+    from catchment.federation.measure.evaluation import Scores as Scores
     from catchment.federation.plan import Plan as Plan
-    from catchment.federation.ridge import FederatedRidge as FederatedRidge
-    from catchment.readout.accumulate import accumulate as accumulate
-    from catchment.readout.linear import Readout as Readout
+    from catchment.privacy.dp.clipping import Clip as Clip
+    from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
+    from catchment.privacy.secure_sum.keys import make_identities as make_identities
+    from catchment.privacy.secure_sum.protection import SecureSum as SecureSum
     from catchment.readout.model import Model as Model
-    from catchment.readout.model import train as train
+    from catchment.readout.readout import Readout as Readout
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
-    from catchment.readout.storage import load as load
     from catchment.readout.storage import save as save
-    from catchment.reservoir.features import Features as Features
-    from catchment.reservoir.recipe import Mixture as Mixture
-    from catchment.reservoir.recipe import Recipe as Recipe
-    from catchment.reservoir.recipe import Spread as Spread
-    from catchment.reservoir.reservoir import Reservoir as Reservoir
+    from catchment.storage import load as load
+    from catchment.verbs import Run as Run
+    from catchment.verbs import evaluate as evaluate
+    from catchment.verbs import federate as federate
+    from catchment.verbs import fit as fit
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Sequence": "catchment.data.sequence",
-    "Recipe": "catchment.reservoir.recipe",
-    "Spread": "catchment.reservoir.recipe",
-    "Mixture": "catchment.reservoir.recipe",
-    "Reservoir": "catchment.reservoir.reservoir",
-    "Features": "catchment.reservoir.features",
-    "RidgeStatistics": "catchment.readout.statistics",
-    "Readout": "catchment.readout.linear",
-    "accumulate": "catchment.readout.accumulate",
-    "Model": "catchment.readout.model",
-    "train": "catchment.readout.model",
-    "Plan": "catchment.federation.plan",
-    "FederatedRidge": "catchment.federation.ridge",
-    "Evaluation": "catchment.federation.evaluation",
-    "fit": "catchment.engine.local",
-    "compare": "catchment.engine.compare",
-    "load": "catchment.readout.storage",
+    "fit": "catchment.verbs",
+    "federate": "catchment.verbs",
+    "evaluate": "catchment.verbs",
+    "read": "catchment.data.files",
+    "split": "catchment.data.clients",
+    "load": "catchment.storage",
     "save": "catchment.readout.storage",
+    "compare": "catchment.engine.contenders",
+    "Recording": "catchment.data.recording",
+    "Prepare": "catchment.data.prepare",
+    "RAW": "catchment.data.prepare",
+    "EchoState": "catchment.features.echo_state.echo_state",
+    "Pipeline": "catchment.features.pipeline",
+    "Model": "catchment.readout.model",
+    "Run": "catchment.verbs",
+    "Scores": "catchment.federation.measure.evaluation",
+    "Plan": "catchment.federation.plan",
+    "FederatedRidge": "catchment.federation.learn.ridge",
+    "Evaluation": "catchment.federation.measure.evaluation",
+    "SecureSum": "catchment.privacy.secure_sum.protection",
+    "make_identities": "catchment.privacy.secure_sum.keys",
+    "GaussianNoise": "catchment.privacy.dp.noise",
+    "Clip": "catchment.privacy.dp.clipping",
+    "RidgeStatistics": "catchment.readout.statistics",
+    "Readout": "catchment.readout.readout",
+    "Recipe": "catchment.features.echo_state.recipe",
+    "Spread": "catchment.features.echo_state.recipe",
+    "Mixture": "catchment.features.echo_state.recipe",
+    "Reservoir": "catchment.features.echo_state.reservoir",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.data.sources import find
-from catchment.federation.comparison import Comparison
-from catchment.federation.store import DATABASE
+from catchment.federation.measure.comparison import Comparison
+from catchment.federation.runs.write import DATABASE
+from catchment.plans.conductor import Watch, run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
-from catchment.plans.run import Watch, run_plan
 from catchment.report.html import write_report
 
 NOTES = {

@@ -16,11 +16,11 @@ import numpy as np
 
 from catchment.arrays import Array, Integers, refuse_nonfinite
 from catchment.errors import MissingExtraError
-from catchment.readout.linear import Readout
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.reservoir import Reservoir
-from catchment.reservoir.weights import ACTIVATIONS, LayerWeights, SparseRows
+from catchment.readout.readout import Readout
 
 try:
     import reservoirpy
@@ -50,7 +50,8 @@ def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Re
     """Return the reservoir of a ReservoirPy node, ESN or model, with equal states.
 
     Our reservoir starts from zero; pass `x0=node.state["out"]` to `states` to go on from where the
-    node stands.
+    node stands. `EchoState(...).of(reservoir, per_step=...)` makes a map of it, for `fit` and
+    `federate`.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ def model_from_reservoirpy(network: Network) -> Model:
     """Return the trained model of a ReservoirPy ESN, or of `reservoir >> readout`.
 
     A readout of some layers or of the input keeps its weights; what it does not read has weight 0.
+    The model prepares nothing: it takes inputs as the network does, gaps refused and unscaled.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ def model_from_reservoirpy(network: Network) -> Model:
         raise ValueError("the model has no readout; use from_reservoirpy for its reservoir")
     reservoir = Reservoir(_layers(parts.chain, None))
     reads_input = any(parent is None for parent in parts.read)
-    features = Features(reservoir, input=reads_input)
+    features = EchoStateMap(reservoir, input=reads_input)
     return Model(features, _readout(parts.readout, parts, features))
 
 
@@ -239,7 +241,7 @@ def _is_sparse(value: Any) -> bool:
     return bool(scipy.sparse.issparse(value))
 
 
-def _readout(node: Node, parts: _Parts, features: Features) -> Readout:
+def _readout(node: Node, parts: _Parts, features: EchoStateMap) -> Readout:
     if not isinstance(node.Wout, np.ndarray):
         raise ValueError("Wout is not trained yet; fit the model in ReservoirPy first")
     Wout = _real(node.Wout, "Wout")

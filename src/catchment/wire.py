@@ -28,7 +28,7 @@ VERSION = 1
 MAX_HEADER = 1 << 24
 MAX_MESSAGE = 1 << 32
 MAX_DEPTH = 64
-SHORT_HEADER = 1 << 12  # headers of up to so many bytes are remembered once read
+SHORT_HEADER = 1 << 12  # headers of up to this many bytes are remembered once read
 _PREFIX = struct.Struct("<4sHQ32s")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _TYPES = {

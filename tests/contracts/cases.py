@@ -14,33 +14,34 @@ import numpy as np
 
 from catchment.data.clients import contiguous, label_skew
 from catchment.data.generators import narma
-from catchment.data.sequence import Sequence
-from catchment.engine.local import fit
-from catchment.federation.alignment import AlignedRidge
-from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
-from catchment.federation.balance import BalancedRidge
-from catchment.federation.baselines import Guess, LocalReadouts, Trials
-from catchment.federation.candidates import Candidates
+from catchment.data.recording import Recording
+from catchment.engine.local import run_locally
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.ensemble import Ensemble, ReservoirEnsemble
-from catchment.federation.evaluation import Evaluation
-from catchment.federation.input_scaling import FederatedScaling
-from catchment.federation.optimisers import Adam, Momentum, Yogi
-from catchment.federation.personal_evaluation import PersonalEvaluation
+from catchment.federation.learn.alignment import AlignedRidge
+from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.learn.balanced import BalancedRidge
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble
+from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.learn.optimisers import Adam, Momentum, Yogi
+from catchment.federation.learn.personal import PersonalReadouts
+from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.stacking import StackedEnsemble, Stacking
+from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials
+from catchment.federation.measure.evaluation import Evaluation
+from catchment.federation.measure.outliers import InfluenceCap
+from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan, Protection
-from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.robust import InfluenceCap
-from catchment.federation.selection import SelectedRidge
-from catchment.federation.stacking import Stacking
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.surrogate import SurrogateLM
 from catchment.readout.model import Model, train
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 CLASSES = ("slow", "fast")
 
@@ -50,34 +51,34 @@ class Case:
     """A plan that is quick to run, and clients for it; at least three of them."""
 
     name: str
-    plan: Plan[Any, Any]
+    plan: Plan[Any, Any, Any]
     clients: Mapping[str, list[Any]]
 
 
-def step_features(leak_rate: float = 0.5) -> Features:
+def step_features(leak_rate: float = 0.5) -> EchoStateMap:
     """Return features per step of series with one input."""
     recipe = Recipe(units=12, inputs=1, leak_rate=leak_rate, seed=3)
-    return Features(Reservoir.from_recipe(recipe), washout=5)
+    return EchoStateMap(Reservoir.from_recipe(recipe), washout=5)
 
 
-def pooled_features() -> Features:
+def pooled_features() -> EchoStateMap:
     """Return features per sequence of waves with one input."""
     recipe = Recipe(units=8, inputs=1, leak_rate=0.5, seed=3)
-    return Features(Reservoir.from_recipe(recipe), pool="mean_std")
+    return EchoStateMap(Reservoir.from_recipe(recipe), pool="mean_std")
 
 
 @cache
-def series() -> dict[str, list[Sequence]]:
+def series() -> dict[str, list[Recording]]:
     """Return four clients with a stretch of NARMA each."""
     return contiguous(narma(260, seed=2), 4)
 
 
 @cache
-def waves() -> dict[str, list[Sequence]]:
+def waves() -> dict[str, list[Recording]]:
     """Return four clients with noisy waves of two classes, in different proportions."""
     rng = np.random.default_rng(5)
     sequences = [
-        Sequence.labelled(
+        Recording.labelled(
             np.sin(np.arange(24) / (4 - 2 * (k % 2))) + 0.3 * rng.normal(size=24), k % 2, 2
         )
         for k in range(40)
@@ -96,7 +97,7 @@ def trained() -> Model:
 def members() -> Ensemble:
     """Return an ensemble of the series' clients, to be weighted."""
     algorithm = ReservoirEnsemble(features=step_features(), ridge=1e-2)
-    return fit(Plan(algorithm=algorithm), series(), threads=1).state
+    return run_locally(Plan(algorithm=algorithm), series(), threads=1).result
 
 
 @cache
@@ -178,6 +179,13 @@ def cases() -> tuple[Case, ...]:
             waves(),
         ),
         _case("stacking", Stacking(ensemble=members()), series()),
+        _case("stacked", StackedEnsemble(ensemble=ReservoirEnsemble(features=z)), series(), 2),
+        _case(
+            "personal-readouts",
+            PersonalReadouts(ridge=FederatedRidge(features=p, classes=CLASSES)),
+            waves(),
+            rounds=2,
+        ),
         _case("aligned", AlignedRidge(ridge=FederatedRidge(features=z), alpha=0.9), series()),
         _case("plasticity", FederatedPlasticity(reservoir=z.reservoir), series(), rounds=2),
         _case(

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from tests.contracts.cases import Case, cases
 
-from catchment.data.sequence import Sequence
-from catchment.engine.local import fit
+from catchment.data.recording import Recording
+from catchment.engine.local import run_locally
 from catchment.errors import CatchmentError
-from catchment.federation.ledger import Entry
-from catchment.federation.loop import Record, Result
-from catchment.federation.node import Node, Request
+from catchment.federation.algorithm import Needy
+from catchment.federation.client import Node, Request
+from catchment.federation.loop import Record, Result, model_of
 from catchment.federation.plan import Turn, describe
+from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
 from catchment.wire import Parts
 
@@ -25,11 +26,11 @@ each_case = pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 
 
 def state_bytes(case: Case, state: Any) -> bytes:
-    return case.plan.algorithm.save_state(state).to_bytes()
+    return case.plan.whole.save_state(state).to_bytes()
 
 
-def outputs(model: Model, clients: Mapping[str, list[Sequence]]) -> list[bytes]:
-    return [model.predict(s.u).tobytes() for name in sorted(clients) for s in clients[name]]
+def outputs(model: Model, clients: Mapping[str, list[Recording]]) -> list[bytes]:
+    return [model.outputs(s.u)[0].tobytes() for name in sorted(clients) for s in clients[name]]
 
 
 @dataclass
@@ -58,21 +59,33 @@ class Memory:
 
 @each_case
 def test_the_state_survives_being_written_down(case: Case) -> None:
-    algorithm = case.plan.algorithm
-    result = fit(case.plan, case.clients, threads=1)
+    algorithm = case.plan.whole
+    result = run_locally(case.plan, case.clients, threads=1)
     for state in (algorithm.start(), result.state):
         written = state_bytes(case, state)
         read = algorithm.load_state(Parts.from_bytes(written))
         assert state_bytes(case, read) == written
-    again = algorithm.model(algorithm.load_state(Parts.from_bytes(written)))
-    assert (again is None) == (result.model is None)
-    if again is not None and result.model is not None:
-        assert outputs(again, case.clients) == outputs(result.model, case.clients)
+    again = algorithm.result(algorithm.load_state(Parts.from_bytes(written)))
+    assert type(again) is type(result.result)
+    models = [model_of(made) for made in (again, result.result)]
+    if models[0] is not None and models[1] is not None:
+        assert outputs(models[0], case.clients) == outputs(models[1], case.clients)
+
+
+@each_case
+def test_every_algorithm_declares_what_it_needs_and_has_figures_of_every_round(case: Case) -> None:
+    assert isinstance(case.plan.algorithm, Needy)
+    assert case.plan.rounds >= case.plan.needs.rounds
+    for record in run_locally(case.plan, case.clients, threads=1).records[
+        case.plan.needs.rounds - 1 :
+    ]:
+        assert record.figures
+        assert all(np.isfinite(value) for value in record.figures.values())
 
 
 @each_case
 def test_an_upload_is_the_same_after_the_journey(case: Case) -> None:
-    algorithm = case.plan.algorithm
+    algorithm = case.plan.whole
     name = sorted(case.clients)[0]
     turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
     told = Parts.from_bytes(algorithm.broadcast(algorithm.start(), turn).to_bytes())
@@ -86,38 +99,40 @@ def test_an_upload_is_the_same_after_the_journey(case: Case) -> None:
 
 @each_case
 def test_threads_do_not_change_a_bit(case: Case) -> None:
-    one, three = (fit(case.plan, case.clients, threads=n).state for n in (1, 3))
+    one, three = (run_locally(case.plan, case.clients, threads=n).state for n in (1, 3))
     assert state_bytes(case, one) == state_bytes(case, three)
 
 
 @each_case
 def test_the_order_of_clients_does_not_change_a_bit(case: Case) -> None:
     shuffled = {name: case.clients[name] for name in sorted(case.clients, reverse=True)}
-    assert state_bytes(case, fit(case.plan, shuffled).state) == state_bytes(
-        case, fit(case.plan, case.clients).state
+    assert state_bytes(case, run_locally(case.plan, shuffled).state) == state_bytes(
+        case, run_locally(case.plan, case.clients).state
     )
 
 
 @each_case
 def test_a_client_with_broken_data_is_left_out_with_a_reason(case: Case) -> None:
     spoilt = [replace(s, u=np.full_like(s.u, np.nan)) for s in case.clients[min(case.clients)]]
-    result = fit(case.plan, {**case.clients, "zz": spoilt}, threads=1)
+    result = run_locally(case.plan, {**case.clients, "zz": spoilt}, threads=1)
     assert [r.n_used for r in result.records] == [len(case.clients)] * case.plan.rounds
     for record in result.records:
         (refusal,) = record.refused
         assert (refusal.client, refusal.code) == ("zz", "refused")
         assert refusal.reason
-    assert state_bytes(case, result.state) == state_bytes(case, fit(case.plan, case.clients).state)
+    assert state_bytes(case, result.state) == state_bytes(
+        case, run_locally(case.plan, case.clients).state
+    )
 
 
 @each_case
 def test_a_stopped_run_goes_on_to_the_same_end(case: Case) -> None:
-    keeper = Memory(case.plan.algorithm, stop_after=1)
+    keeper = Memory(case.plan.whole, stop_after=1)
     with pytest.raises(KeyboardInterrupt):
-        fit(case.plan, case.clients, keeper=keeper)
+        run_locally(case.plan, case.clients, keeper=keeper)
     keeper.stop_after = None
-    resumed: Result[Any] = fit(case.plan, case.clients, keeper=keeper)
-    straight: Result[Any] = fit(case.plan, case.clients)
+    resumed: Result[Any, Any] = run_locally(case.plan, case.clients, keeper=keeper)
+    straight: Result[Any, Any] = run_locally(case.plan, case.clients)
     assert len(resumed.records) == case.plan.rounds
     assert state_bytes(case, resumed.state) == state_bytes(case, straight.state)
 
@@ -127,7 +142,7 @@ def test_a_value_of_another_kind_is_refused(case: Case) -> None:
     turn = Turn(0, ("a",), client="a")
     for parts in (Parts("nothing"), Parts("ridge-statistics", {}, (np.zeros(2),)), Parts("score")):
         with pytest.raises((CatchmentError, ValueError)):
-            case.plan.algorithm.read_update(parts, turn)
+            case.plan.whole.read_update(parts, turn)
 
 
 @each_case
@@ -146,7 +161,7 @@ def test_every_case_has_a_name_and_a_plan_of_its_own() -> None:
 
 
 def first_upload(case: Case) -> tuple[Parts, Turn]:
-    algorithm = case.plan.algorithm
+    algorithm = case.plan.whole
     name = sorted(case.clients)[0]
     turn = Turn(0, tuple(sorted(case.clients)), case.plan.seed, name)
     told = algorithm.broadcast(algorithm.start(), turn)
@@ -164,7 +179,7 @@ def test_numbers_that_are_not_finite_are_refused(case: Case, value: float) -> No
         spoilt.reshape(-1)[-1] = value
         arrays = (*parts.arrays[:k], spoilt, *parts.arrays[k + 1 :])
         with pytest.raises((CatchmentError, ValueError)):
-            case.plan.algorithm.read_update(replace(parts, arrays=arrays), turn)
+            case.plan.whole.read_update(replace(parts, arrays=arrays), turn)
 
 
 def distorted(parts: Parts) -> list[Parts]:
@@ -202,22 +217,22 @@ def _relabelled(parts: Parts, entries: list[Any], k: int, entry: dict[str, Any])
 @each_case
 def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
     parts, turn = first_upload(case)
-    honest = case.plan.algorithm.read_update(parts, turn)
+    honest = case.plan.whole.read_update(parts, turn)
     for wrong in distorted(parts):
         arrived = Parts.from_bytes(wrong.to_bytes())
         try:
-            total = honest + case.plan.algorithm.read_update(arrived, turn.at("other"))
+            total = honest + case.plan.whole.read_update(arrived, turn.at("other"))
         except (CatchmentError, ValueError):
             continue
-        after = case.plan.algorithm.server_update(case.plan.algorithm.start(), total, turn)
-        assert Parts.from_bytes(case.plan.algorithm.save_state(after).to_bytes()).arrays
+        after = case.plan.whole.server_update(case.plan.whole.start(), total, turn)
+        assert Parts.from_bytes(case.plan.whole.save_state(after).to_bytes()).arrays
 
 
 @each_case
 def test_a_distorted_letter_never_stops_a_client(case: Case) -> None:
-    algorithm, name = case.plan.algorithm, sorted(case.clients)[0]
+    algorithm, name = case.plan.whole, sorted(case.clients)[0]
     node = Node(name, case.plan, lambda: case.clients[name])
-    states = [algorithm.start(), fit(replace(case.plan, rounds=1), case.clients).state]
+    states = [algorithm.start(), run_locally(replace(case.plan, rounds=1), case.clients).state]
     for round_, state in enumerate(states):
         turn = Turn(round_, (), case.plan.seed)
         told = algorithm.broadcast(state, turn)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.data.clients import (
+    Clients,
     Cohorts,
     by_subject,
     cohorts,
@@ -18,22 +19,23 @@ from catchment.data.clients import (
     label_skew,
     quantity_skew,
     select,
+    split,
 )
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
-Split = Callable[[list[Sequence], int], dict[str, list[Sequence]]]
+Split = Callable[[list[Recording], int], dict[str, list[Recording]]]
 
 
-def numbered(n: int, n_classes: int = 3) -> list[Sequence]:
+def numbered(n: int, n_classes: int = 3) -> list[Recording]:
     """Return sequences whose only input is their number."""
-    return [Sequence.labelled([float(i)], i % n_classes, n_classes) for i in range(n)]
+    return [Recording.labelled([float(i)], i % n_classes, n_classes) for i in range(n)]
 
 
-def numbers(clients: dict[str, list[Sequence]]) -> list[list[int]]:
+def numbers(clients: dict[str, list[Recording]]) -> list[list[int]]:
     return [[int(s.u[0, 0]) for s in part] for part in clients.values()]
 
 
-def label_spread(clients: dict[str, list[Sequence]]) -> float:
+def label_spread(clients: dict[str, list[Recording]]) -> float:
     """Return the mean deviation of the clients' class shares from the overall ones."""
     shares = np.array([np.array([s.y for s in part]).mean(axis=0) for part in clients.values()])
     return float(np.abs(shares - 1 / 3).mean())
@@ -55,25 +57,25 @@ def test_every_sequence_lands_in_exactly_one_client_and_none_is_empty(
         partial(label_skew, alpha=alpha, seed=seed),
         partial(quantity_skew, alpha=alpha, seed=seed),
     ]
-    for split in splits:
-        clients = split(numbered(n), n_clients)
+    for deal in splits:
+        clients = deal(numbered(n), n_clients)
         assert list(clients) == [f"client-{k:03d}" for k in range(n_clients)]
         groups = numbers(clients)
         assert all(groups)
         assert all(group == sorted(group) for group in groups)
         assert sorted(chain.from_iterable(groups)) == list(range(n))
-        assert numbers(split(numbered(n), n_clients)) == groups
+        assert numbers(deal(numbered(n), n_clients)) == groups
 
 
 @pytest.mark.parametrize("split", [iid, label_skew, quantity_skew])
-def test_seeds_give_different_splits(split: Callable[..., dict[str, list[Sequence]]]) -> None:
+def test_seeds_give_different_splits(split: Callable[..., dict[str, list[Recording]]]) -> None:
     assert numbers(split(numbered(60), 4, seed=0)) != numbers(split(numbered(60), 4, seed=1))
 
 
 @pytest.mark.parametrize("split", [iid, label_skew, quantity_skew])
 @pytest.mark.parametrize("n_clients", [0, -1, 4])
 def test_too_many_or_no_clients_are_refused(
-    split: Callable[..., dict[str, list[Sequence]]], n_clients: int
+    split: Callable[..., dict[str, list[Recording]]], n_clients: int
 ) -> None:
     with pytest.raises(ValueError, match=f"cannot make {n_clients} clients of 3 sequences"):
         split(numbered(3), n_clients)
@@ -96,17 +98,17 @@ def test_a_small_alpha_skews_labels_and_sizes() -> None:
 
 def test_label_skew_needs_classes() -> None:
     with pytest.raises(ValueError, match="no target"):
-        label_skew([Sequence(np.zeros(3))], 1)
+        label_skew([Recording(np.zeros(3))], 1)
     with pytest.raises(ValueError, match="no one-hot class"):
-        label_skew([Sequence(np.zeros(3), np.zeros(3))], 1)
+        label_skew([Recording(np.zeros(3), np.zeros(3))], 1)
     with pytest.raises(ValueError, match="no one-hot class"):
-        label_skew([Sequence(np.zeros(3), np.full(2, np.nan))], 1)
+        label_skew([Recording(np.zeros(3), np.full(2, np.nan))], 1)
 
 
 def test_label_skew_takes_the_most_frequent_step_label() -> None:
     y = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [np.nan, np.nan]])
-    mostly_one = Sequence(np.zeros(4), y)
-    zero = Sequence.labelled(np.zeros(4), 0, 2)
+    mostly_one = Recording(np.zeros(4), y)
+    zero = Recording.labelled(np.zeros(4), 0, 2)
     # With a tiny alpha a class goes to one client as a whole, and with this seed to different ones.
     clients = label_skew([mostly_one] * 5 + [zero] * 5, 2, alpha=1e-3, seed=2)
     assert [{id(s) for s in part} for part in clients.values()] in (
@@ -134,7 +136,7 @@ def test_subjects_name_the_clients() -> None:
 def test_contiguous_blocks_join_to_the_sequence(n_steps: int, data: st.DataObject) -> None:
     n_clients = data.draw(st.integers(1, n_steps))
     u = np.arange(2.0 * n_steps).reshape(n_steps, 2)
-    whole = Sequence(u, u[:, :1], weight=2.0)
+    whole = Recording(u, u[:, :1], weight=2.0)
     parts = [part for (part,) in contiguous(whole, n_clients).values()]
     np.testing.assert_array_equal(np.concatenate([part.u for part in parts]), u)
     targets = [part.y for part in parts if part.y is not None]
@@ -145,9 +147,9 @@ def test_contiguous_blocks_join_to_the_sequence(n_steps: int, data: st.DataObjec
 
 def test_contiguous_refuses_what_it_cannot_cut() -> None:
     with pytest.raises(ValueError, match="only targets per step can be cut"):
-        contiguous(Sequence.labelled(np.zeros(6), 0, 2), 2)
+        contiguous(Recording.labelled(np.zeros(6), 0, 2), 2)
     with pytest.raises(ValueError, match="cannot make 7 clients of 6 steps"):
-        contiguous(Sequence(np.zeros(6)), 7)
+        contiguous(Recording(np.zeros(6)), 7)
 
 
 @given(
@@ -196,3 +198,59 @@ def test_select_names_a_client_that_is_not_there() -> None:
     assert list(select(clients, ["client-001"])) == ["client-001"]
     with pytest.raises(ValueError, match="no client 'zoe'; the clients are client-000, client-001"):
         select(clients, ["zoe"])
+
+
+def people(n: int) -> Clients:
+    held = {f"p{k}": [Recording(np.zeros((2, 1)), channels=("x",))] for k in range(n)}
+    return Clients(held, classes=("sit", "walk"))
+
+
+@given(n=st.integers(2, 40), test=st.sampled_from([1, 0.1, 0.25, 0.4]), seed=st.integers(0, 2**40))
+def test_split_puts_whole_clients_on_one_side_and_keeps_what_they_share(
+    n: int, test: float, seed: int
+) -> None:
+    everybody = people(n)
+    train, held_out = split(everybody, test=test, seed=seed)
+    assert not set(train) & set(held_out)
+    assert sorted([*train, *held_out]) == sorted(everybody)
+    assert set(held_out) == set(cohorts(everybody, validation=0, test=test, seed=seed).test)
+    for part in (train, held_out):
+        assert part.classes == ("sit", "walk")
+        assert part.channels == ("x",)
+        assert list(part) == [name for name in everybody if name in part]
+        assert all(part[name] is everybody[name] for name in part)
+
+
+def test_split_into_three_and_of_a_plain_mapping() -> None:
+    parts = split(dict(people(10)), test=0.2, validation=3)
+    assert [len(part) for part in parts] == [5, 3, 2]
+    assert all(isinstance(part, Clients) and part.channels == ("x",) for part in parts)
+    train, validation, test = split(people(4), test=1, validation=0)
+    assert (len(train), len(validation), len(test)) == (3, 0, 1)
+    with pytest.raises(ValueError, match="leave none of 2 for training"):
+        split(people(2), test=2)
+
+
+def test_clients_are_a_mapping_of_recordings_with_one_set_of_channels() -> None:
+    everybody = people(3)
+    assert everybody["p1"][0].n_steps == 2
+    assert len(everybody) == 3
+    assert "p9" not in everybody
+    with pytest.raises(ValueError, match="there is no client 'p9'"):
+        everybody.only(["p9"])
+    with pytest.raises(ValueError, match=r"client 'b' has the channels \('y',\), others \('x',\)"):
+        Clients(
+            {name: [Recording(np.zeros(1), channels=(c,))] for name, c in (("a", "x"), ("b", "y"))}
+        )
+    bare = Clients({"a": [Recording(np.zeros(1))], "b": [Recording(np.zeros(1), channels=("y",))]})
+    assert bare.channels == ("y",)
+
+
+def test_blocks_of_a_recording_keep_their_times_and_names() -> None:
+    whole = Recording(np.arange(5.0), times=np.arange(5.0) / 2, channels=("x",))
+    blocks = contiguous(whole, 2)
+    assert [part[0].times.tolist() for part in blocks.values() if part[0].times is not None] == [
+        [0.0, 0.5, 1.0],
+        [1.5, 2.0],
+    ]
+    assert {part[0].channels for part in blocks.values()} == {("x",)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from catchment.arrays import Array
 from catchment.data.frames import class_labels, from_frame, one_hot, sequences_from_arrays
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 Make = Callable[[dict[str, Any]], Any]
 makes = pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
@@ -32,7 +32,7 @@ def recordings() -> dict[str, Any]:
     }
 
 
-def target(sequence: Sequence) -> Array:
+def target(sequence: Recording) -> Array:
     assert sequence.y is not None
     return sequence.y
 
@@ -43,7 +43,7 @@ def test_named_columns_become_clients_and_sequences(make: Make) -> None:
         make(recordings()),
         inputs=["x", "z"],
         target="load",
-        sequence="walk",
+        recording="walk",
         client="who",
         time="t",
     )
@@ -61,7 +61,7 @@ def test_named_columns_become_clients_and_sequences(make: Make) -> None:
 def test_labels_are_per_sequence_unless_asked(make: Make) -> None:
     frame, classes = make(recordings()), ("sit", "walk")
     clients = from_frame(
-        frame, inputs="x", target="activity", sequence="walk", client="who", classes=classes
+        frame, inputs="x", target="activity", recording="walk", client="who", classes=classes
     )
     np.testing.assert_array_equal(target(clients["ann"][0]), [0.0, 1.0])
     np.testing.assert_array_equal(target(clients["ann"][1]), [1.0, 0.0])
@@ -131,6 +131,27 @@ def test_times_may_be_timestamps(make: Make, as_text: bool) -> None:
     assert clients["all"][0].u[:, 0].tolist() == [0.0, 3.0, 9.0]
 
 
+@makes
+@pytest.mark.parametrize(
+    ("column", "seconds"),
+    [
+        ([3, 1, 2], [1.0, 2.0, 3.0]),
+        ([0.25, -1.0, 1e9], [-1.0, 0.25, 1e9]),
+        ([datetime(2024, 1, 1, 0, 0, s, 500) for s in (2, 0, 1)], [0.0, 1.0, 2.0]),
+        (["2024-01-01T10:00:01.250", "2024-01-01T10:00:00", "2024-01-02"], [0.0, 1.25, 50400.0]),
+        (["10:00:02.5", "10:00:00", "10:00:01"], [0.0, 1.0, 2.5]),
+    ],
+)
+def test_times_are_seconds_and_channels_names(
+    make: Make, column: list[Any], seconds: list[float]
+) -> None:
+    made = from_frame(make({"t": column, "x": [1.0, 2.0, 3.0]}), inputs=["x"], time="t")["all"][0]
+    assert made.times is not None
+    np.testing.assert_array_equal(made.times, seconds)
+    assert made.channels == ("x",)
+    assert from_frame(make({"x": [1.0]}), inputs="x")["all"][0].times is None
+
+
 def test_times_with_a_zone_and_nullable_columns_of_pandas() -> None:
     frame = pd.DataFrame(
         {
@@ -145,6 +166,7 @@ def test_times_with_a_zone_and_nullable_columns_of_pandas() -> None:
         frame, inputs=["x", "b"], target="name", time="t", classes=["a"], per_step=True
     )
     np.testing.assert_array_equal(made["all"][0].u, [[np.nan, np.nan], [1.0, 1.0]])
+    np.testing.assert_array_equal(cast(Array, made["all"][0].times), [0.0, 86400.0])
     np.testing.assert_array_equal(target(made["all"][0]), [[np.nan], [1.0]])
     assert class_labels(frame, "kind") == ("u", "v")
 
@@ -210,7 +232,7 @@ def test_an_all_missing_input_is_kept_for_the_gap_policy() -> None:
 
 def test_several_targets_and_one_per_sequence() -> None:
     frame = {"s": [0, 0, 1], "x": [1.0, 2.0, 3.0], "a": [5.0, 5.0, 6.0], "b": [7.0, 7.0, 8.0]}
-    made = from_frame(frame, inputs="x", target=["a", "b"], sequence="s", per_step=False)["all"]
+    made = from_frame(frame, inputs="x", target=["a", "b"], recording="s", per_step=False)["all"]
     np.testing.assert_array_equal([target(sequence) for sequence in made], [[5.0, 7.0], [6.0, 8.0]])
     assert [sequence.per_step for sequence in made] == [False, False]
 
@@ -219,7 +241,7 @@ def test_several_targets_and_one_per_sequence() -> None:
 def test_every_row_lands_in_one_sequence_as_pandas_groups_them(rows: list[tuple[int, int]]) -> None:
     frame = pd.DataFrame(rows, columns=["client", "sequence"])
     frame["x"] = np.arange(float(len(rows)))
-    clients = from_frame(frame, inputs="x", client="client", sequence="sequence")
+    clients = from_frame(frame, inputs="x", client="client", recording="sequence")
     ours = [s.u[:, 0].tolist() for sequences in clients.values() for s in sequences]
     grouped = frame.groupby(["client", "sequence"], sort=False)["x"]
     assert sorted(ours) == sorted(group.tolist() for _, group in grouped)

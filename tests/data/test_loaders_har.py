@@ -1,4 +1,4 @@
-"""UCI HAR: tiny files as the publisher lays them out, and the real compact form."""
+"""UCI HAR: tiny files as the publisher lays them out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from catchment.data.loaders import Dataset, load, uci_har
-from catchment.data.sources import find
 from catchment.errors import IntegrityError
 
 SIGNALS = [f"{s}_{axis}" for s in ("body_acc", "body_gyro", "total_acc") for axis in "xyz"]
@@ -88,8 +87,11 @@ def test_windows_of_another_length(published: Path, tmp_path: Path) -> None:
         data,
         by_client(lambda s: [s[k : k + 100] for k in range(0, len(s) - 99, 50)]),
     )
+    assert uci_har(directory=tmp_path, step=64).n_sequences == 12
     with pytest.raises(ValueError, match="step is 64"):
-        uci_har(directory=tmp_path, step=64)
+        uci_har(directory=tmp_path, window="whole", step=64)
+    with pytest.raises(ValueError, match="the longest recording of uci_har has 320 steps"):
+        uci_har(directory=tmp_path, window=321)
 
 
 def test_zip(published: Path, tmp_path: Path) -> None:
@@ -113,24 +115,3 @@ def test_missing_and_wrong_files(published: Path, tmp_path: Path) -> None:
     labels.unlink()
     with pytest.raises(IntegrityError, match=r"has no .*test/y_test\.txt; get the whole set"):
         uci_har(directory=tmp_path)
-
-
-def has_compact(name: str) -> bool:
-    place = find(name)
-    return place is not None and place.form == "compact"
-
-
-@pytest.mark.skipif(not has_compact("uci_har"), reason="no compact uci_har on this machine")
-def test_real_set() -> None:
-    data = load("uci_har")
-    assert data.n_sequences == 10_299
-    assert len(data.clients) == 30
-    assert len(data.test_clients) == 9
-    assert {s.u.shape for part in data.clients.values() for s in part} == {(128, 9)}
-    assert sum(map(len, data.train.values())) == 7352
-    rows = [s.y for part in data.clients.values() for s in part if s.y is not None]
-    counts = np.sum(rows, axis=0)
-    assert counts.tolist() == [1722, 1544, 1406, 1777, 1906, 1944]
-    # Total acceleration of somebody lying or standing is gravity, 1 g.
-    still = [s.u[:, 6:] for s in data.clients["subject-01"] if s.y is not None and s.y[4]]
-    assert np.linalg.norm(np.concatenate(still).mean(axis=0)) == pytest.approx(1.0, abs=0.05)

@@ -1,4 +1,4 @@
-"""HHAR: tiny files as published, and the real compact form."""
+"""HHAR: tiny files as published."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from catchment.data.loaders import hhar, load
-from catchment.data.sequence import Sequence
-from catchment.data.sources import find
+from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 
 HEADER = "Index,Arrival_Time,Creation_Time,x,y,z,User,Model,Device,gt\n"
@@ -38,7 +37,7 @@ def readings(
     return lines
 
 
-def labels(sequences: list[Sequence]) -> list[int]:
+def labels(sequences: list[Recording]) -> list[int]:
     return [int(s.y.argmax()) for s in sequences if s.y is not None]
 
 
@@ -125,28 +124,3 @@ def test_odd_files(tmp_path: Path) -> None:
     )
     with pytest.raises(IntegrityError, match="does not begin with Index,Arrival_Time"):
         hhar(directory=tmp_path, gyroscope=False)
-
-
-def has_compact(name: str) -> bool:
-    place = find(name)
-    return place is not None and place.form == "compact"
-
-
-@pytest.mark.skipif(not has_compact("hhar"), reason="no compact hhar on this machine")
-def test_real_set() -> None:
-    data = load("hhar")
-    assert [len(part) for part in data.clients.values()] == [
-        457, 536, 475, 457, 501, 517, 501, 479, 513,
-    ]  # fmt: skip
-    assert "".join(data.clients) == "abcdefghi"
-    assert {s.u.shape for part in data.clients.values() for s in part} == {(128, 3)}
-    for part in data.clients.values():
-        assert set(labels(part)) == set(range(6))
-    length = np.linalg.norm(np.mean([s.u.mean(axis=0) for s in data.clients["a"]], axis=0))
-    assert 5 < length < 10
-    assert hhar(window=64, step=32).n_sequences == 3 * 4436
-    with pytest.raises(ValueError, match="pieces of 128"):
-        hhar(window=400)
-    for wrong in ({"model": "nexus4"}, {"gyroscope": True}):
-        with pytest.raises(ValueError, match="only the accelerometer of samsungold"):
-            hhar(**wrong)

@@ -1,15 +1,13 @@
-"""MotionSense and WISDM: tiny files as published, and the real compact forms."""
+"""MotionSense and WISDM: tiny files as published."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from catchment.data.loaders import load, motionsense, wisdm_watch
-from catchment.data.sequence import Sequence
-from catchment.data.sources import find
+from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 
 HEADER = (
@@ -19,7 +17,7 @@ HEADER = (
 )
 
 
-def labels(sequences: list[Sequence]) -> list[int]:
+def labels(sequences: list[Recording]) -> list[int]:
     return [int(s.y.argmax()) for s in sequences if s.y is not None]
 
 
@@ -117,33 +115,3 @@ def test_wisdm_odd_input(tmp_path: Path) -> None:
     path.write_text("1600,A,1,2.0,3.0;\n")
     with pytest.raises(IntegrityError, match="lines 1 to 1, is not a table of numbers"):
         wisdm_watch(directory=tmp_path)
-
-
-def has_compact(name: str) -> bool:
-    place = find(name)
-    return place is not None and place.form == "compact"
-
-
-@pytest.mark.skipif(not has_compact("motionsense"), reason="no compact motionsense on this machine")
-def test_real_motionsense() -> None:
-    data = load("motionsense", window="whole")
-    lengths = [s.n_steps for part in data.clients.values() for s in part]
-    assert len(data.clients) == 24
-    assert len(lengths) == 360
-    assert sum(lengths) == 1_412_865
-    assert (min(lengths), max(lengths)) == (377, 16_424)
-    gravity = data.clients["subject-05"][3].u[:, 6:]
-    assert np.linalg.norm(gravity, axis=1).mean() == pytest.approx(1.0, abs=1e-3)
-
-
-@pytest.mark.skipif(not has_compact("wisdm_watch"), reason="no compact wisdm_watch on this machine")
-def test_real_wisdm() -> None:
-    data = load("wisdm_watch", window="whole")
-    assert len(data.clients) == 51
-    assert data.n_sequences == 310
-    assert {s.u.shape for part in data.clients.values() for s in part} == {(2400, 3)}
-    assert sorted(labels(data.clients["1616"])) == [0, 2, 3, 4, 5]
-    assert len(data.clients["1629"]) == 12
-    with pytest.raises(ValueError, match="the compact form has ABCDEM"):
-        wisdm_watch(activities="AF")
-    assert wisdm_watch(activities="MB", window="whole").n_sequences == 51 + 50 + 2

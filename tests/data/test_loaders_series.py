@@ -1,14 +1,12 @@
-"""Scalar series: tiny files as published, and the real compact form."""
+"""Scalar series: tiny files as published."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from catchment.data.loaders import load, santafe_laser, sunspots
-from catchment.data.sources import find
 from catchment.errors import IntegrityError
 
 
@@ -30,7 +28,7 @@ def test_laser_with_its_continuation(tmp_path: Path) -> None:
     assert sequence.u.ravel().tolist() == [86, 141, 95, 41]
     assert sequence.y is not None
     assert sequence.y.ravel().tolist() == [95, 41, 22, 21]
-    assert data.notes == ("original form, from A.dat and A.cont",)
+    assert data.notes == ("from A.dat and A.cont",)
     (bare,) = santafe_laser(directory=tmp_path, horizon=0).clients["santafe_laser"]
     assert bare.y is None
     assert bare.n_steps == 6
@@ -67,19 +65,3 @@ def test_odd_series(tmp_path: Path) -> None:
     put(tmp_path / "santafe_laser", "a.dat", "1\ntwo\n")
     with pytest.raises(IntegrityError, match=r"a\.dat is not a table of numbers"):
         santafe_laser(directory=tmp_path)
-
-
-def has_compact(name: str) -> bool:
-    place = find(name)
-    return place is not None and place.form == "compact"
-
-
-@pytest.mark.skipif(not has_compact("sunspots"), reason="no compact sunspots on this machine")
-def test_real_series() -> None:
-    (laser,) = santafe_laser(horizon=0).clients["santafe_laser"]
-    assert laser.u.shape == (10_093, 1)
-    assert laser.u[:5].ravel().tolist() == [86, 141, 95, 41, 22]
-    assert (laser.u.min(), laser.u.max()) == (0, 255)
-    (spots,) = sunspots(horizon=0).clients["sunspots"]
-    assert spots.u.shape == (309, 1)
-    np.testing.assert_allclose(spots.u[:4].ravel(), [5, 11, 16, 23])

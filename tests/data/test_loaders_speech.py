@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from catchment.data.loaders import fsdd, japanese_vowels, load
 from catchment.data.loaders.mel import log_mel, mel_filters
-from catchment.data.sources import find
 from catchment.errors import IntegrityError
 
 Utterances = dict[str, list[tuple[int, NDArray[np.float64]]]]
@@ -192,29 +191,3 @@ def test_wrong_settings_of_the_front_end() -> None:
     with pytest.raises(ValueError, match="audio has 2 dimensions"):
         log_mel(np.zeros((300, 2)))
     assert log_mel(np.zeros(0)).shape == (1, 24)
-
-
-def has_compact(name: str) -> bool:
-    place = find(name)
-    return place is not None and place.form == "compact"
-
-
-@pytest.mark.skipif(
-    not has_compact("japanese_vowels"), reason="no compact japanese_vowels on this machine"
-)
-def test_real_vowels() -> None:
-    data = load("japanese_vowels")
-    assert [len(part) for part in data.train.values()] == [30] * 9
-    assert [len(part) for part in data.test.values()] == [31, 35, 88, 44, 29, 24, 40, 50, 29]
-    lengths = {s.n_steps for part in data.clients.values() for s in part}
-    assert (min(lengths), max(lengths)) == (7, 29)
-
-
-@pytest.mark.skipif(not has_compact("fsdd"), reason="no compact fsdd on this machine")
-def test_real_digits() -> None:
-    data = fsdd(raw=True)
-    assert list(data.clients) == ["george", "jackson", "lucas", "nicolas", "theo", "yweweler"]
-    assert [len(part) for part in data.clients.values()] == [500] * 6
-    assert [len(part) for part in data.test.values()] == [50] * 6
-    lengths = [s.n_steps for part in data.clients.values() for s in part]
-    assert (min(lengths), max(lengths), sum(lengths)) == (1148, 18_262, 10_498_424)

@@ -1,4 +1,4 @@
-"""WESAD: tiny pickles as published, forged ones, and the real compact form."""
+"""WESAD: tiny pickles as published, and forged ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from catchment.data.loaders import load, wesad
-from catchment.data.sequence import Sequence
-from catchment.data.sources import find
+from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 
 WIDTHS = {"ACC": 3, "ECG": 1, "EMG": 1, "EDA": 1, "Temp": 1, "Resp": 1}
@@ -40,7 +39,7 @@ def columns(content: dict[str, Any]) -> np.ndarray[Any, Any]:
     return np.hstack([content["signal"]["chest"][key] for key in WIDTHS])
 
 
-def labels(sequences: list[Sequence]) -> list[int]:
+def labels(sequences: list[Recording]) -> list[int]:
     return [int(s.y.argmax()) for s in sequences if s.y is not None]
 
 
@@ -72,9 +71,8 @@ def test_whole_and_averaged(tmp_path: Path) -> None:
     means = columns(content)[5:1505].reshape(15, 100, 8).mean(axis=1)
     np.testing.assert_allclose(data.clients["S3"][0].u, means, atol=1e-12)
     assert wesad(directory=tmp_path, window=10, step=5, average=100).n_sequences == 2
-    for wrong in ({"average": 0}, {"wrist": True}, {"statistics": ("std",)}):
-        with pytest.raises(ValueError, match=r"average is 0|have no statistics"):
-            wesad(directory=tmp_path, **wrong)
+    with pytest.raises(ValueError, match="average is 0"):
+        wesad(directory=tmp_path, average=0)
 
 
 class Attack:
@@ -119,32 +117,3 @@ def test_odd_subjects(tmp_path: Path) -> None:
         write(tmp_path, "S2", content)
         with pytest.raises(IntegrityError, match=message):
             wesad(directory=tmp_path)
-
-
-def has_compact(name: str) -> bool:
-    place = find(name)
-    return place is not None and place.form == "compact"
-
-
-@pytest.mark.skipif(not has_compact("wesad"), reason="no compact wesad on this machine")
-def test_real_compact_form() -> None:
-    data = wesad(window="whole")
-    lengths = {name: sum(s.n_steps for s in part) for name, part in data.clients.items()}
-    assert sum(lengths.values()) == 12_347
-    assert list(lengths) == [f"S{k}" for k in (*range(2, 12), 13, 14, 16, 17)]
-    assert (min(lengths.values()), max(lengths.values())) == (847, 909)
-    assert data.rate_hz == pytest.approx(0.4)
-    assert data.classes == ("baseline", "stress", "amusement")
-    assert len(data.channels) == 8
-    # Somebody's chest is at about 33 degrees.
-    temperature = data.clients["S2"][0].u[:, data.channels.index("chest_temp")]
-    assert 25 < temperature.mean() < 40
-    both = wesad(window="whole", statistics=("mean", "std"), wrist=True)
-    assert len(both.channels) == 28
-    assert both.channels[:2] == ("chest_acc_x_mean", "chest_acc_x_std")
-    np.testing.assert_array_equal(both.clients["S2"][0].u[:, 0], data.clients["S2"][0].u[:, 0])
-    assert {s.u.shape for part in load("wesad").clients.values() for s in part} == {(24, 8)}
-    with pytest.raises(ValueError, match="choose from mean, std"):
-        wesad(statistics=("mode",))
-    with pytest.raises(ValueError, match="averaged already"):
-        wesad(average=7)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
 from catchment.arrays import Array
+from catchment.data.recording import Recording
 from catchment.data.scaling import Moments, Scaler, federated_scaler, scale_each
-from catchment.data.sequence import Sequence
 
 
 def channels(n: int = 120, seed: int = 0) -> Array:
@@ -24,7 +24,7 @@ def channels(n: int = 120, seed: int = 0) -> Array:
 
 def test_the_scaler_agrees_with_sklearn_on_data_with_gaps() -> None:
     u = channels()
-    ours = Scaler.fit([Sequence(u[:50]), Sequence(u[50:])])
+    ours = Scaler.fit([Recording(u[:50]), Recording(u[50:])])
     theirs = StandardScaler().fit(u)
     np.testing.assert_allclose(ours.mean, theirs.mean_)
     np.testing.assert_allclose(ours.scale, theirs.scale_, rtol=1e-7)
@@ -36,14 +36,14 @@ def test_the_scaler_agrees_with_sklearn_on_data_with_gaps() -> None:
 def test_any_split_over_clients_gives_the_scaler_of_the_pool(cuts: list[int]) -> None:
     u = channels()
     parts = np.split(u, sorted(cuts))
-    clients = {f"c{k}": [Sequence(part)] for k, part in enumerate(parts)}
+    clients = {f"c{k}": [Recording(part)] for k, part in enumerate(parts)}
     ours, theirs = federated_scaler(clients), StandardScaler().fit(u)
     np.testing.assert_allclose(ours.mean, theirs.mean_)
     np.testing.assert_allclose(ours.scale, theirs.scale_, rtol=1e-7)
 
 
 def test_the_order_of_clients_does_not_matter() -> None:
-    parts = {name: [Sequence(channels(seed=k))] for k, name in enumerate("abcd")}
+    parts = {name: [Recording(channels(seed=k))] for k, name in enumerate("abcd")}
     turned = dict(reversed(parts.items()))
     assert federated_scaler(parts).mean.tobytes() == federated_scaler(turned).mean.tobytes()
 
@@ -76,7 +76,7 @@ def test_a_constant_channel_has_scale_one(value: float, n: int) -> None:
 
 def test_tiny_channels_are_scaled_all_the_same() -> None:
     u = 1e-9 * np.random.default_rng(0).normal(size=(50, 1))
-    np.testing.assert_allclose(Scaler.fit([Sequence(u)]).scale, u.std(axis=0))
+    np.testing.assert_allclose(Scaler.fit([Recording(u)]).scale, u.std(axis=0))
 
 
 def test_a_channel_without_values_is_left_alone() -> None:
@@ -90,7 +90,7 @@ def test_a_channel_without_values_is_left_alone() -> None:
 
 
 def test_apply_keeps_everything_but_the_inputs() -> None:
-    sequence = Sequence.labelled(channels(3), 1, 3, weight=0.3)
+    sequence = Recording.labelled(channels(3), 1, 3, weight=0.3)
     (scaled,) = Scaler(np.zeros(3), np.full(3, 2.0)).apply([sequence])
     np.testing.assert_array_equal(scaled.u, sequence.u / 2)
     assert scaled.per_step is False
@@ -99,7 +99,7 @@ def test_apply_keeps_everything_but_the_inputs() -> None:
 
 
 def test_each_client_can_be_scaled_by_itself() -> None:
-    clients = {name: [Sequence(channels(seed=k))] for k, name in enumerate("ab")}
+    clients = {name: [Recording(channels(seed=k))] for k, name in enumerate("ab")}
     for name, (scaled,) in scale_each(clients).items():
         expected = StandardScaler().fit_transform(clients[name][0].u)
         np.testing.assert_allclose(scaled.u, expected, atol=1e-6)
@@ -130,3 +130,22 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="vectors of one length"):
         Scaler(np.zeros(2), np.ones(1))
     assert one != 3
+
+
+@pytest.mark.parametrize(
+    ("mean", "scale"),
+    [(2e12, 1.0), (-2e12, 1.0), (np.nan, 1.0), (np.inf, 1.0)]
+    + [(0.0, bad) for bad in (0.0, -1.0, 1e-13, 1e13, np.nan, np.inf)],
+)
+def test_numbers_outside_the_public_bounds_are_refused(mean: float, scale: float) -> None:
+    with pytest.raises(ValueError, match=r"channel 1 has mean .* change the unit of the channel"):
+        Scaler(np.array([0.0, mean]), np.array([1.0, scale]))
+    Scaler(np.array([1e12, -1e12]), np.array([1e-12, 1e12]))
+
+
+def test_scalers_of_equal_numbers_are_equal() -> None:
+    one, other = (Scaler(np.array([1.0, 2.0]), np.array([3.0, 4.0])) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != Scaler(np.array([1.0, 2.0]), np.array([3.0, 5.0]))
+    assert one != "none"

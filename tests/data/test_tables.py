@@ -4,6 +4,7 @@ import builtins
 import gzip
 import importlib
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,9 @@ def test_every_format_gives_the_same_sequences(tmp_path: Path, name: str) -> Non
         per_step=True,
     )
     assert list(clients) == ["ann", "bob"]
+    day = clients["ann"][0].times
+    assert day is not None
+    assert day.tolist() == [0.0, 86400.0]
     ann, bob = clients["ann"][0], clients["bob"][0]
     np.testing.assert_array_equal(ann.u, [[0.1], [0.2]])
     assert ann.y is not None
@@ -56,6 +60,59 @@ def test_every_format_gives_the_same_sequences(tmp_path: Path, name: str) -> Non
     assert np.isnan(bob.u).all()
     assert bob.y is not None
     assert np.isnan(bob.y).all()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_delimiters_and_decimal_commas_are_guessed_as_pandas_reads_them(
+    tmp_path: Path, delimiter: str, decimal: str
+) -> None:
+    frame = pd.DataFrame(
+        {
+            "n": [1, 2, 3],
+            " x ": [0.5, -1e-3, 2.25],
+            "who": ["ann, b", "bob", " ann"],
+            "y": [1.5] * 3,
+        }
+    )
+    path = tmp_path / "log.csv"
+    frame.to_csv(path, index=False, sep=delimiter, decimal=decimal)
+    columns = read_columns(path)
+    assert list(columns) == ["n", "x", "who", "y"]
+    theirs = pd.read_csv(path, sep=delimiter, decimal=decimal)
+    np.testing.assert_array_equal(columns["x"], theirs[" x "])
+    np.testing.assert_array_equal(columns["n"], theirs["n"])
+    assert columns["who"].tolist() == ["ann, b", "bob", "ann"]
+
+
+def test_a_column_that_turns_into_decimals_late_is_one_of_decimals(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("x\n" + "1\n" * 700_000 + "0.5\n")
+    assert read_columns(path)["x"][-1] == 0.5
+
+
+def test_a_column_of_commas_is_no_column_of_decimals(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("x;place\n0.5;A, north\n0.7;B, south\n")
+    columns = read_columns(path)
+    assert columns["x"].tolist() == [0.5, 0.7]
+    assert columns["place"].tolist() == ["A, north", "B, south"]
+
+
+def test_types_that_only_parquet_has_become_plain_columns(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical(["u", None, "u"]),
+            "price": [Decimal("1.50"), Decimal("2.25"), None],
+            "on": pd.array([True, None, False], dtype="boolean"),
+        }
+    )
+    frame.to_parquet(path)
+    columns = read_columns(path)
+    assert columns["kind"].tolist() == ["u", None, "u"]
+    np.testing.assert_array_equal(columns["price"], [1.5, 2.25, np.nan])
+    np.testing.assert_array_equal(columns["on"], [1.0, np.nan, 0.0])
 
 
 def test_a_missing_file_and_a_strange_one_are_named(tmp_path: Path) -> None:

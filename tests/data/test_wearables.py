@@ -5,11 +5,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from catchment.arrays import Array, Booleans
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, CHANNELS, synthetic_wearables, wearable_user
 
 
-def labels_of(windows: list[Sequence]) -> Array:
+def labels_of(windows: list[Recording]) -> Array:
     return np.array([window.y for window in windows])
 
 

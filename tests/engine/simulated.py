@@ -23,27 +23,27 @@ from flwr.simulation import run_simulation
 from tests.contracts.cases import Case, cases, series, step_features
 from tests.privacy.test_every_algorithm import REFUSED, hideable
 
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.flower.app import Config, Terms, client_app, server_app
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.engine.flower.roll import Order
+from catchment.engine.flower.roster import Order
 from catchment.engine.flower.simulation import fit_simulated, remind, share, simulated
-from catchment.engine.local import Source, data_of, fit
+from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
+from catchment.federation.client import Node
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import run
-from catchment.federation.node import Node
 from catchment.federation.plan import Memory, Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.runs import read_run
-from catchment.federation.store import MODEL, Store
+from catchment.federation.runs.read import read_run
+from catchment.federation.runs.write import MODEL, Store
+from catchment.plans.conductor import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
 from catchment.plans.flower.simulation import simulate_plan
-from catchment.plans.run import run_plan
-from catchment.privacy.keys import make_identities
-from catchment.privacy.plain import PlainStatisticsWarning, networked
-from catchment.privacy.secure_sum import SecureSum
-from catchment.readout.storage import load as load_model
+from catchment.privacy.in_the_clear import PlainStatisticsWarning, networked
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.storage import load_model
 
 # One of each kind of exchange: one round and several, with and without a model sent, by vectors and
 # by whole values, compressed, evaluated.
@@ -66,7 +66,7 @@ NAMES = sorted(series())
 class Job:
     """A plan, what each client holds, and what each knows before."""
 
-    plan: Plan[Any, Any]
+    plan: Plan[Any, Any, Any]
     clients: Mapping[str, Source]
     memories: Mapping[str, dict[str, bytes]] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ def world(jobs: Mapping[str, Job]) -> Iterator[FlowerEngine]:
         for stage, job in jobs.items()
     }
 
-    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any]:
+    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any, Any]:
         plan, clients, memories = kept[order.stage].get()
         remind(memory, memories.get(name, {}))
         return Node(name, plan, data_of(clients[name]), memory)
@@ -88,7 +88,8 @@ def world(jobs: Mapping[str, Job]) -> Iterator[FlowerEngine]:
         yield engine
 
 
-PUBLIC, MEMORIES = make_identities(NAMES)
+PUBLIC = make_identities(NAMES)
+MEMORIES = PUBLIC.memories
 
 
 def secured(case: Case) -> Job | None:
@@ -100,14 +101,14 @@ def secured(case: Case) -> Job | None:
     return Job(hidden, case.clients, {name: dict(known) for name, known in MEMORIES.items()})
 
 
-def state_bytes(plan: Plan[Any, Any], state: Any) -> bytes:
-    return plan.algorithm.save_state(state).to_bytes()
+def state_bytes(plan: Plan[Any, Any, Any], state: Any) -> bytes:
+    return plan.whole.save_state(state).to_bytes()
 
 
 def check_same(engine: FlowerEngine, stage: str, job: Job) -> None:
     there = run(job.plan, engine.at(stage))
     memories: dict[str, Memory] = {name: dict(known) for name, known in job.memories.items()}
-    here = fit(job.plan, job.clients, memories=memories)
+    here = run_locally(job.plan, job.clients, memories=memories)
     assert state_bytes(job.plan, there.state) == state_bytes(job.plan, here.state), stage
     counts = [(r.n_asked, r.n_used, r.refused) for r in there.records]
     assert counts == [(r.n_asked, r.n_used, r.refused) for r in here.records], stage
@@ -122,7 +123,7 @@ def jobs_of(plain: tuple[str, ...], secure: tuple[str, ...]) -> dict[str, Job]:
     return jobs
 
 
-def ridge(**settings: Any) -> Plan[Any, Any]:
+def ridge(**settings: Any) -> Plan[Any, Any, Any]:
     algorithm = FederatedRidge(features=step_features(), ridge=0.1, keep_clients=False)
     return Plan(algorithm=algorithm, **settings)
 
@@ -170,7 +171,7 @@ def check_faults(engine: FlowerEngine, faults: Mapping[str, Job]) -> None:
         assert (refused.client, refused.code, record.n_used) == (client, code, 3)
         assert reason in refused.reason, refused
         others = {name: held for name, held in series().items() if name != client}
-        assert state_bytes(plan, done.state) == state_bytes(plan, fit(plan, others).state)
+        assert state_bytes(plan, done.state) == state_bytes(plan, run_locally(plan, others).state)
 
 
 def _with(name: str, source: Source) -> dict[str, Source]:
@@ -181,7 +182,7 @@ def one_call(folder: Path) -> None:
     masking = SecureSum(identities=PUBLIC, min_clients=3, rows_per_feature=2)
     plan = ridge(protections=(masking,), rounds=2)
     digests = []
-    for name, how in (("here", fit), ("there", fit_simulated)):
+    for name, how in (("here", run_locally), ("there", fit_simulated)):
         with Store(folder / name, fingerprint=plan.fingerprint()) as store:
             keeper = store.keeper("training", plan)
             known: dict[str, Memory] = {client: dict(held) for client, held in MEMORIES.items()}
@@ -211,7 +212,7 @@ def apps(folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PlainStatisticsWarning)
         agreed = networked(plan, allow_plain_statistics=True)
-    here = fit(agreed, held)
+    here = run_locally(agreed, held)
     for there in results:
         assert state_bytes(plan, there.state) == state_bytes(plan, here.state)
     # The second run took the first one's rounds, times included.
@@ -248,11 +249,11 @@ def many_clients(_: Path) -> None:
     held = {f"c{k:03d}": [_wave(rng)] for k in range(40)}
     plan = ridge()
     few = fit_simulated(plan, held, terms=Terms(in_flight=3, wait=600.0))
-    assert state_bytes(plan, few.state) == state_bytes(plan, fit(plan, held).state)
+    assert state_bytes(plan, few.state) == state_bytes(plan, run_locally(plan, held).state)
 
 
 def _wave(rng: np.random.Generator, n: int = 30) -> Any:
-    return Sequence(rng.normal(size=n), rng.normal(size=n))
+    return Recording(rng.normal(size=n), rng.normal(size=n))
 
 
 CHECKS = {

@@ -53,12 +53,3 @@ def test_the_proxy_names_the_servers_own_files(tmp_path: Path) -> None:
     asked = run("flower", "proxy", tmp_path, "--clients", tmp_path / "ca.crt", "--whole")
     assert "ssl_verify_client on;" in asked
     assert "daemon off;" in asked
-
-
-def test_up_wants_as_many_nodes_as_the_plan_has_clients(tmp_path: Path) -> None:
-    plan = tmp_path / "plan.toml"
-    plan.write_text(run("plan", "--example", "wearables_secure"))
-    with pytest.raises(ValueError, match="nodes is 5, the plan has 4 clients"):
-        run("flower", "up", "--nodes", "5", "--plan", plan, "--dir", tmp_path / "fleet")
-    with pytest.raises(ValueError, match="nodes is 2; a secure sum needs at least 3"):
-        run("flower", "up", "--nodes", "2", "--dir", tmp_path / "fleet")

@@ -13,8 +13,8 @@ import pytest
 
 from catchment.engine.deploy.keys import admit, make_authority, make_keys, make_node, make_server
 from catchment.errors import IntegrityError
-from catchment.privacy.keys import new_identity
-from catchment.privacy.memory import FileMemory
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import new_identity
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
 needs_openssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen here")

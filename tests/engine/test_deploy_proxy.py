@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from catchment.engine.deploy.commands import find_nginx
-from catchment.engine.deploy.deployment import Deployment, free_port, listens
 from catchment.engine.deploy.keys import make_keys
-from catchment.engine.deploy.processes import Processes
 from catchment.engine.deploy.proxy import FLEET_PATHS, site, whole
+from tools.fleet.deployment import Deployment, free_port, listens
+from tools.fleet.processes import Processes
 
 try:
     find_nginx()

@@ -22,7 +22,8 @@ from flwr.serverapp import ServerApp
 from catchment.engine.deploy.keys import make_keys
 from catchment.engine.flower import simulation
 from catchment.engine.flower.app import Terms, name_of, one_at_a_time, remembered
-from catchment.engine.flower.line import (
+from catchment.engine.flower.roster import Order
+from catchment.engine.flower.transport import (
     WHOLE,
     GridLine,
     packed,
@@ -32,20 +33,15 @@ from catchment.engine.flower.line import (
     unpacked,
     unpacked_order,
 )
-from catchment.engine.flower.roll import Order
 from catchment.errors import IntegrityError, MissingExtraError
-from catchment.plans.flower.init import PACKAGE, write_app
-from catchment.privacy.memory import FileMemory
+from catchment.plans.flower.scaffold import PACKAGE, write_app
+from catchment.privacy.secure_sum.client_store import FileMemory
 
 
 def test_an_order_survives_the_journey() -> None:
-    order = Order("training", bytes(range(256)) * 50, b"\x00\xff")
+    order = Order("training", bytes(range(256)) * 50)
     back = unpacked_order(packed_order(order))
-    assert (back.stage, back.letter, back.attachment) == (
-        order.stage,
-        order.letter,
-        order.attachment,
-    )
+    assert (back.stage, back.letter) == (order.stage, order.letter)
     assert unpacked_order(packed_order(Order("hello"))).letter == b""
 
 

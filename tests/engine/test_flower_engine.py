@@ -9,10 +9,10 @@ import tracemalloc
 import pytest
 from tests.engine.town import Town, resident, town
 
-from catchment.engine.flower.roll import HELLO, Hello, Roll
-from catchment.engine.flower.shelf import Shelf
+from catchment.engine.flower.reply_buffer import Shelf
+from catchment.engine.flower.roster import HELLO, Hello, Roll
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError
-from catchment.federation.node import refusal
+from catchment.federation.client import refusal
 from catchment.wire import Parts
 
 ABC = ("ann", "ben", "cem")
@@ -33,19 +33,14 @@ def test_replies_come_in_the_order_of_the_letters_whoever_answers_first() -> Non
     assert [(reply.client, reply.message) for reply in replies] == list(asked.items())
 
 
-def test_a_client_is_reached_on_its_own_node_with_stage_and_attachment() -> None:
+def test_a_client_is_reached_on_its_own_node_with_the_stage() -> None:
     place = town(*ABC)
-    engine = place.engine().at("evaluation", attachment=b"model")
+    engine = place.engine().at("evaluation")
     engine.clients()
     place.sent.clear()
     list(engine.ask(letters("ben")))
     ((node, order),) = place.sent
-    assert (node, order.stage, order.letter, order.attachment) == (
-        101,
-        "evaluation",
-        b"for ben",
-        b"model",
-    )
+    assert (node, order.stage, order.letter) == (101, "evaluation", b"for ben")
 
 
 def test_the_slow_are_dropped_by_name_and_the_others_are_not() -> None:

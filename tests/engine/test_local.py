@@ -10,37 +10,37 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment.data.sequence import Sequence
-from catchment.engine.local import LocalEngine, data_of, fit
-from catchment.federation.averaging import ReadoutAveraging
-from catchment.federation.node import Request
-from catchment.federation.plan import Plan, Turn
-from catchment.federation.ridge import FederatedRidge
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.data.recording import Recording
+from catchment.engine.local import LocalEngine, data_of, run_locally
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.client import Request
+from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.plan import Plan, Turn, as_algorithm
 from catchment.wire import NOTHING, Parts
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, keep_clients=False)
-PLAN: Plan[Any, Any] = Plan(algorithm=RIDGE)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 
 
-def series(k: int, n: int = 40) -> list[Sequence]:
+def series(k: int, n: int = 40) -> list[Recording]:
     rng = np.random.default_rng(k)
-    return [Sequence(rng.normal(size=n), rng.normal(size=n))]
+    return [Recording(rng.normal(size=n), rng.normal(size=n))]
 
 
-def many(n: int) -> dict[str, list[Sequence]]:
+def many(n: int) -> dict[str, list[Recording]]:
     return {f"{k:03d}": series(k) for k in range(n)}
 
 
-def state_bytes(clients: Any, plan: Plan[Any, Any] = PLAN, **options: Any) -> bytes:
-    return RIDGE.save_state(fit(plan, clients, **options).state).to_bytes()
+def state_bytes(clients: Any, plan: Plan[Any, Any, Any] = PLAN, **options: Any) -> bytes:
+    return as_algorithm(RIDGE).save_state(run_locally(plan, clients, **options).state).to_bytes()
 
 
 def test_lazy_clients_give_the_same_bytes_as_lists() -> None:
-    def lazy(k: int) -> Callable[[], Iterator[Sequence]]:
+    def lazy(k: int) -> Callable[[], Iterator[Recording]]:
         return lambda: iter(series(k))
 
     assert state_bytes({f"{k:03d}": lazy(k) for k in range(9)}) == state_bytes(many(9))
@@ -54,7 +54,7 @@ def test_the_number_of_threads_does_not_show(threads: int) -> None:
 def test_only_the_clients_being_served_are_in_memory() -> None:
     lock, alive, most = threading.Lock(), 0, 0
 
-    class Tracked(list[Sequence]):
+    class Tracked(list[Recording]):
         def __init__(self, k: int) -> None:
             nonlocal alive, most
             super().__init__(series(k))
@@ -67,20 +67,20 @@ def test_only_the_clients_being_served_are_in_memory() -> None:
             with lock:
                 alive -= 1
 
-    plan: Plan[Any, Any] = Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1))
+    plan: Plan[Any, Any, Any] = Plan(algorithm=ReadoutAveraging(features=FEATURES, ridge=0.1))
     clients = {f"{k:03d}": (lambda k=k: Tracked(k)) for k in range(60)}
-    fit(plan, clients, threads=2)
+    run_locally(plan, clients, threads=2)
     assert most <= 8
 
 
 def test_a_client_that_cannot_be_made_is_left_out() -> None:
-    def missing() -> list[Sequence]:
+    def missing() -> list[Recording]:
         raise FileNotFoundError("client-x.parquet is gone")
 
-    result = fit(PLAN, {**many(5), "zzz": missing})
+    result = run_locally(PLAN, {**many(5), "zzz": missing})
     (refusal,) = result.records[0].refused
     assert (refusal.client, refusal.reason) == ("zzz", "client-x.parquet is gone")
-    assert RIDGE.save_state(result.state).to_bytes() == state_bytes(many(5))
+    assert as_algorithm(RIDGE).save_state(result.state).to_bytes() == state_bytes(many(5))
 
 
 def test_replies_come_in_the_order_of_the_letters() -> None:
@@ -96,17 +96,17 @@ def test_replies_come_in_the_order_of_the_letters() -> None:
 
 def test_no_clients_are_named_as_the_mistake() -> None:
     with pytest.raises(ValueError, match="there are no clients"):
-        fit(PLAN, {})
+        run_locally(PLAN, {})
 
 
 def test_threads_below_one_are_refused() -> None:
     with pytest.raises(ValueError, match="threads is 0"):
-        fit(PLAN, many(2), threads=0)
+        run_locally(PLAN, many(2), threads=0)
 
 
 def test_two_plans_one_after_the_other_are_two_runs() -> None:
-    first = fit(PLAN, many(3))
-    second = fit(replace(PLAN, seed=1), many(3))
+    first = run_locally(PLAN, many(3))
+    second = run_locally(replace(PLAN, seed=1), many(3))
     assert first.state.total == second.state.total
 
 

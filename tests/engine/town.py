@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.engine.flower.roll import HELLO, Answer, Hello, Order, Roll
+from catchment.engine.flower.roster import HELLO, Answer, Hello, Order, Roll
 
 Respond = Callable[[Order], bytes]
 

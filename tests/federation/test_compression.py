@@ -10,23 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Features, Recipe, Reservoir, Sequence
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import IntegrityError, UploadError
+from catchment.features import EchoStateMap
 from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.evaluation import Evaluation
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan, Protection, Turn
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.federation.trust import check_statistics, moment_matrix
+from catchment.federation.upload_checks import check_statistics, moment_matrix
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
 Bits = Literal[64, 32, 16, 8]
 BITS: tuple[Bits, ...] = (64, 32, 16, 8)
 TURN = Turn(0, (), client="a")
-FEATURES = Features(
+FEATURES = EchoStateMap(
     Reservoir.from_recipe(Recipe(units=40, inputs=1, leak_rate=0.8, seed=1)), washout=20
 )
 COMPRESSIONS = [Float32(), *(FactorUpload(bits=bits) for bits in BITS)]
@@ -96,14 +97,14 @@ def test_few_rows_travel_as_few_numbers(n: int) -> None:
     )
 
 
-def clients(n_clients: int = 6, n_steps: int = 150) -> dict[str, list[Sequence]]:
+def clients(n_clients: int = 6, n_steps: int = 150) -> dict[str, list[Recording]]:
     return {f"c{k}": [narma(n_steps, seed=k)] for k in range(n_clients)}
 
 
 def state(ridge: float, *protections: Protection, increments: int = 1) -> RidgeState:
     algorithm = FederatedRidge(features=FEATURES, ridge=ridge, increments=increments)
     plan = Plan(algorithm=algorithm, protections=protections, rounds=increments)
-    return fit(plan, clients()).state
+    return run_locally(plan, clients()).state
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 1e-3, 1.0])
@@ -155,7 +156,9 @@ def test_increments_are_small_uploads_of_new_rows_and_add_up_to_the_same() -> No
     )
     algorithm = FederatedRidge(features=FEATURES, ridge=1e-4, increments=10)
     bytes_up = [
-        fit(Plan(algorithm=algorithm, protections=p, rounds=10), clients()).records[3].bytes_up
+        run_locally(Plan(algorithm=algorithm, protections=p, rounds=10), clients())
+        .records[3]
+        .bytes_up
         for p in ((), (FactorUpload(),))
     ]
     assert bytes_up[1] < 0.7 * bytes_up[0]
@@ -164,18 +167,18 @@ def test_increments_are_small_uploads_of_new_rows_and_add_up_to_the_same() -> No
 def test_classes_and_evaluation_travel_compressed_too() -> None:
     users = synthetic_wearables(n_users=4, windows_per_user=18, steps=40)
     reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=2))
-    features = Features(reservoir, pool="mean_std")
+    features = EchoStateMap(reservoir, pool="mean_std")
     algorithm = FederatedRidge(features=features, classes=ACTIVITIES, ridge=1.0)
-    exact = fit(Plan(algorithm=algorithm), users).model
+    exact = run_locally(Plan(algorithm=algorithm), users).model
     plan = Plan(algorithm=algorithm, protections=(FactorUpload(bits=16),))
-    result = fit(plan, users)
+    result = run_locally(plan, users)
     assert result.records[0].refused == ()
     assert exact is not None
-    assert result.model is not None
     np.testing.assert_allclose(result.model.readout.weights, exact.readout.weights, atol=1e-3)
     test = Evaluation(model_under_test=exact)
     scores = [
-        fit(Plan(algorithm=test, protections=p), users).state.total for p in ((), (Float32(),))
+        run_locally(Plan(algorithm=test, protections=p), users).state.total
+        for p in ((), (Float32(),))
     ]
     assert scores[0] is not None
     assert scores[1] is not None

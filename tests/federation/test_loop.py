@@ -14,26 +14,26 @@ import pytest
 
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
-from catchment.data.sequence import Sequence as Recorded
-from catchment.engine.local import LocalEngine, fit
+from catchment.data.recording import Recording
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.federation import post
-from catchment.federation.ledger import Entry
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation import messages as post
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import BLOCK, Record, Result, run
-from catchment.federation.plan import Plan
-from catchment.federation.post import Reply
-from catchment.federation.ridge import FederatedRidge
-from catchment.readout.accumulate import accumulate
+from catchment.federation.messages import Reply
+from catchment.federation.plan import Plan, as_algorithm
+from catchment.federation.runs.ledger import Entry
+from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 from catchment.wire import Parts
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
-OTHER = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=5)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
+OTHER = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=5)
 RIDGE = FederatedRidge(features=FEATURES, ridge=1e-3)
-PLAN: Plan[Any, Any] = Plan(algorithm=RIDGE)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 CLIENTS = contiguous(narma(300, seed=4), 5)
 CULPRIT = "client-002"
 HONEST = {name: data for name, data in CLIENTS.items() if name != CULPRIT}
@@ -54,7 +54,7 @@ class Hostile:
     """An engine that hands the culprit's reply to a function before passing it on."""
 
     tamper: Tamper
-    inner: LocalEngine[Any, Any] = field(default_factory=lambda: LocalEngine(PLAN, CLIENTS, 1))
+    inner: LocalEngine[Any, Any, Any] = field(default_factory=lambda: LocalEngine(PLAN, CLIENTS, 1))
 
     def clients(self) -> Sequence[str]:
         return self.inner.clients()
@@ -64,11 +64,11 @@ class Hostile:
             yield from self.tamper(reply) if reply.client == CULPRIT else [reply]
 
 
-def state_bytes(result: Result[Any]) -> bytes:
-    return RIDGE.save_state(result.state).to_bytes()
+def state_bytes(result: Result[Any, Any]) -> bytes:
+    return as_algorithm(RIDGE).save_state(result.state).to_bytes()
 
 
-def statistics(features: Features = FEATURES, **changes: Any) -> RidgeStatistics:
+def statistics(features: EchoStateMap = FEATURES, **changes: Any) -> RidgeStatistics:
     honest = accumulate(features, CLIENTS[CULPRIT])
     return replace(honest, **changes)
 
@@ -142,33 +142,33 @@ def test_a_bad_reply_has_its_code_and_leaves_the_round_as_if_it_were_absent(crim
     assert (refusal.client, refusal.code) == (CULPRIT, code)
     assert refusal.reason
     assert record.n_used == 4
-    assert state_bytes(result) == state_bytes(fit(PLAN, HONEST))
+    assert state_bytes(result) == state_bytes(run_locally(PLAN, HONEST))
 
 
 def test_a_reply_that_comes_twice_counts_once() -> None:
     result = run(PLAN, Hostile(lambda reply: [reply, reply]))
     assert result.records[0].n_used == 5
     assert result.records[0].refused == ()
-    assert state_bytes(result) == state_bytes(fit(PLAN, CLIENTS))
+    assert state_bytes(result) == state_bytes(run_locally(PLAN, CLIENTS))
 
 
 def test_a_second_different_reply_is_a_conflict_and_the_first_counts() -> None:
     second = Reply(CULPRIT, statistics().scaled(2.0).parts().to_bytes())
     result = run(PLAN, Hostile(lambda reply: [reply, second]))
     assert [r.code for r in result.records[0].refused] == ["conflict"]
-    assert state_bytes(result) == state_bytes(fit(PLAN, CLIENTS))
+    assert state_bytes(result) == state_bytes(run_locally(PLAN, CLIENTS))
 
 
 def test_a_stranger_is_not_let_in() -> None:
     result = run(PLAN, Hostile(lambda reply: [reply, replace(reply, client="mallory")]))
     assert [(r.client, r.code) for r in result.records[0].refused] == [("mallory", "stranger")]
-    assert state_bytes(result) == state_bytes(fit(PLAN, CLIENTS))
+    assert state_bytes(result) == state_bytes(run_locally(PLAN, CLIENTS))
 
 
 def test_a_reply_that_never_comes_is_no_part_of_the_round() -> None:
     result = run(PLAN, Hostile(lambda reply: []))
     assert result.records[0].n_used == 4
-    assert state_bytes(result) == state_bytes(fit(PLAN, HONEST))
+    assert state_bytes(result) == state_bytes(run_locally(PLAN, HONEST))
 
 
 @pytest.mark.parametrize("asked_for", [5, 9])
@@ -179,23 +179,23 @@ def test_too_few_answers_end_the_run_and_say_why(asked_for: int) -> None:
 
 
 def test_nobody_at_all_is_too_few() -> None:
-    silent = [Recorded(np.full(40, np.nan), np.zeros(40))]
+    silent = [Recording(np.full(40, np.nan), np.zeros(40))]
     with pytest.raises(TooFewClientsError, match="0 clients"):
-        fit(PLAN, {"a": silent, "b": silent})
+        run_locally(PLAN, {"a": silent, "b": silent})
 
 
 @pytest.mark.parametrize("n_clients", [3, BLOCK + 3])
 def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
     n_clients: int,
 ) -> None:
-    tiny = [Recorded(np.linspace(-1, 1, 8), np.linspace(0, 1, 8))]
+    tiny = [Recording(np.linspace(-1, 1, 8), np.linspace(0, 1, 8))]
     names = [f"{k:04d}" for k in range(n_clients)]
-    plan: Plan[Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
+    plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
     bad = names[-2]  # with more than one block, the one that opens the second
 
     @dataclass(frozen=True)
     class Forger:
-        inner: LocalEngine[Any, Any]
+        inner: LocalEngine[Any, Any, Any]
 
         def clients(self) -> Sequence[str]:
             return names
@@ -213,11 +213,11 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
 def test_sums_of_many_clients_do_not_depend_on_threads_or_order() -> None:
     names = [f"{k:04d}" for k in range(BLOCK + 40)]
     rng = np.random.default_rng(0)
-    clients = {name: [Recorded(rng.normal(size=12), rng.normal(size=12))] for name in names}
-    plan: Plan[Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
+    clients = {name: [Recording(rng.normal(size=12), rng.normal(size=12))] for name in names}
+    plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
     backwards = dict(reversed(clients.items()))
     messages = {
-        RIDGE.save_state(fit(plan, some, threads=threads).state).to_bytes()
+        as_algorithm(RIDGE).save_state(run_locally(plan, some, threads=threads).state).to_bytes()
         for some, threads in ((clients, 1), (clients, 4), (backwards, 2))
     }
     assert len(messages) == 1
@@ -266,5 +266,5 @@ def test_every_message_is_in_the_ledger_with_its_true_size_and_hash() -> None:
 
 def test_the_watcher_is_told_of_every_reply() -> None:
     calls: list[tuple[int, int, int]] = []
-    fit(replace(PLAN, rounds=2), CLIENTS, watch=lambda *call: calls.append(call))
+    run_locally(replace(PLAN, rounds=2), CLIENTS, watch=lambda *call: calls.append(call))
     assert calls == [(round_, done, 5) for round_ in (0, 1) for done in range(1, 6)]

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.federation.averaging import GradientAveraging
-from catchment.federation.optimisers import Adam, Momentum
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.averaging import GradientAveraging
+from catchment.federation.learn.optimisers import Adam, Momentum
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Turn, describe
-from catchment.federation.ridge import FederatedRidge
-from catchment.readout.linear import Readout
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.readout.readout import Readout
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
-FEATURES = Features(RESERVOIR)
-PLAN: Plan[Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
+FEATURES = EchoStateMap(RESERVOIR)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
 names = st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=30)
 
 
@@ -60,17 +60,20 @@ def test_a_clients_generator_is_its_own() -> None:
     assert turn.rng().random() == replace(turn, cohort=("a",)).rng().random()
 
 
-OTHER_SETTINGS: dict[str, Plan[Any, Any]] = {
+OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
     "rounds": replace(PLAN, rounds=2),
     "share": replace(PLAN, share=0.5),
     "min_clients": replace(PLAN, min_clients=2),
     "seed": replace(PLAN, seed=1),
     "ridge": Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.2)),
     "classes": Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1, classes=("a", "b"))),
-    "washout": Plan(algorithm=FederatedRidge(features=Features(RESERVOIR, washout=1), ridge=0.1)),
+    "washout": Plan(
+        algorithm=FederatedRidge(features=EchoStateMap(RESERVOIR, washout=1), ridge=0.1)
+    ),
     "reservoir": Plan(
         algorithm=FederatedRidge(
-            features=Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=2))), ridge=0.1
+            features=EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=2))),
+            ridge=0.1,
         )
     ),
     "algorithm": Plan(algorithm=GradientAveraging(features=FEATURES)),
@@ -91,8 +94,8 @@ def test_every_setting_is_in_the_fingerprint() -> None:
 
 
 def test_the_fingerprint_is_that_of_equal_settings_not_of_one_object() -> None:
-    rebuilt = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
-    again: Plan[Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
+    rebuilt = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    again: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
     assert again.fingerprint() == PLAN.fingerprint()
     assert len(PLAN.fingerprint()) == 64
 

@@ -10,26 +10,28 @@ from operator import add
 import numpy as np
 import pytest
 
-from catchment import Features, Recipe, Reservoir, Sequence
-from catchment.engine.local import fit
-from catchment.federation.alignment import AlignedRidge
+from catchment import Recipe, Recording, Reservoir
+from catchment.engine.local import run_locally
+from catchment.features import EchoStateMap
+from catchment.federation.learn.alignment import AlignedRidge
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.federation.values import Tally
+from catchment.federation.sums import Tally
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
 ALGORITHM = FederatedRidge(features=FEATURES, ridge=1e-6, keep_clients=False)
-PLAN: Plan[RidgeState, Tally[RidgeStatistics]] = Plan(algorithm=ALGORITHM)
+PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(algorithm=ALGORITHM)
 
 
-def client_data(k: int) -> list[Sequence]:
+def client_data(k: int) -> list[Recording]:
     wave = np.sin(np.arange(13 + k % 5) * (0.1 + k % 7 / 10) + k)
-    return [Sequence(wave[:-1], wave[1:])]
+    return [Recording(wave[:-1], wave[1:])]
 
 
-def clients(n: int) -> dict[str, Callable[[], list[Sequence]]]:
+def clients(n: int) -> dict[str, Callable[[], list[Recording]]]:
     return {f"client-{k:04d}": partial(client_data, k) for k in range(n)}
 
 
@@ -44,26 +46,26 @@ def test_two_levels_of_servers_give_the_same_bytes_as_one() -> None:
     sums = []
     for first in range(0, len(names), BLOCK):
         block = {name: everyone[name] for name in names[first : first + BLOCK]}
-        total = fit(PLAN, block).state.total
+        total = run_locally(PLAN, block).state.total
         assert total is not None
         sums.append(total)
     assert len(sums) == 2
-    assert reduce(add, sums).parts().to_bytes() == total_bytes(fit(PLAN, everyone).state)
+    assert reduce(add, sums).parts().to_bytes() == total_bytes(run_locally(PLAN, everyone).state)
 
 
 def test_groups_and_threads_do_not_show_in_the_sum() -> None:
     everyone = clients(40)
     one_by_one = AlignedRidge(ridge=ALGORITHM, alpha=1.0)  # the same, but not in groups
-    alone = total_bytes(fit(Plan(algorithm=one_by_one), everyone, threads=1).state)
+    alone = total_bytes(run_locally(Plan(algorithm=one_by_one), everyone, threads=1).state)
     for threads in (1, 2, 3):
-        assert total_bytes(fit(PLAN, everyone, threads=threads).state) == alone
+        assert total_bytes(run_locally(PLAN, everyone, threads=threads).state) == alone
 
 
 def test_a_bad_client_in_a_group_is_refused_alone() -> None:
     everyone = clients(40)
-    everyone["client-0007"] = lambda: [Sequence(np.full(9, np.nan), np.zeros(9))]
-    everyone["client-0009"] = lambda: [Sequence(np.zeros(2), np.zeros(2))]
-    result = fit(PLAN, everyone, threads=1)
+    everyone["client-0007"] = lambda: [Recording(np.full(9, np.nan), np.zeros(9))]
+    everyone["client-0009"] = lambda: [Recording(np.zeros(2), np.zeros(2))]
+    result = run_locally(PLAN, everyone, threads=1)
     assert result.records[0].n_used == 38
     refused = {refusal.client: refusal.reason for refusal in result.records[0].refused}
     assert sorted(refused) == ["client-0007", "client-0009"]
@@ -75,7 +77,7 @@ def test_data_is_made_when_a_client_is_asked_and_not_kept() -> None:
     alive: set[int] = set()
     most = 0
 
-    def make(k: int) -> list[Sequence]:
+    def make(k: int) -> list[Recording]:
         nonlocal most
         alive.add(k)
         (made,) = client_data(k)
@@ -83,7 +85,7 @@ def test_data_is_made_when_a_client_is_asked_and_not_kept() -> None:
         most = max(most, len(alive))
         return [made]
 
-    fit(PLAN, {f"c{k:03d}": partial(make, k) for k in range(300)}, threads=1)
+    run_locally(PLAN, {f"c{k:03d}": partial(make, k) for k in range(300)}, threads=1)
     assert most <= 2 * 32
     assert not alive
 
@@ -94,5 +96,5 @@ def test_data_is_made_when_a_client_is_asked_and_not_kept() -> None:
 )
 def test_few_clients_are_spread_over_the_threads(n_clients: int, n_threads: int, size: int) -> None:
     assert ALGORITHM.group_size(n_clients, n_threads) == size
-    pooled = FederatedRidge(features=Features(FEATURES.reservoir, pool="mean"))
+    pooled = FederatedRidge(features=EchoStateMap(FEATURES.reservoir, pool="mean"))
     assert pooled.group_size(n_clients, n_threads) == 1

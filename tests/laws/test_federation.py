@@ -13,29 +13,31 @@ import sklearn.linear_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, fit, save
-from catchment.data.sequence import Sequence
+from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate, save
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
+from catchment.features import EchoStateMap
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.unlearning import unlearn
 from catchment.federation.loop import BLOCK, Sums, run
-from catchment.federation.ridge import RidgeState
-from catchment.federation.unlearning import unlearn
-from catchment.federation.values import Tally
-from catchment.readout.accumulate import accumulate
+from catchment.federation.sums import Tally
+from catchment.readout.accumulation import accumulate
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
-Clients = dict[str, list[Sequence]]
+Clients = dict[str, list[Recording]]
 N_SEQUENCES = 12
 NAMES = [f"client-{k}" for k in range(5)]
 SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 
 @cache
-def features() -> Features:
-    return Features(Reservoir.from_recipe(Recipe(units=9, inputs=2, seed=4)), washout=3)
+def features() -> EchoStateMap:
+    return EchoStateMap(Reservoir.from_recipe(Recipe(units=9, inputs=2, seed=4)), washout=3)
 
 
 @cache
-def sequences() -> tuple[Sequence, ...]:
+def sequences() -> tuple[Recording, ...]:
     """Sequences of different lengths, one of them with targets missing."""
     rng = np.random.default_rng(1)
     made = []
@@ -43,7 +45,7 @@ def sequences() -> tuple[Sequence, ...]:
         u = rng.normal(size=(10 + 3 * k, 2))
         y = np.cumsum(u, axis=0) @ np.array([[1.0, 0.5], [-0.3, 2.0]])
         y[5] = np.nan if k == 2 else y[5]
-        made.append(Sequence(u, y))
+        made.append(Recording(u, y))
     return tuple(made)
 
 
@@ -67,7 +69,9 @@ def clients_of(owners: list[int], order: list[int] | None = None) -> Clients:
     return held
 
 
-def plan(ridge: float = 0.1, increments: int = 1) -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def plan(
+    ridge: float = 0.1, increments: int = 1
+) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     algorithm = FederatedRidge(features=features(), ridge=ridge, increments=increments)
     return Plan(algorithm=algorithm, rounds=increments)
 
@@ -84,9 +88,9 @@ def total(result_state: RidgeState) -> RidgeStatistics:
     return result_state.total
 
 
-def file_bytes(clients: Mapping[str, list[Sequence]], threads: int | None = None) -> bytes:
+def file_bytes(clients: Mapping[str, list[Recording]], threads: int | None = None) -> bytes:
     """Return the model file that comes of some clients."""
-    model = fit(plan(), clients, threads=threads).model
+    model = federate(plan(), clients, threads=threads).model
     assert model is not None
     with TemporaryDirectory() as folder:
         return save(model, Path(folder) / "model.safetensors").read_bytes()
@@ -97,7 +101,7 @@ def file_bytes(clients: Mapping[str, list[Sequence]], threads: int | None = None
 def test_any_partition_gives_the_pooled_statistics(owners: list[int]) -> None:
     z, y = rows()
     pooled = RidgeStatistics.from_states(z, y)
-    assert_close(total(fit(plan(), clients_of(owners)).state), pooled)
+    assert_close(total(federate(plan(), clients_of(owners)).state), pooled)
 
 
 @settings(max_examples=30, deadline=None)
@@ -105,7 +109,7 @@ def test_any_partition_gives_the_pooled_statistics(owners: list[int]) -> None:
 def test_any_partition_gives_scikit_learns_ridge(owners: list[int], ridge: float) -> None:
     z, y = rows()
     theirs = sklearn.linear_model.Ridge(alpha=ridge, solver="svd").fit(z, y)
-    model = fit(plan(ridge), clients_of(owners)).model
+    model = federate(plan(ridge), clients_of(owners)).model
     assert model is not None
     np.testing.assert_allclose(model.readout.weights, theirs.coef_.T, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(model.readout.intercept, theirs.intercept_, rtol=1e-6, atol=1e-8)
@@ -116,8 +120,8 @@ def test_any_partition_gives_scikit_learns_ridge(owners: list[int], ridge: float
 def test_any_order_within_clients_gives_the_same_statistics(
     owners: list[int], order: list[int]
 ) -> None:
-    one = fit(plan(), clients_of(owners)).state
-    other = fit(plan(), clients_of(owners, order)).state
+    one = federate(plan(), clients_of(owners)).state
+    other = federate(plan(), clients_of(owners, order)).state
     assert_close(total(one), total(other))
 
 
@@ -125,7 +129,7 @@ def test_any_order_within_clients_gives_the_same_statistics(
 @given(owners=partitions, increments=st.integers(1, 5))
 def test_any_chunking_gives_the_same_statistics(owners: list[int], increments: int) -> None:
     z, y = rows()
-    by_and_by = fit(plan(increments=increments), clients_of(owners)).state
+    by_and_by = federate(plan(increments=increments), clients_of(owners)).state
     assert_close(total(by_and_by), RidgeStatistics.from_states(z, y))
 
 
@@ -174,9 +178,9 @@ def test_forgetting_a_client_is_never_having_had_it(owners: list[int], gone: int
     if name not in clients or not rest:
         return
     algorithm = FederatedRidge(features=features(), ridge=0.5)
-    state = fit(Plan(algorithm=algorithm), clients).state
+    state = federate(Plan(algorithm=algorithm), clients).state
     after = unlearn(algorithm, state, name).state
-    never = fit(Plan(algorithm=algorithm), rest).state
+    never = federate(Plan(algorithm=algorithm), rest).state
     assert total(after) == total(never)
     assert after.readout is not None
     assert never.readout is not None
@@ -191,8 +195,8 @@ def test_joining_late_is_having_been_there(owners: list[int], late: int) -> None
     if name not in clients or not early:
         return
     mine = accumulate(features(), clients[name], threads=1)
-    joined = total(fit(plan(), early).state) + mine
-    assert_close(joined, total(fit(plan(), clients).state))
+    joined = total(federate(plan(), early).state) + mine
+    assert_close(joined, total(federate(plan(), clients).state))
 
 
 def test_the_loop_and_a_plain_sum_agree() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.arrays import Array
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 from catchment.readout.solve import solve_readout, squared_errors
 from catchment.readout.statistics import RidgeStatistics
 

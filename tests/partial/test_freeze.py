@@ -7,7 +7,7 @@ from torch import nn
 
 from catchment.errors import FingerprintError
 from catchment.partial.freeze import Freeze, PartialNetwork
-from catchment.partial.models import (
+from reproductions.networks import (
     ECHO_FREEZE,
     EMNIST_FREEZE,
     RESNET_FREEZES,

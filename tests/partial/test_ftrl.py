@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from catchment.arrays import Array
-from catchment.federation.optimisers import Arrays
+from catchment.federation.learn.optimisers import Arrays
 from catchment.partial.ftrl import (
     FollowTheLeader,
     schedule_epsilon,
     toeplitz_root,
     tree_epsilon,
 )
-from catchment.privacy.gaussian import gaussian_epsilon
+from catchment.privacy.dp.gaussian import gaussian_epsilon
 
 
 def test_accounting_gives_the_five_epsilons_in_print() -> None:

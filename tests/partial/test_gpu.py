@@ -8,8 +8,8 @@ import torch
 
 from catchment.partial.freeze import PartialNetwork
 from catchment.partial.local import Examples, LocalSteps, Recordings, train_group
-from catchment.partial.models import EMNIST_FREEZE, EmnistCnn
 from catchment.partial.training import frozen_part
+from reproductions.networks import EMNIST_FREEZE, EmnistCnn
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 NETWORK = PartialNetwork(make=EmnistCnn, freeze=EMNIST_FREEZE, seed=3)
@@ -40,7 +40,7 @@ def test_a_recorded_step_is_the_step(steps: LocalSteps) -> None:
     schedules = [steps.schedule(len(c.x), np.random.default_rng(1)) for c in clients]
 
     def train(recordings: Recordings | None) -> dict[str, torch.Tensor]:
-        return train_group(
+        group = train_group(
             NETWORK.skeleton(),
             start,
             frozen,
@@ -50,6 +50,8 @@ def test_a_recorded_step_is_the_step(steps: LocalSteps) -> None:
             learning_rate=steps.learning_rate,
             recordings=recordings,
         )
+        told = {"loss": group.loss, "accuracy": group.accuracy}
+        return {**group.values, **told}
 
     plain, kept = train(None), Recordings()
     for _ in range(2):  # recorded, then replayed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,22 +10,23 @@ import numpy as np
 import pytest
 from torch import nn
 
-from catchment import Plan, fit
+from catchment import Plan, federate
+from catchment.engine.local import run_locally
 from catchment.errors import TooFewClientsError
+from catchment.federation.learn.optimisers import Adam
 from catchment.federation.loop import Result
-from catchment.federation.optimisers import Adam
 from catchment.federation.plan import Turn
-from catchment.federation.store import Store
+from catchment.federation.runs.write import Store
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.ftrl import FollowTheLeader
 from catchment.partial.local import Examples, LocalSteps
 from catchment.partial.schedule import Schedule
 from catchment.partial.training import FederatedTraining, Trained
-from catchment.privacy.accounting import epsilon_spent
-from catchment.privacy.clipping import Clip
-from catchment.privacy.keys import make_identities
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.dp.accounting import epsilon_spent
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 
 
 def small() -> nn.Module:
@@ -43,35 +45,41 @@ TRAINING = FederatedTraining(
 CLIENTS = {f"c{k}": [examples(10 + 3 * k, k)] for k in range(5)}
 
 
-def secure_sum(public: dict[str, str], least: int = 3) -> SecureSum:
+def secure_sum(public: Mapping[str, str], least: int = 3) -> SecureSum:
     return SecureSum(identities=public, min_clients=least, compare_cohorts=False)
 
 
 def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     secret = Plan(algorithm=TRAINING, rounds=2, protections=(secure_sum(public),))
-    hidden = fit(secret, CLIENTS, memories=memories).state
-    clear = fit(Plan(algorithm=TRAINING, rounds=2), CLIENTS).state
-    for a, b in zip(hidden.values, clear.values, strict=True):
+    hidden = federate(secret, CLIENTS, memories=memories)
+    clear = federate(Plan(algorithm=TRAINING, rounds=2), CLIENTS)
+    for a, b in zip(hidden.state.values, clear.state.values, strict=True):
         np.testing.assert_allclose(a, b, rtol=3e-7, atol=1e-8)
+    for one, other in zip(hidden.records, clear.records, strict=True):
+        assert one.figures == pytest.approx(other.figures, rel=1e-6)
+        assert "training accuracy" in one.figures
 
 
 def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     secret = Plan(algorithm=TRAINING, protections=(secure_sum(public),))
-    up = fit(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
-    numbers = NETWORK.share().trainable + 2
+    up = federate(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
+    numbers = NETWORK.share().trainable + 4  # the weight, and three of the loss
     assert 16 * numbers < up < 16 * numbers + 2500
 
 
 def test_a_weak_client_is_not_taken_into_a_secure_sum() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     weak = FederatedTraining(
         network=NETWORK, weak={"c0": Freeze(names=("2.weight",))}, device="cpu"
     )
     plan = Plan(algorithm=weak, protections=(secure_sum(public, least=5),))
     with pytest.raises(TooFewClientsError, match="differ in their facts or shapes"):
-        fit(plan, CLIENTS, memories=memories)
+        federate(plan, CLIENTS, memories=memories)
 
 
 def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
@@ -91,7 +99,9 @@ def test_central_noise_has_the_spread_that_its_epsilon_asks_for() -> None:
             t += m * min(1.0, 0.5 / length)
     left = []
     for _ in range(40):
-        state = fit(plan, CLIENTS).state
+        result = federate(plan, CLIENTS)
+        state = result.state
+        assert set(result.records[0].figures) == {"weight norm"}
         for s, v, t in zip(start.values, state.values, total, strict=True):
             left.append((v - s - t / 5).ravel())
     noises = np.concatenate(left)
@@ -111,7 +121,8 @@ def test_the_accountant_confirms_the_epsilon_of_all_rounds() -> None:
 
 
 def test_noise_of_the_clients_within_a_secure_sum() -> None:
-    public, memories = make_identities(CLIENTS)
+    public = make_identities(CLIENTS)
+    memories = public.memories
     noise = GaussianNoise(
         epsilon=50.0,
         delta=1e-5,
@@ -121,8 +132,8 @@ def test_noise_of_the_clients_within_a_secure_sum() -> None:
         small_cohort=True,
     )
     plan = Plan(algorithm=TRAINING, protections=(noise, secure_sum(public, least=5)))
-    state = fit(plan, CLIENTS, memories=memories).state
-    clear = fit(Plan(algorithm=TRAINING), CLIENTS).state
+    state = federate(plan, CLIENTS, memories=memories).state
+    clear = federate(Plan(algorithm=TRAINING), CLIENTS).state
     for a, b in zip(state.values, clear.values, strict=True):
         assert a.shape == b.shape
         assert np.isfinite(a).all()
@@ -143,7 +154,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
         network=NETWORK, optimiser=optimiser, schedule=Schedule(cosine=4), device="cpu"
     )
     plan = Plan(algorithm=training, rounds=4, share=0.6)
-    at_once = fit(plan, CLIENTS)
+    at_once = federate(plan, CLIENTS)
 
     class StoppedError(Exception):
         pass
@@ -152,10 +163,10 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
         if round_ == 2 and done == 1:
             raise StoppedError
 
-    def kept(watch: object) -> Result[Trained]:
+    def kept(watch: object) -> Result[Trained, object]:
         with Store(tmp_path / "run", resume=True) as store:
             keeper = store.keeper("train", plan)
-            return fit(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
+            return run_locally(plan, CLIENTS, keeper=keeper, watch=watch)  # type: ignore[arg-type]
 
     with pytest.raises(StoppedError):
         kept(stop)
@@ -167,8 +178,8 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
 
 def test_the_schedule_moves_the_clients_rate() -> None:
     still = FederatedTraining(network=NETWORK, schedule=Schedule(decay=1e-6, every=1), device="cpu")
-    one = fit(Plan(algorithm=still, rounds=1), CLIENTS).state
-    two = fit(Plan(algorithm=still, rounds=2), CLIENTS).state
+    one = federate(Plan(algorithm=still, rounds=1), CLIENTS).state
+    two = federate(Plan(algorithm=still, rounds=2), CLIENTS).state
     for a, b in zip(one.values, two.values, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     with pytest.raises(ValueError, match="decay is 2"):

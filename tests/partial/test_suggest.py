@@ -4,8 +4,8 @@ import pytest
 from torch import nn
 
 from catchment.partial.freeze import Freeze
-from catchment.partial.models import RESNET_FREEZES, EmnistCnn, ResNet18
 from catchment.partial.suggest import by_size, suggest_freeze
+from reproductions.networks import RESNET_FREEZES, EmnistCnn, ResNet18
 
 
 def score(harm: dict[str, float]) -> tuple[list[Freeze], object]:

@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from catchment import Plan, fit
+from catchment import Plan, federate
 from catchment.errors import UploadError
-from catchment.federation.plan import Turn
+from catchment.federation.plan import Turn, as_algorithm
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import IGNORED, Examples, LocalSteps, cross_entropy, train_group
-from catchment.partial.models import EMNIST_FREEZE, EmnistCnn, Transformer
 from catchment.partial.training import FederatedTraining
+from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
 
 
 def small() -> nn.Module:
@@ -46,7 +46,7 @@ def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> Non
     named = dict(NETWORK.build().named_parameters())
     start = {n: p.detach().clone() for n, p in named.items() if p.requires_grad}
     frozen = {n: p.detach() for n, p in named.items() if not p.requires_grad}
-    values = train_group(
+    group = train_group(
         NETWORK.skeleton(),
         start,
         frozen,
@@ -56,15 +56,18 @@ def test_a_group_trains_as_torch_trains_each_by_itself(steps: LocalSteps) -> Non
         learning_rate=steps.learning_rate,
     )
     for k, (e, schedule) in enumerate(zip(examples, schedules, strict=True)):
-        alone = _train_alone(e, schedule, steps)
-        for name, value in values.items():
+        alone, loss, accuracy = _train_alone(e, schedule, steps)
+        assert group.loss[k].item() == pytest.approx(loss, rel=2e-4)
+        assert group.accuracy[k].item() == pytest.approx(accuracy)
+        for name, value in group.values.items():
             torch.testing.assert_close(value[k], alone[name], rtol=2e-4, atol=2e-5)
 
 
 def _train_alone(
     e: Examples, schedule: NDArray[np.int64], steps: LocalSteps
-) -> dict[str, torch.Tensor]:
+) -> tuple[dict[str, torch.Tensor], float, float]:
     module = NETWORK.build()
+    met = []
     trained = [p for p in module.parameters() if p.requires_grad]
     before = [p.detach().clone() for p in trained]
     optimiser = (
@@ -75,13 +78,15 @@ def _train_alone(
     for batch in schedule:
         rows = batch[batch >= 0]
         optimiser.zero_grad()
-        loss = functional.cross_entropy(
-            module(torch.from_numpy(e.x[rows])), torch.from_numpy(e.y[rows])
-        )
+        logits, y = module(torch.from_numpy(e.x[rows])), torch.from_numpy(e.y[rows])
+        loss = functional.cross_entropy(logits, y)
+        met += [(loss.item(), right) for right in (logits.argmax(1) == y).tolist()]
         apart = sum(((p - b) ** 2).sum() for p, b in zip(trained, before, strict=True))
         torch.autograd.backward(loss + 0.5 * steps.prox * apart)
         optimiser.step()
-    return {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
+    loss_of_all, accuracy = np.mean(met, axis=0)
+    values = {n: p.detach() for n, p in module.named_parameters() if p.requires_grad}
+    return values, float(loss_of_all), float(accuracy)
 
 
 def test_ignored_targets_and_absent_examples_do_not_count() -> None:
@@ -97,7 +102,7 @@ def test_ignored_targets_and_absent_examples_do_not_count() -> None:
 
 def test_groups_and_single_clients_give_the_same_round() -> None:
     states = [
-        fit(
+        federate(
             Plan(algorithm=FederatedTraining(network=NETWORK, at_once=n, device="cpu")), CLIENTS
         ).state
         for n in (1, 2, 3)
@@ -130,7 +135,7 @@ def test_a_transformer_learns_the_order_of_words() -> None:
     steps = LocalSteps(learning_rate=0.3, batch_size=8)
     algorithm = FederatedTraining(network=network, steps=steps, device="cpu")
     clients = {f"c{k}": [said(96, k)] for k in range(3)}
-    module = algorithm.trained_module(fit(Plan(algorithm=algorithm, rounds=12), clients).state)
+    module = federate(Plan(algorithm=algorithm, rounds=12), clients).result
     test = said(60, 7)
     right = module(torch.from_numpy(test.x)).argmax(-1).numpy() == test.y
     assert right.mean() > 0.9
@@ -140,8 +145,8 @@ def test_training_learns_and_leaves_the_frozen_part_alone() -> None:
     algorithm = FederatedTraining(
         network=NETWORK, steps=LocalSteps(learning_rate=0.3, batch_size=8), device="cpu"
     )
-    result = fit(Plan(algorithm=algorithm, rounds=30), CLIENTS)
-    module = algorithm.trained_module(result.state)
+    result = federate(Plan(algorithm=algorithm, rounds=30), CLIENTS)
+    module = result.result
     frozen = dict(module.named_parameters())["0.weight"]
     assert torch.equal(frozen, dict(NETWORK.build().named_parameters())["0.weight"])
     e = client(300, 99)
@@ -156,9 +161,9 @@ def test_a_weak_client_trains_less_and_does_not_dilute_the_mean() -> None:
     weak = {"c2": Freeze(names=("3.*",))}
     both = FederatedTraining(network=NETWORK, weak=weak, device="cpu")
     strong = FederatedTraining(network=NETWORK, device="cpu")
-    got = fit(Plan(algorithm=both), CLIENTS).state
-    alone = fit(Plan(algorithm=strong), {n: CLIENTS[n] for n in ("c0", "c1")}).state
-    everyone = fit(Plan(algorithm=strong), CLIENTS).state
+    got = federate(Plan(algorithm=both), CLIENTS).state
+    alone = federate(Plan(algorithm=strong), {n: CLIENTS[n] for n in ("c0", "c1")}).state
+    everyone = federate(Plan(algorithm=strong), CLIENTS).state
     names = [n for n, p in NETWORK.build().named_parameters() if p.requires_grad]
     for name, a, b, c in zip(names, got.values, alone.values, everyone.values, strict=True):
         expected = b if name.startswith("3.") else c
@@ -194,8 +199,8 @@ def test_bad_changes_are_refused_with_their_code() -> None:
 
 def test_state_survives_being_kept() -> None:
     algorithm = FederatedTraining(network=NETWORK, device="cpu")
-    state = fit(Plan(algorithm=algorithm), CLIENTS).state
-    again = algorithm.load_state(algorithm.save_state(state))
+    state = federate(Plan(algorithm=algorithm), CLIENTS).state
+    again = as_algorithm(algorithm).load_state(as_algorithm(algorithm).save_state(state))
     for a, b in zip(state.values, again.values, strict=True):
         assert np.array_equal(a, b)
 
@@ -205,3 +210,28 @@ def test_examples_must_fit_and_be_finite() -> None:
         Examples(np.zeros((0, 5), np.float32), np.zeros(0, np.int64))
     with pytest.raises(ValueError, match="not finite"):
         Examples(np.full((2, 5), np.nan, np.float32), np.zeros(2, np.int64))
+
+
+def test_the_loss_of_a_round_is_torchs_and_falls() -> None:
+    steps = LocalSteps(learning_rate=0.5, batch_size=64)
+    algorithm = FederatedTraining(network=NETWORK, steps=steps, device="cpu")
+    records = federate(Plan(algorithm=algorithm, rounds=20), CLIENTS).records
+    every = [one for pieces in CLIENTS.values() for one in pieces]
+    x = torch.from_numpy(np.concatenate([e.x for e in every]))
+    y = torch.from_numpy(np.concatenate([e.y for e in every]))
+    logits = NETWORK.build()(x)  # one batch is all that a client has: its loss is that of the start
+    loss = functional.cross_entropy(logits, y).item()
+    assert records[0].figures["training loss"] == pytest.approx(loss, rel=1e-5)
+    right = (logits.argmax(1) == y).double().mean().item()
+    assert records[0].figures["training accuracy"] == pytest.approx(right)
+    assert records[-1].figures["training loss"] < 0.8 * loss
+    assert records[-1].figures["training accuracy"] > right
+
+
+def test_clipped_changes_come_without_a_loss() -> None:
+    algorithm = FederatedTraining(network=NETWORK, clip=0.1, device="cpu")
+    (record,) = federate(Plan(algorithm=algorithm), CLIENTS).records
+    assert set(record.figures) == {"weight norm"}
+    told = algorithm.broadcast(algorithm.start(), Turn(0, ()))
+    sent = algorithm.client_update(told, lambda: CLIENTS["c0"], Turn(0, (), client="c0"))
+    assert (sent.telling, sent.loss, sent.right) == (0.0, 0.0, 0.0)

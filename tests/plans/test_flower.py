@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import subprocess
+import sys
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +18,54 @@ import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from flwr.common.serde import recorddict_to_proto
 from tests.engine.town import Inhabitant, Town
 
+from catchment import load
+from catchment.data.prepare import RAW, Prepare
 from catchment.data.scaling import Scaler
-from catchment.engine.flower.roll import HELLO, Hello, Order
+from catchment.data.wearables import ACTIVITIES
+from catchment.engine.flower.roster import HELLO, Hello, Order
+from catchment.engine.flower.transport import PACKING, packed, packed_order
 from catchment.errors import IntegrityError, TooFewClientsError
-from catchment.federation.node import REFUSED, refusal
-from catchment.federation.plan import Memory
-from catchment.federation.runs import read_run
-from catchment.federation.store import MODEL
+from catchment.features.echo_state import build, spectral
+from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.client import REFUSED, Request, refusal
+from catchment.federation.course import Course, Known
+from catchment.federation.plan import Memory, Plan, Turn
+from catchment.federation.runs.read import read_run
+from catchment.federation.runs.write import MODEL
+from catchment.plans.conductor import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import read_plan
-from catchment.plans.flower.init import write_app
+from catchment.plans.flower.agreement import agreement, read_identities
 from catchment.plans.flower.node import PlanNode
+from catchment.plans.flower.places import ModelFolder
+from catchment.plans.flower.scaffold import write_app
 from catchment.plans.flower.server import serve_plan
-from catchment.plans.flower.stages import Told, agreement, read_identities
-from catchment.plans.run import run_plan
-from catchment.privacy.keys import new_identity
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.plain import PlainStatisticsWarning
-from catchment.wire import Parts
+from catchment.privacy.in_the_clear import PlainStatisticsWarning
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import new_identity
+from catchment.readout.model import Model
+from catchment.wire import NOTHING, Parts
 
 OWN_FILES = """
 [data]
-source = "table"
-path = "*.csv"
+files = "*.csv"
 inputs = ["load", "heat"]
-horizon = 1
 test = 0.2
-scaling = "federated"
-[reservoir]
-units = 10
+[prepare]
+horizon = 1
 [features]
+units = 10
 washout = 5
-[algorithm]
-name = "ridge"
+[learn]
 ridge = "gcv"
 keep_clients = false
 """
-WEARABLES = example_plan("wearables_secure").replace('scaling = "client"', 'scaling = "federated"')
-SECURE = '[[protections]]\nname = "secure_sum"\nmin_clients = 3\n'
+WEARABLES = example_plan("wearables_secure").replace('scale = "own"', 'scale = "federated"')
+SECURE = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\n'
 PLAIN = OWN_FILES + "[run]\nmin_clients = 2\n"
 
 
@@ -68,6 +81,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         for number, (name, config) in enumerate(self.configs.items()):
+            config.setdefault("model", str(self.folder / "models" / name))
             self.place.nodes_by_id[number] = self.inhabitant(name, config)
 
     def inhabitant(self, name: str, config: Mapping[str, Any]) -> Inhabitant:
@@ -78,7 +92,7 @@ class Fleet:
                 node = PlanNode(config, self.plan)
                 if order.stage == HELLO:
                     return Hello(node.name, node.stages).to_bytes()
-                return node.client(order.stage, order.attachment, memory).answer(order.letter)
+                return node.client(order.stage, order.letter, memory).answer(order.letter)
             except REFUSED as error:
                 return refusal(error)
 
@@ -125,9 +139,10 @@ def own(folder: Path, names: str, **settings: Any) -> dict[str, dict[str, Any]]:
     return {name: {"name": name, "data": str(folder / f"{name}.csv"), **settings} for name in names}
 
 
-def node_told(node: PlanNode) -> bytes:
-    """Return what a server tells that runs the node's own plan."""
-    return Told(agreement(node.file).training.fingerprint()).to_bytes()
+def letter(plan: Course, /, **changes: Any) -> bytes:
+    """Return a request of a server that runs the node's own plan."""
+    known = replace(plan.start(), **changes)
+    return Request("", Turn(0, ()), "update", NOTHING, known.parts()).to_bytes()
 
 
 def in_process(folder: Path, text: str) -> bytes:
@@ -145,6 +160,7 @@ def test_the_fleet_of_the_example_gives_the_same_file(tmp_path: Path) -> None:
     assert {stage: len(records) for stage, records in run.rounds.items()} == {
         "scaling": 1,
         "training": 1,
+        "delivery": 1,
         "evaluation": 1,
     }
     assert 0.8 < run.scores[""]["accuracy"] < 1
@@ -200,7 +216,7 @@ def test_several_files_of_a_node_are_its_sequences(tmp_path: Path) -> None:
     held = node._held
     assert list(held.train) == ["ann"]
     with pytest.warns(PlainStatisticsWarning):
-        client = node.client("scaling", node_told(node), {})
+        client = node.client("scaling", letter(node.agreed.course), {})
     lengths = [len(s.u) for s in client.data()]
     assert len(lengths) == 3
     assert lengths[0] < 400
@@ -238,7 +254,7 @@ def test_bad_data_another_plan_and_a_missing_key_are_named(tmp_path: Path) -> No
     run = read_run(tmp_path / "there")
     reasons = {r.client: r.reason for r in run.rounds["training"][0].refused}
     assert sorted(reasons) == ["e", "f", "g"]
-    assert "no file matches" in reasons["e"]
+    assert "there is no file" in reasons["e"]
     assert reasons["f"] == "the server runs another plan than this client agreed to"
     assert "no file of public keys is named" in reasons["g"]
 
@@ -263,6 +279,7 @@ def test_a_run_cut_short_goes_on_and_asks_nobody_twice(tmp_path: Path) -> None:
     assert "scaling" not in stages
     # Keys were given before the cut; shares, upload, consent and unmasking are left.
     assert stages.count("training") == 4 * 4
+    assert stages.count("delivery") == 4
     assert there == in_process(tmp_path, WEARABLES)
     nodes.place.sent.clear()
     assert nodes.serve("there") == there
@@ -288,7 +305,7 @@ def test_whole_clients_for_the_test_say_so_themselves(tmp_path: Path) -> None:
     run = read_run(tmp_path / "there")
     assert run.rounds["training"][0].n_used == 3
     assert run.rounds["evaluation"][0].n_used == 3
-    assert run.score_rows[""] == 3 * (399 - 5)
+    assert run.score_rows[""] == 3 * (400 - 5 - 1)
 
 
 def test_a_node_is_called_as_its_config_its_keys_or_its_place_say(tmp_path: Path) -> None:
@@ -322,47 +339,250 @@ def test_files_of_a_node_need_a_plan_for_files(tmp_path: Path) -> None:
 
 
 def test_a_client_without_a_part_in_a_stage_says_so(tmp_path: Path) -> None:
-    text = example_plan("wearables").replace('scaling = "federated"', 'scaling = "client"')
+    text = example_plan("wearables").replace('scale = "federated"', 'scale = "own"')
     (tmp_path / "plan.toml").write_text(text)
     allowed = {"allow-plain-statistics": True}
     everyone = {PlanNode({"partition-id": k}, tmp_path / "plan.toml").name for k in range(16)}
     tests = [
         name
         for name in sorted(everyone)
-        if PlanNode({"name": name}, tmp_path / "plan.toml").stages == ("evaluation",)
+        if PlanNode({"name": name}, tmp_path / "plan.toml").stages == ("delivery", "evaluation")
     ]
     assert len(everyone) == 16
     assert len(tests) == 4
     node = PlanNode({"name": tests[0], **allowed}, tmp_path / "plan.toml")
     with pytest.warns(PlainStatisticsWarning):
-        client = node.client("training", node_told(node), {})
+        client = node.client("training", letter(node.agreed.course), {})
     with pytest.raises(ValueError, match=f"{tests[0]} takes no part in training"):
         client.data()
 
 
-def test_what_nodes_are_told_survives_the_journey() -> None:
-    scaler = Scaler(np.array([0.1, 0.2]), np.array([0.3, 1e-300]))
-    told = Told.from_bytes(Told("abc", scaler, (np.ones(3), np.zeros(3)), b"\x00model").to_bytes())
-    assert told.scaler is not None
-    assert told.plasticity is not None
-    assert told.scaler.mean.tobytes() == scaler.mean.tobytes()
-    assert told.scaler.scale.tobytes() == scaler.scale.tobytes()
-    assert told.model == b"\x00model"
-    assert told.plan == "abc"
-    with pytest.raises(IntegrityError, match="the server sends no model"):
-        _ = Told().loaded
-    for message in (b"", b"nonsense", Parts("told", {"parts": []}).to_bytes()):
+def test_what_is_known_survives_the_journey() -> None:
+    scale = Scaler(np.array([0.1, 0.2]), np.array([0.3, 1e-7]))
+    maps = (EchoState(8, leak_rate=0.3).build(2, per_step=True),)
+    sent = Known(maps, Prepare(scale=scale), "abc", "def").parts().to_bytes()
+    known = Known.from_parts(Parts.from_bytes(sent))
+    assert known.prepare is not None
+    assert isinstance(known.prepare.scale, Scaler)
+    assert known.prepare.scale.mean.tobytes() == scale.mean.tobytes()
+    assert known.prepare.scale.scale.tobytes() == scale.scale.tobytes()
+    assert [one.fingerprint for one in known.maps] == [one.fingerprint for one in maps]
+    assert (known.course, known.model) == ("abc", "def")
+    for parts in (Parts("known", {"parts": []}), Parts("nonsense"), NOTHING):
         with pytest.raises(IntegrityError):
-            Told.from_bytes(message)
+            Known.from_parts(parts)
 
 
-def test_a_stage_that_the_plan_has_not_is_refused(tmp_path: Path) -> None:
+def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "plan.toml").write_text(PLAIN)
     agreed = agreement(read_plan(tmp_path / "plan.toml"), allow_plain_statistics=True)
+    course, place = agreed.course, ModelFolder(tmp_path)
+    fitted = replace(course.prepare, scale=Scaler(np.zeros(2), np.ones(2)))
+
+    def plan(stage: str, **changes: Any) -> Plan[Any, Any, Any]:
+        return agreed.plan(stage, letter(course, **changes), "a", place)
+
+    with pytest.warns(PlainStatisticsWarning):
+        first = plan("scaling")
+    with pytest.warns(PlainStatisticsWarning):
+        second = plan("training", prepare=fitted)
+    assert first.prepare == RAW
+    assert second.prepare.fingerprint == fitted.fingerprint
     with pytest.raises(IntegrityError, match="the plan has no stage 'shopping'"):
-        agreed.plan("shopping", Told(agreed.training.fingerprint()))
-    with pytest.raises(IntegrityError, match="another plan than this client agreed to"):
-        agreed.plan("training", Told("0" * 64))
+        plan("shopping")
+    with pytest.raises(IntegrityError, match="no fitted one came"):
+        plan("training")
+    other = EchoState(10, washout=5, leak_rate=0.5).build(2, per_step=True)
+    (mine,) = course.start().maps
+    assert isinstance(mine, EchoStateMap)
+    changed = mine.reservoir.with_plasticity(np.ones(10), np.ones(10))
+    wrong: tuple[dict[str, Any], ...] = (
+        {"course": "0" * 64},
+        {"maps": (other,)},
+        {"maps": (replace(mine, reservoir=changed),)},
+        {"maps": (replace(mine, washout=4),)},
+        {"maps": ()},
+        {"prepare": replace(fitted, gaps="interpolate")},
+        {"prepare": replace(fitted, scale="own")},
+    )
+    for changes in wrong:
+        with pytest.raises(IntegrityError, match="another plan than this client agreed to"):
+            plan("training", **{"prepare": fitted, **changes})
+
+
+def test_nobody_sees_all_files_so_the_plan_names_what_clients_share(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,what\n1.0,sit\n2.0,sit\n")
+    (tmp_path / "b.csv").write_text("x,what\n1.0,walk\n2.0,walk\n")
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[data]\nfiles = "*.csv"\nlabel = "what"\n')
+    pasted = r'to paste: inputs = \["x"\], classes = \["sit", "walk"\]'
+    with pytest.raises(ValueError, match=pasted):
+        agreement(read_plan(plan))
+    plan.write_text('[data]\nfiles = "/nowhere/*.csv"\nlabel = "what"\ninputs = ["x"]\n')
+    with pytest.raises(ValueError, match="nobody sees all clients"):
+        agreement(read_plan(plan))
+
+
+def test_no_node_solves_an_eigenvalue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"user-{k:03d}" for k in range(4)]
+    nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
+    build._prepared.cache_clear()
+    at_node = False
+    solve = spectral.spectral_radius
+
+    def guarded(*args: Any, **settings: Any) -> Any:
+        assert not at_node, "a node solves an eigenvalue"
+        return solve(*args, **settings)
+
+    monkeypatch.setattr(build, "spectral_radius", guarded)
+    for inhabitant in nodes.place.nodes_by_id.values():
+        inner = inhabitant.respond
+
+        def respond(order: Order, inner: Any = inner) -> bytes:
+            nonlocal at_node
+            at_node = True
+            build._prepared.cache_clear()
+            try:
+                answer: bytes = inner(order)
+                return answer
+            finally:
+                at_node = False
+
+        inhabitant.respond = respond
+    nodes.serve("there")
+    assert read_run(tmp_path / "there").rounds["training"][0].n_used == 4
+
+
+def test_every_node_keeps_the_model_and_the_test_sends_none(tmp_path: Path) -> None:
+    names = [f"user-{k:03d}" for k in range(4)]
+    nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
+    content = nodes.serve("there")
+    run = read_run(tmp_path / "there")
+    for name in names:
+        folder = tmp_path / "models" / name
+        assert (folder / MODEL).read_bytes() == content
+        about = json.loads((folder / "model.json").read_text())
+        assert about["sha256"] == hashlib.sha256(content).hexdigest()
+        assert about["plan"] == run.facts["course"]
+        assert about["run"] == f"there {run.facts['started']}"
+    (record,) = run.rounds["delivery"]
+    assert (record.n_asked, record.n_used) == (4, 4)
+    assert record.bytes_down > 4 * len(content)
+    assert run.rounds["evaluation"][0].bytes_down < 5 * 4 * len(content)
+    assert load(tmp_path / "models" / names[0] / MODEL).classes == ACTIVITIES
+
+
+def test_a_node_without_the_model_is_not_tested(tmp_path: Path) -> None:
+    nodes = fleet(tmp_path, PLAIN, own(tmp_path / "logs", "abc"), secret=False)
+    for config in nodes.configs.values():
+        config["allow-plain-statistics"] = True
+    send = nodes.place.send
+
+    def losing(node: int, order: Order, seconds: float) -> str:
+        if order.stage == "evaluation":
+            (tmp_path / "models" / "b" / MODEL).write_bytes(b"something else")
+        return send(node, order, seconds)
+
+    nodes.place.send = losing  # type: ignore[method-assign]
+    with pytest.warns(PlainStatisticsWarning):
+        nodes.serve("there", allow_plain=True)
+    (record,) = read_run(tmp_path / "there").rounds["evaluation"]
+    assert [(r.client, r.reason) for r in record.refused] == [
+        ("b", "this client has not been given the model that is to be tested")
+    ]
+
+
+def test_a_node_keeps_its_model_beside_its_keys_or_in_flowers_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(WEARABLES)
+    monkeypatch.setenv("FLWR_HOME", str(tmp_path / "home"))
+    kept = {
+        "model": {"name": "ann", "model": str(tmp_path / "m"), "keys": "k"},
+        "keys": {"name": "ann", "keys": str(tmp_path / "k")},
+        "home": {"name": "ann"},
+    }
+    folders = [PlanNode(config, plan).place.folder for config in kept.values()]
+    assert folders == [tmp_path / "m", tmp_path / "k" / "model", tmp_path / "home/catchment/ann"]
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_the_ledgers_bytes_are_the_wires_bytes(tmp_path: Path, secret: bool) -> None:
+    """Every byte that Flower is handed is in the ledger, but for a constant around each message."""
+    text = OWN_FILES + SECURE if secret else PLAIN
+    nodes = fleet(tmp_path, text, own(tmp_path / "logs", "abcd"), secret=secret)
+    for config in nodes.configs.values():
+        config["allow-plain-statistics"] = True
+    carried: dict[tuple[str, str], list[int]] = {}
+    send = nodes.place.send
+
+    def counting(node: int, order: Order, seconds: float) -> str:
+        wire = recorddict_to_proto(packed_order(order)).SerializeToString()
+        carried.setdefault((order.stage, "down"), []).append(len(wire))
+        return send(node, order, seconds)
+
+    nodes.place.send = counting  # type: ignore[method-assign]
+    for inhabitant in nodes.place.nodes_by_id.values():
+        inner = inhabitant.respond
+
+        def respond(order: Order, inner: Any = inner) -> bytes:
+            reply: bytes = inner(order)
+            wire = recorddict_to_proto(packed("reply", reply)).SerializeToString()
+            carried.setdefault((order.stage, "up"), []).append(len(wire))
+            return reply
+
+        inhabitant.respond = respond
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PlainStatisticsWarning)
+        nodes.serve("there", allow_plain=not secret)
+    run = read_run(tmp_path / "there")
+    assert {stage for stage, _ in carried} == {HELLO, *run.rounds}
+    for stage, records in run.rounds.items():
+        for direction in ("down", "up"):
+            sizes = carried[stage, direction]
+            counted = sum(getattr(record, f"bytes_{direction}") for record in records)
+            overhead = sum(sizes) - counted
+            assert 0 < overhead <= PACKING * len(sizes), (stage, direction)
+
+
+def test_two_processors_one_model(tmp_path: Path) -> None:
+    """Server and nodes run on kernels that disagree on eigenvalues, and end with one model file.
+
+    Sums of floating-point numbers differ in their last bits between kernels, the map does not.
+    """
+    names = [f"user-{k:03d}" for k in range(4)]
+    models: dict[str, Model] = {}
+    for here, there in (("Haswell", "Sandybridge"), ("Haswell", "Haswell")):
+        folder = tmp_path / there
+        folder.mkdir()
+        nodes = fleet(folder, WEARABLES, {name: {"name": name} for name in names})
+        (folder / "configs.json").write_text(json.dumps(nodes.configs))
+        command = [sys.executable, "-m", "tests.plans.two_processors", "serve"]
+        environment = {**os.environ, "OPENBLAS_CORETYPE": here, "NODE_CORETYPE": there}
+        done = subprocess.run(
+            [*command, str(folder), str(folder / "out")],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert (told["server"], told["node"]) == (here, there)
+        # Otherwise it is no test: by itself each kernel finds another eigenvalue.
+        assert (told["server_scale"] == told["node_scale"]) == (here == there)
+        paths = [folder / "out" / MODEL, *(folder / "models" / name / MODEL for name in names)]
+        assert len({hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}) == 1
+        (record,) = read_run(folder / "out").rounds["training"]
+        assert (record.n_used, record.refused) == (4, ())
+        kept = load(folder / "out" / MODEL)
+        assert isinstance(kept, Model)
+        models[there] = kept
+    mixed, alike = models["Sandybridge"], models["Haswell"]
+    assert mixed.features.fingerprint == alike.features.fingerprint
+    np.testing.assert_allclose(mixed.readout.weights, alike.readout.weights, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ transformers = pytest.importorskip("transformers")
 
 from catchment.arrays import Array, Integers  # noqa: E402
 from catchment.prompt.causal import TransformersLM  # noqa: E402
-from catchment.prompt.language import find_model, losses  # noqa: E402
+from catchment.prompt.language import losses  # noqa: E402
+from reproductions.places import find_model  # noqa: E402
 
 WORDS = (7, 11, 30)
 RNG = np.random.default_rng(3)

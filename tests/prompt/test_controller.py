@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from catchment import Features, Recipe, Reservoir
+from catchment import Recipe, Reservoir
 from catchment.arrays import Array
-from catchment.federation.optimisers import Adam, Mean, Momentum
+from catchment.features import EchoStateMap
+from catchment.federation.learn.optimisers import Adam, Mean, Momentum
 from catchment.prompt.controller import EdgeController, Example, Projection
 
 P = Projection(bottleneck=3, length=2, width=5, seed=4, scale=0.5)
 RNG = np.random.default_rng(0)
 
 
-def features(**settings: object) -> Features:
+def features(**settings: object) -> EchoStateMap:
     reservoir = Reservoir.from_recipe(Recipe(units=6, inputs=2, seed=1))
-    return Features(reservoir, **{"pool": "last", "bias": True, **settings})  # type: ignore[arg-type]
+    return EchoStateMap(reservoir, **{"pool": "last", "bias": True, **settings})  # type: ignore[arg-type]
 
 
 def random_values(controller: EdgeController) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, training
 
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.plan import Plan
 from catchment.prompt.exchange import LanguageServer, Question
@@ -42,7 +42,7 @@ def link(address: tuple[str, int], **settings: object) -> RemoteServer:
 
 def test_a_run_against_another_process_gives_the_same_bits() -> None:
     here = training(epochs=2)
-    near = fit(Plan(algorithm=here, rounds=2), clients())
+    near = run_locally(Plan(algorithm=here, rounds=2), clients())
     with subprocess.Popen(
         [sys.executable, "-c", OTHER],
         stdin=subprocess.PIPE,
@@ -53,7 +53,7 @@ def test_a_run_against_another_process_gives_the_same_bits() -> None:
         assert process.stdout is not None
         port = int(process.stdout.readline())
         far_plan = Plan(algorithm=training(epochs=2, server=link(("127.0.0.1", port))), rounds=2)
-        far = fit(far_plan, clients())
+        far = run_locally(far_plan, clients())
         process.stdin.close()
         counted = int(process.stdout.read())
     assert far.state.values[0].tobytes() == near.state.values[0].tobytes()

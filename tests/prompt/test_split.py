@@ -10,24 +10,26 @@ import torch
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, training, waves
 
 from catchment.arrays import Array
-from catchment.engine.local import fit
+from catchment.engine.local import run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.compression import Float32
-from catchment.federation.optimisers import Adam, Mean
-from catchment.federation.plan import Plan
-from catchment.privacy.clipping import Clip
-from catchment.privacy.keys import make_identities
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.prompt_noise import PromptNoise
-from catchment.privacy.secure_sum import SecureSum
+from catchment.federation.learn.optimisers import Adam, Mean
+from catchment.federation.plan import Plan, Turn
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.dp.prompt_noise import PromptNoise
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageServer, Question
 
 RATE = 0.3
 
 
-def pooled_step(examples: list[Example], controller: EdgeController) -> tuple[Array, ...]:
-    """Return one step of gradient descent on all examples, the whole chain in torch."""
+def pooled_step(
+    examples: list[Example], controller: EdgeController
+) -> tuple[tuple[Array, ...], float]:
+    """Return one step on all examples and the loss before it, the whole chain in torch."""
     leaves = [torch.tensor(v, requires_grad=True) for v in controller.start()]
     matrix = leaves[1] if controller.train_projection else torch.tensor(PROJECTION.matrix)
     E, q, M = (torch.tensor(a) for a in (MODEL.embeddings, MODEL._question, MODEL._mixing))
@@ -40,9 +42,10 @@ def pooled_step(examples: list[Example], controller: EdgeController) -> tuple[Ar
         logits = E[list(WORDS)] @ torch.tanh(M @ (a @ x))
         total = total - torch.log_softmax(logits, dim=0)[example.label]
     (total / len(examples)).backward()  # type: ignore[no-untyped-call]
-    return tuple(
+    moved = tuple(
         (leaf - RATE * leaf.grad).detach().numpy() for leaf in leaves if leaf.grad is not None
     )
+    return moved, total.item() / len(examples)
 
 
 @pytest.mark.parametrize("tell_labels", [False, True])
@@ -61,40 +64,52 @@ def test_one_full_step_of_all_clients_is_one_step_on_pooled_data(
         batch_size=100,
         tell_labels=tell_labels,
     )
-    state = fit(Plan(algorithm=algorithm), clients()).state
-    truth = pooled_step([e for held in clients().values() for e in held], controller)
+    result = run_locally(Plan(algorithm=algorithm), clients())
+    state, every = result.state, [e for held in clients().values() for e in held]
+    truth, loss = pooled_step(every, controller)
     assert len(truth) == len(state.values) == 1 + (kind == "projection")
     for ours, theirs in zip(state.values, truth, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+    figures = result.records[0].figures
+    assert figures["training loss"] == pytest.approx(loss, rel=1e-5)
+    if tell_labels:  # the client does not learn what the model would have said
+        assert "training accuracy" not in figures
+    else:
+        first = algorithm.result(algorithm.start()).accuracy(every)
+        assert figures["training accuracy"] == pytest.approx(first)
 
 
 def test_training_learns_to_name_signals() -> None:
     algorithm = training(epochs=4, local=Adam(learning_rate=0.03, tau=1e-8))
-    result = fit(Plan(algorithm=algorithm, rounds=8), clients(n=60))
+    result = run_locally(Plan(algorithm=algorithm, rounds=8), clients(n=60))
     test = waves(150, seed=99)
-    assert algorithm.accuracy(algorithm.start(), test) < 0.5
-    assert algorithm.accuracy(result.state, test) > 0.9
-    chances = algorithm.chances(result.state, test)
+    assert algorithm.result(algorithm.start()).accuracy(test) < 0.5
+    assert result.result.accuracy(test) > 0.9
+    losses = [record.figures["training loss"] for record in result.records]
+    assert losses[-1] < 0.5 * losses[0]
+    chances = result.result.chances(test)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     # A prompt that is everyone's cannot know the signal.
     blind = replace(algorithm, controller=EdgeController(projection=PROJECTION))
-    assert blind.accuracy(fit(Plan(algorithm=blind, rounds=8), clients(n=60)).state, test) < 0.6
+    assert run_locally(Plan(algorithm=blind, rounds=8), clients(n=60)).result.accuracy(test) < 0.6
 
 
 def test_clients_served_together_or_alone_come_to_the_same_bits() -> None:
     together, alone = training(at_once=32, epochs=2), training(at_once=1, epochs=2)
-    one, other = (fit(Plan(algorithm=a, rounds=2), clients()).state for a in (together, alone))
+    one, other = (
+        run_locally(Plan(algorithm=a, rounds=2), clients()).state for a in (together, alone)
+    )
     assert one.values[0].tobytes() == other.values[0].tobytes()
 
 
 def test_steps_and_traffic_are_counted() -> None:
     algorithm = training(epochs=2, batch_size=8)
-    fit(Plan(algorithm=algorithm, rounds=3), {"a": waves(20, 1), "b": waves(9, 2)})
+    run_locally(Plan(algorithm=algorithm, rounds=3), {"a": waves(20, 1), "b": waves(9, 2)})
     seen = algorithm.server.traffic["training"]  # type: ignore[attr-defined]
     assert seen.messages == 3 * 2 * (3 + 2)
     assert seen.examples == 3 * 2 * 29
     short = training(epochs=2, batch_size=8, max_steps=2)
-    fit(Plan(algorithm=short), {"a": waves(20, 1)})
+    run_locally(Plan(algorithm=short), {"a": waves(20, 1)})
     assert short.server.traffic["training"].examples == 16  # type: ignore[attr-defined]
 
 
@@ -103,7 +118,7 @@ def test_a_constant_prompt_and_told_labels_cost_a_few_numbers_per_step() -> None
     kept, told = (training(controller=constant, tell_labels=told) for told in (False, True))
     held = [replace(e, context=(1, 2)) for e in waves(16, 1)]
     for algorithm in (kept, told):
-        fit(Plan(algorithm=algorithm), {"a": held})
+        run_locally(Plan(algorithm=algorithm), {"a": held})
     a, b = (x.server.traffic["training"] for x in (kept, told))  # type: ignore[attr-defined]
     assert a.bytes_down - b.bytes_down == pytest.approx(4 * (16 * 2 * 6 - 6 + 16), abs=30)
     assert a.bytes_up < 400
@@ -111,11 +126,12 @@ def test_a_constant_prompt_and_told_labels_cost_a_few_numbers_per_step() -> None
 
 def test_float32_uploads_and_secure_sums_give_the_same_controller() -> None:
     algorithm = training(epochs=2)
-    plain = fit(Plan(algorithm=algorithm, rounds=2), clients())
-    half = fit(Plan(algorithm=algorithm, rounds=2, protections=(Float32(),)), clients())
-    identities, memories = make_identities(clients())
+    plain = run_locally(Plan(algorithm=algorithm, rounds=2), clients())
+    half = run_locally(Plan(algorithm=algorithm, rounds=2, protections=(Float32(),)), clients())
+    identities = make_identities(clients())
+    memories = identities.memories
     secure = SecureSum(identities=identities, min_clients=3)
-    hidden = fit(
+    hidden = run_locally(
         Plan(algorithm=algorithm, rounds=2, protections=(secure,)), clients(), memories=memories
     )
     np.testing.assert_allclose(half.state.values[0], plain.state.values[0], rtol=1e-4, atol=1e-6)
@@ -133,9 +149,11 @@ def test_clipping_and_noise_protect_the_controller_too() -> None:
         releases=2,
     )
     algorithm = training()
-    state = fit(Plan(algorithm=algorithm, rounds=2, protections=(noise,)), clients()).state
+    noisy = run_locally(Plan(algorithm=algorithm, rounds=2, protections=(noise,)), clients())
+    state = noisy.state
     assert np.isfinite(state.values[0]).all()
-    plain = fit(Plan(algorithm=algorithm, rounds=2), clients()).state
+    assert set(noisy.records[0].figures) == {"weight norm"}
+    plain = run_locally(Plan(algorithm=algorithm, rounds=2), clients()).state
     assert (state.values[0] != plain.values[0]).any()
 
 
@@ -161,7 +179,7 @@ def test_a_guard_bounds_and_blurs_every_bottleneck_that_leaves() -> None:
         seen.clear()
         guard = PromptNoise(bound=0.05, multiplier=multiplier)
         algorithm = training(server=Listening(), guard=guard, epochs=6)
-        fit(Plan(algorithm=algorithm, rounds=2), clients())
+        run_locally(Plan(algorithm=algorithm, rounds=2), clients())
         lengths = np.linalg.norm(np.concatenate(seen), axis=1)
         if multiplier == 0:
             assert lengths.max() <= 0.05 * (1 + 1e-6)
@@ -207,7 +225,7 @@ def test_values_and_guards_must_fit_the_controller() -> None:
 )
 def test_a_client_with_unusable_examples_says_so(held: list[Example], said: str) -> None:
     with pytest.raises(FederationError, match=said):
-        fit(Plan(algorithm=training()), {"a": held})
+        run_locally(Plan(algorithm=training()), {"a": held})
 
 
 def test_answers_to_another_question_are_refused() -> None:
@@ -223,11 +241,17 @@ def test_answers_to_another_question_are_refused() -> None:
             return [Answer(np.zeros((1, 2)), np.zeros((1, 2, 6))).to_bytes() for _ in messages]
 
     with pytest.raises(FederationError, match="answered another question"):
-        fit(Plan(algorithm=training(server=Forgetful())), {"a": waves(5, 1)})
+        run_locally(Plan(algorithm=training(server=Forgetful())), {"a": waves(5, 1)})
 
 
-def test_a_state_of_another_controller_is_refused() -> None:
-    algorithm = training()
+def test_values_of_another_controller_are_refused() -> None:
+    algorithm, turn = training(), Turn(0, ("a",), client="a")
     other = training(controller=EdgeController(projection=PROJECTION))
     with pytest.raises(IntegrityError):
-        algorithm.load_state(other.save_state(other.start()))
+        algorithm.client_update(other.broadcast(other.start(), turn), lambda: waves(5, 1), turn)
+
+
+def test_a_guarded_training_sends_no_loss() -> None:
+    guard = PromptNoise(bound=1.0)
+    result = run_locally(Plan(algorithm=training(guard=guard)), clients())
+    assert set(result.records[0].figures) == {"weight norm"}

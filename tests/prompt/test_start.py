@@ -12,7 +12,7 @@ from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.language import softmax
 from catchment.prompt.split import Controlled
 from catchment.prompt.start import closed_form_start, label_targets, ridge_data, values_of
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 
 CONTEXTS = [tuple(e.context) for e in waves(10, 5)]
 CONTROLLER = EdgeController(projection=PROJECTION, features=features())
@@ -61,8 +61,8 @@ def test_the_start_names_signals_before_any_step() -> None:
     targets = label_targets(algorithm.server, PROJECTION, CONTEXTS)
     values = closed_form_start(CONTROLLER, clients(n=60), targets)
     test = waves(150, seed=99)
-    assert algorithm.accuracy(algorithm.start(), test) < 0.5
-    assert algorithm.accuracy(Controlled(values), test) > 0.85
+    assert algorithm.result(algorithm.start()).accuracy(test) < 0.5
+    assert algorithm.result(Controlled(values)).accuracy(test) > 0.85
     begun = training(initial=values)
     assert (begun.start().values[0] == values[0]).all()
 

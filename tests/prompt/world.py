@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from catchment import Features, Recipe, Reservoir
+from catchment import Recipe, Reservoir
+from catchment.features import EchoStateMap
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.split import PromptTraining
@@ -15,9 +16,9 @@ MODEL = SurrogateLM(width=12, vocabulary=40, seed=2)
 PROJECTION = Projection(bottleneck=6, length=3, width=12, seed=3, scale=0.5)
 
 
-def features() -> Features:
+def features() -> EchoStateMap:
     recipe = Recipe(units=15, inputs=1, leak_rate=0.5, seed=3)
-    return Features(Reservoir.from_recipe(recipe), bias=True, pool="last")
+    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, pool="last")
 
 
 def waves(n: int, seed: int, *, n_labels: int = 3) -> list[Example]:

@@ -10,28 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
-from tests.reservoir import oracle
+from tests.features.echo_state import oracle
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence
-from catchment.readout import accumulate as module
-from catchment.readout.accumulate import accumulate
+from catchment.data.recording import Recording
+from catchment.features.echo_state import batches
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.readout import accumulation as module
+from catchment.readout.accumulation import accumulate, accumulate_with_rows
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir import batches
-from catchment.reservoir.features import Features
 
 RESERVOIR = oracle.random_reservoir(n_units=14)
-FEATURES = Features(RESERVOIR)
+FEATURES = EchoStateMap(RESERVOIR)
 
 
-def recorded(lengths: list[int], n_targets: int = 2, seed: int = 5) -> list[Sequence]:
+def recorded(lengths: list[int], n_targets: int = 2, seed: int = 5) -> list[Recording]:
     rng = np.random.default_rng(seed)
     us = oracle.sequences(lengths)
-    return [Sequence(u, rng.normal(size=(len(u), n_targets))) for u in us]
+    return [Recording(u, rng.normal(size=(len(u), n_targets))) for u in us]
 
 
-def rows(features: Features, sequences: list[Sequence]) -> tuple[Array, Array, Array]:
+def rows(features: EchoStateMap, sequences: list[Recording]) -> tuple[Array, Array, Array]:
     """Return features (n, F), targets (n, K) and weights (n,) by the textbook, NaN rows too."""
     columns = np.repeat(
         [features.bias, features.input, features.state],
@@ -84,7 +85,7 @@ def test_statistics_are_the_sums_over_all_rows(lengths: list[int]) -> None:
     ("bias", "input_", "state"), [c for c in product((False, True), repeat=3) if any(c)]
 )
 def test_any_choice_of_features(bias: bool, input_: bool, state: bool) -> None:
-    features = Features(RESERVOIR, bias=bias, input=input_, state=state, washout=3)
+    features = EchoStateMap(RESERVOIR, bias=bias, input=input_, state=state, washout=3)
     for lengths in ([50], [30] * 10):
         sequences = recorded(lengths)
         assert_equal_to_rows(accumulate(features, sequences), *rows(features, sequences))
@@ -106,7 +107,9 @@ def test_rows_with_a_missing_target_are_left_out(share: float, lengths: list[int
 
 
 def test_no_known_target_is_no_row() -> None:
-    total = accumulate(FEATURES, [Sequence(u, np.full(20, np.nan)) for u in oracle.sequences([20])])
+    total = accumulate(
+        FEATURES, [Recording(u, np.full(20, np.nan)) for u in oracle.sequences([20])]
+    )
     assert total == RidgeStatistics.zero(16, 1, FEATURES.fingerprint)
 
 
@@ -121,14 +124,14 @@ def test_weights_count_whole_sequences(lengths: list[int]) -> None:
 def test_a_target_per_sequence_stands_for_each_row(n_sequences: int) -> None:
     features = replace(FEATURES, washout=5)
     us = oracle.sequences([30 + k for k in range(n_sequences)])
-    sequences = [Sequence.labelled(u, k % 3, 3) for k, u in enumerate(us)]
+    sequences = [Recording.labelled(u, k % 3, 3) for k, u in enumerate(us)]
     assert_equal_to_rows(accumulate(features, sequences), *rows(features, sequences))
 
 
 def test_pooled_features_give_one_row_per_sequence() -> None:
-    features = Features(RESERVOIR, pool="mean", segments=2)
+    features = EchoStateMap(RESERVOIR, pool="mean", segments=2)
     us = oracle.sequences([30 + k % 5 for k in range(40)])
-    sequences = [Sequence.labelled(u, k % 3, 3, weight=1 + k % 2) for k, u in enumerate(us)]
+    sequences = [Recording.labelled(u, k % 3, 3, weight=1 + k % 2) for k, u in enumerate(us)]
     z = np.array(
         [np.concatenate([h.mean(0) for h in _halves(oracle.extended(RESERVOIR, u))]) for u in us]
     )
@@ -141,10 +144,10 @@ def _halves(z: Array) -> tuple[Array, Array]:
     return z[: len(z) // 2], z[len(z) // 2 :]
 
 
-def long_sequence(n_steps: int = 12_000) -> tuple[Features, list[Sequence]]:
+def long_sequence(n_steps: int = 12_000) -> tuple[EchoStateMap, list[Recording]]:
     reservoir = oracle.random_reservoir(n_units=30, n_inputs=1)
     (u,) = oracle.sequences([n_steps], n_inputs=1)
-    return Features(reservoir, washout=50), [Sequence(u, np.sin(np.arange(n_steps)))]
+    return EchoStateMap(reservoir, washout=50), [Recording(u, np.sin(np.arange(n_steps)))]
 
 
 def test_a_long_sequence_is_summed_from_segments() -> None:
@@ -170,9 +173,9 @@ def test_segments_that_do_not_join_are_summed_again_in_one_piece(
 @pytest.mark.parametrize("threads", [2, 3, None])
 @pytest.mark.parametrize("pool", [None, "mean"])
 def test_threads_do_not_change_a_bit(threads: int | None, pool: str | None) -> None:
-    features = Features(RESERVOIR, pool=pool)  # type: ignore[arg-type]
+    features = EchoStateMap(RESERVOIR, pool=pool)  # type: ignore[arg-type]
     us = oracle.sequences([int(n) for n in np.random.default_rng(1).integers(5, 90, 100)])
-    sequences = [Sequence.labelled(u, k % 3, 3) for k, u in enumerate(us)]
+    sequences = [Recording.labelled(u, k % 3, 3) for k, u in enumerate(us)]
     one = accumulate(features, sequences, threads=1)
     assert accumulate(features, sequences, threads=threads) == one
 
@@ -191,7 +194,7 @@ def test_an_iterator_is_read_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None
     taken = 0
     waiting = []
 
-    def source() -> Iterator[Sequence]:
+    def source() -> Iterator[Recording]:
         nonlocal taken
         for s in sequences:
             taken += 1
@@ -217,7 +220,7 @@ def test_long_sequences_close_a_window_early(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_single_precision_states_have_double_precision_sums() -> None:
-    features = Features(RESERVOIR, precision="float32")
+    features = EchoStateMap(RESERVOIR, precision="float32")
     for lengths in ([500], [60] * 10):
         sequences = recorded(lengths)
         total = accumulate(features, sequences)
@@ -270,14 +273,29 @@ def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="no sequences were given"):
         accumulate(FEATURES, [])
     with pytest.raises(ValueError, match="sequence 1 has no targets"):
-        accumulate(FEATURES, [good, Sequence(other.u)])
+        accumulate(FEATURES, [good, Recording(other.u)])
     with pytest.raises(ValueError, match="sequence 1 has 3 target columns, the ones before it 2"):
-        accumulate(FEATURES, [good, Sequence(other.u, np.zeros((20, 3)))])
+        accumulate(FEATURES, [good, Recording(other.u, np.zeros((20, 3)))])
     with pytest.raises(ValueError, match="sequence 0 has a target per step, but pooled"):
-        accumulate(Features(RESERVOIR, pool="last"), [good])
-    gap = Sequence(np.where(np.arange(20)[:, None] == 4, np.nan, other.u), other.y)
+        accumulate(EchoStateMap(RESERVOIR, pool="last"), [good])
+    gap = Recording(np.where(np.arange(20)[:, None] == 4, np.nan, other.u), other.y)
     with pytest.raises(ValueError, match="sequence 1 is not finite at row 4"):
         accumulate(FEATURES, [good, gap])
     for sequences in ([good], [good] * 40):
         with pytest.raises(ValueError, match="threads is 0; pass 1 or more"):
             accumulate(FEATURES, sequences, threads=0)
+
+
+@pytest.mark.parametrize("pool", [None, "mean_std"])
+@pytest.mark.parametrize("n", [3, 600])
+def test_rows_come_along_without_changing_a_bit_of_the_sums(pool: Pool | None, n: int) -> None:
+    features = EchoStateMap(RESERVOIR, pool=pool, washout=2)
+    sequences = [
+        replace(s, y=s.y if pool is None else s.y[0], per_step=pool is None, weight=1.0 + k % 3)
+        for k, s in enumerate(recorded([7 + k % 5 for k in range(n)]))
+        if s.y is not None
+    ]
+    total, z = accumulate_with_rows(features, sequences)
+    assert total == accumulate(features, sequences)
+    alone = np.concatenate([features(s.u) for s in sequences])
+    np.testing.assert_allclose(z, alone, rtol=1e-9, atol=1e-12)

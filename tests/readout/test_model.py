@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
-from catchment.readout.linear import Readout
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.model import (
     Model,
     fitted_temperature,
@@ -23,23 +26,20 @@ from catchment.readout.model import (
     softmax,
     train,
 )
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, seed=3))
 NAMES = ("low", "middle", "high")
 
 
-def noisy_classes(n: int, seed: int) -> list[Sequence]:
+def noisy_classes(n: int, seed: int) -> list[Recording]:
     """Return short two-channel sequences whose three classes overlap."""
     rng = np.random.default_rng(seed)
     levels = np.array([[-0.4, 0.0], [0.0, 0.5], [0.4, 0.0]])
     labels = rng.integers(0, 3, n)
     return [
-        Sequence.labelled(
+        Recording.labelled(
             levels[k] + rng.normal(0, 0.4, 2) + rng.normal(0, 0.3, (rng.integers(6, 12), 2)), k, 3
         )
         for k in labels
@@ -47,10 +47,10 @@ def noisy_classes(n: int, seed: int) -> list[Sequence]:
 
 
 def classifier(pool: Pool | None = "mean") -> Model:
-    return train(Features(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
+    return train(EchoStateMap(RESERVOIR, pool=pool), noisy_classes(150, 0), 1e-2, classes=NAMES)
 
 
-def labels_of(sequences: list[Sequence]) -> Integers:
+def labels_of(sequences: list[Recording]) -> Integers:
     return np.array([np.asarray(s.y).argmax() for s in sequences])
 
 
@@ -67,8 +67,8 @@ def calibration_error(probabilities: Array, labels: Integers, n_bins: int = 10) 
 
 def test_a_trained_model_is_sklearns_ridge_on_its_features() -> None:
     rng = np.random.default_rng(1)
-    sequences = [Sequence(u, u[:, :1] * 2 + 1) for u in rng.normal(size=(4, 50, 2))]
-    features = Features(RESERVOIR, washout=10)
+    sequences = [Recording(u, u[:, :1] * 2 + 1) for u in rng.normal(size=(4, 50, 2))]
+    features = EchoStateMap(RESERVOIR, washout=10)
     model = train(features, sequences, 0.1)
     z = np.concatenate(features.rows([s.u for s in sequences]))
     y = np.concatenate([np.asarray(s.y)[10:] for s in sequences])
@@ -80,13 +80,13 @@ def test_a_trained_model_is_sklearns_ridge_on_its_features() -> None:
     assert model.n_outputs == 1
 
 
-def test_predict_all_is_predict_of_each_and_takes_arrays_or_sequences() -> None:
+def test_outputs_of_several_are_those_of_each_and_arrays_will_do() -> None:
     model = classifier(pool=None)
     sequences = noisy_classes(5, 7)
     for one, array, sequence in zip(
-        [model.predict(s.u) for s in sequences],
-        model.predict_all([s.u for s in sequences]),
-        model.predict_all(sequences),
+        [model.outputs(s.u)[0] for s in sequences],
+        model.outputs([s.u for s in sequences]),
+        model.outputs(sequences),
         strict=True,
     ):
         np.testing.assert_allclose(array, one, rtol=1e-12, atol=1e-12)
@@ -98,7 +98,7 @@ def test_classes_are_the_largest_scores_and_beat_chance(pool: Pool | None) -> No
     model, test = classifier(pool), noisy_classes(300, 1)
     scores = model.scores(test)
     assert scores.shape == (300, 3)
-    expected = [model.predict(s.u).mean(axis=0) for s in test]
+    expected = [model.outputs(s.u)[0].mean(axis=0) for s in test]
     np.testing.assert_allclose(scores, expected, rtol=1e-10, atol=1e-10)
     named = model.classify(test)
     assert named == [NAMES[k] for k in scores.argmax(axis=1)]
@@ -108,7 +108,7 @@ def test_classes_are_the_largest_scores_and_beat_chance(pool: Pool | None) -> No
 def test_probabilities_sum_to_one_calibrated_or_not() -> None:
     model, test = classifier(), noisy_classes(100, 2)
     for either in (model, model.calibrated(noisy_classes(80, 3))):
-        probabilities = either.predict_proba(test)
+        probabilities = either.proba(test)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
         assert (probabilities >= 0).all()
         likeliest = np.take_along_axis(
@@ -122,7 +122,7 @@ def test_calibration_brings_confidence_near_accuracy() -> None:
     calibrated = model.calibrated(noisy_classes(400, 5))
     labels = labels_of(test)
     plain = calibration_error(softmax(model.scores(test)), labels)
-    fitted = calibration_error(calibrated.predict_proba(test), labels)
+    fitted = calibration_error(calibrated.proba(test), labels)
     assert fitted < 0.06
     assert fitted < plain / 3
     assert calibrated.classify(test) == model.classify(test)
@@ -169,24 +169,24 @@ def test_the_simplex_projection_is_the_nearest_point(row: list[float]) -> None:
 
 def test_held_out_sequences_without_a_target_are_left_out() -> None:
     model, held_out = classifier(), noisy_classes(60, 5)
-    gaps = [*held_out, Sequence(held_out[0].u, np.full(3, np.nan))]
+    gaps = [*held_out, Recording(held_out[0].u, np.full(3, np.nan))]
     assert model.calibrated(gaps).temperature == model.calibrated(held_out).temperature
-    with pytest.raises(ValueError, match="no held-out sequences"):
+    with pytest.raises(ValueError, match="no held-out recordings"):
         model.calibrated(gaps[-1:])
-    with pytest.raises(ValueError, match=r"held-out sequence 0 has no target of shape \(3,\)"):
-        model.calibrated([Sequence(held_out[0].u)])
+    with pytest.raises(ValueError, match=r"held-out recording 0 has no target of shape \(3,\)"):
+        model.calibrated([Recording(held_out[0].u)])
 
 
 def test_no_sequences_have_no_classes() -> None:
     model = classifier()
     assert model.classify([]) == []
-    assert model.predict_proba([]).shape == (0, 3)
-    assert model.predict_all([]) == []
+    assert model.proba([]).shape == (0, 3)
+    assert model.outputs([]) == []
 
 
 def test_numbers_are_not_classified() -> None:
     model = replace(classifier(), classes=None)
-    for ask in (model.classify, model.scores, model.predict_proba):
+    for ask in (model.classify, model.scores, model.proba):
         with pytest.raises(ValueError, match="predicts numbers"):
             ask([np.zeros((3, 2))])
 

@@ -45,14 +45,16 @@ def test_constant_inputs_leave_the_readout_finite_where_recursive_least_squares_
 ) -> None:
     z, y, forgetting = np.array([[0.3, -0.7, 0.5]]), np.array([[2.0]]), 0.98
     online = OnlineRidge.start(3, 1, forgetting=forgetting, ridge=1e-4, intercept=intercept)
-    P, w = np.eye(3) / 1e-4, np.zeros((3, 1))
+    P, w, largest = np.eye(3) / 1e-4, np.zeros((3, 1)), 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(40_000):
             online = online.update(z, y)
             gain = P @ z.T / (forgetting + z @ P @ z.T)
             w += gain @ (y - z @ w)
             P = (P - gain @ z @ P) / forgetting
-    assert not np.isfinite(P).all()
+            # What follows on an overflow depends on the processor's rounding.
+            largest = max(largest, float(np.abs(P).max()))
+    assert largest > 1e15
     readout = online.readout()
     assert np.isfinite(readout.weights).all()
     G = 50 * z.T @ z

@@ -11,8 +11,8 @@ import sklearn.linear_model
 
 from catchment.arrays import Array
 from catchment.errors import SingularError
-from catchment.readout.linear import Readout
-from catchment.readout.rows import solve_rows
+from catchment.readout.least_squares import solve_rows
+from catchment.readout.readout import Readout
 from catchment.readout.solve import (
     SPECTRUM_FROM,
     Spectrum,

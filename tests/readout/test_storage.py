@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,58 +18,58 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import catchment
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
+from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout import storage
 from catchment.readout.model import Model, train
 from catchment.readout.statistics import RidgeStatistics
-from catchment.readout.storage import load, load_statistics, save, save_statistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Mixture, Recipe, Spread
-from catchment.reservoir.reservoir import Reservoir
+from catchment.readout.storage import load_model, load_statistics, save, save_statistics
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(60, 2))
 TRICKY = 'header_sha256":"' + "0" * 64 + '"'
 
 
-def trained(features: Features, *, classes: bool = False) -> Model:
+def trained(features: EchoStateMap, *, classes: bool = False) -> Model:
     if classes:
-        data = [Sequence.labelled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
+        data = [Recording.labelled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
         model = train(features, data, 1e-3, classes=("sitting", TRICKY, "élan \U0001f3c3"))
         return model.calibrated(data)
-    return train(features, [Sequence(INPUTS, INPUTS[:, ::-1])], np.array([1e-3, 1e-1]))
+    return train(features, [Recording(INPUTS, INPUTS[:, ::-1])], np.array([1e-3, 1e-1]))
 
 
-def from_recipe(**settings: object) -> Features:
+def from_recipe(**settings: object) -> EchoStateMap:
     recipe = Recipe(units=30, inputs=2, seed=5)
-    return Features(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
+    return EchoStateMap(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
 
 
-def from_matrices() -> Features:
+def from_matrices() -> EchoStateMap:
     W = RNG.normal(size=(12, 12)) * (RNG.random((12, 12)) < 0.3) * 0.4
     names = ["tanh", "sin", "relu", "identity"] * 3
     bias, leak = RNG.normal(size=12), RNG.uniform(0.1, 1.0, 12)
-    return Features(
+    return EchoStateMap(
         Reservoir.from_matrices(
             W, RNG.normal(size=(12, 2)), bias=bias, leak_rate=leak, activation=names
         )
     )
 
 
-def deep() -> Features:
+def deep() -> EchoStateMap:
     recipe = Recipe(
         units=(20, 10),
         inputs=2,
         leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
         activation=(Mixture(tanh=0.5, sin=0.5), "tanh"),
     )
-    return Features(Reservoir.from_recipe(recipe), bias=True, washout=3)
+    return EchoStateMap(Reservoir.from_recipe(recipe), bias=True, washout=3)
 
 
-def plastic() -> Features:
+def plastic() -> EchoStateMap:
     adapted = deep().reservoir.with_plasticity(RNG.uniform(0.5, 1.5, 30), RNG.normal(size=30))
-    return Features(adapted, input=False)
+    return EchoStateMap(adapted, input=False)
 
 
 CASES: dict[str, Callable[[], Model]] = {
@@ -86,17 +87,16 @@ CASES: dict[str, Callable[[], Model]] = {
 def test_a_model_comes_back_to_the_last_bit(case: str, tmp_path: Path) -> None:
     model = CASES[case]()
     path = save(model, tmp_path / "model.safetensors")
-    same = load(path)
+    same = load_model(path)
     assert same.features.fingerprint == model.features.fingerprint
-    assert same.features.settings() == model.features.settings()
-    assert same.features.reservoir.recipe == model.features.reservoir.recipe
+    assert same.features.parts().facts == model.features.parts().facts
     np.testing.assert_array_equal(same.predict(INPUTS), model.predict(INPUTS))
     np.testing.assert_array_equal(same.readout.ridge, model.readout.ridge)
     assert (same.classes, same.temperature) == (model.classes, model.temperature)
     assert same.statistics == model.statistics
     if model.classes:
         several = [INPUTS[:20], INPUTS[20:55]]
-        np.testing.assert_array_equal(same.predict_proba(several), model.predict_proba(several))
+        np.testing.assert_array_equal(same.proba(several), model.proba(several))
         assert same.classify(several) == model.classify(several)
 
 
@@ -104,15 +104,14 @@ def test_saving_twice_gives_the_same_bytes_and_replaces_the_file(tmp_path: Path)
     path = tmp_path / "model.safetensors"
     path.write_text("an older file")
     first = save(trained(from_recipe()), path).read_bytes()
-    assert save(load(path), path).read_bytes() == first
+    assert save(load_model(path), path).read_bytes() == first
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_the_package_offers_save_and_load(tmp_path: Path) -> None:
     model = trained(from_recipe())
     assert catchment.save is save
-    assert catchment.load is load
-    same = load(str(save(model, str(tmp_path / "m"))))
+    same = catchment.load(str(save(model, str(tmp_path / "m"))))
     np.testing.assert_array_equal(same.predict(INPUTS), model.predict(INPUTS))
 
 
@@ -120,7 +119,7 @@ def test_other_readers_of_safetensors_see_the_tensors(tmp_path: Path) -> None:
     model = trained(from_recipe())
     tensors = safetensors.numpy.load_file(save(model, tmp_path / "m"))
     np.testing.assert_array_equal(tensors["readout.weights"], model.readout.weights)
-    assert "layer0.W.values" not in tensors
+    assert not [name for name in tensors if name.startswith("map.")]
 
 
 def test_statistics_come_back_equal(tmp_path: Path) -> None:
@@ -135,7 +134,7 @@ def test_statistics_come_back_equal(tmp_path: Path) -> None:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Path]:
     folder = tmp_path_factory.mktemp("stored")
     reservoir = Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))
-    path = save(trained(Features(reservoir)), folder / "model")
+    path = save(trained(EchoStateMap(reservoir)), folder / "model")
     return path.read_bytes(), folder
 
 
@@ -143,7 +142,7 @@ def refuses(content: bytes, folder: Path, words: str | None = None) -> None:
     damaged = folder / "damaged"
     damaged.write_bytes(content)
     with pytest.raises(IntegrityError, match=words):
-        load(damaged)
+        load_model(damaged)
 
 
 def test_a_flipped_bit_anywhere_is_found(stored: tuple[bytes, Path]) -> None:
@@ -188,23 +187,30 @@ def resealed(content: bytes, change: Callable[[dict[str, object]], None]) -> byt
     return head.replace(mark + b"0" * 64, mark + digest) + content[size:]
 
 
+def facts(header: dict[str, Any]) -> dict[str, object]:
+    """Return what the file says of its feature map."""
+    found: dict[str, object] = header["map"]["facts"]
+    return found
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda header: header.update(format=2), "format 2, this version reads 1; upgrade"),
+        (lambda header: header.update(format=3), "format 3, this version reads 2; upgrade"),
         (lambda header: header.update(kind="statistics"), "holds 'statistics'"),
         (lambda header: header.update(fingerprint="0" * 64), "fingerprint"),
-        (lambda header: header.update(features={"bias": True}), "fingerprint"),
-        (lambda header: header.update(features={"unheard": 1}), "unheard"),
-        (lambda header: header.update(layers=2), "layer1"),
-        (lambda header: header.update(layers=0), "at least one layer"),
-        (lambda header: header.update(layers="two"), "TypeError"),
+        (lambda header: facts(header).update(settings={"bias": True}), "fingerprint"),
+        (lambda header: facts(header).update(settings={"unheard": 1}), "unheard"),
+        (lambda header: facts(header).update(settings=None), "no reservoir can be rebuilt"),
+        (lambda header: header.update(map={"kind": "none", "facts": {}}), "no feature map"),
+        (lambda header: header.update(prepare={"gaps": "wish"}), "wish"),
+        (lambda header: header.update(channels=["one"]), "1 channels are named"),
         (lambda header: header.update(tensors=None), "no checksums"),
         (lambda header: header["tensors"].popitem(), "missing or unknown"),
         (lambda header: header.update(classes=["one"]), "classes"),
         (lambda header: header.update(temperature=-1.0), "temperature"),
         (lambda header: header.update(statistics={}), "n_rows"),
-        (lambda header: header.update(recipe="{}"), "format"),
+        (lambda header: facts(header).update(recipe="{}"), "format"),
         (lambda header: header.pop("classes"), "classes"),
     ],
 )
@@ -219,18 +225,18 @@ def test_resealing_without_a_change_still_loads(stored: tuple[bytes, Path]) -> N
     content, folder = stored
     path = folder / "resealed"
     path.write_bytes(resealed(content, lambda header: None))
-    assert load(path).readout.n_outputs == 2
+    assert load_model(path).readout.n_outputs == 2
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("layer0.W.columns", np.array([0, 1, 900], dtype=np.uint32)),
-        ("layer0.W.starts", np.array([0, 1, 2, 400], dtype=np.int64)),
-        ("layer0.W.starts", np.array([0, 3, 2, 3], dtype=np.int64)),
-        ("layer0.activation", np.array([0, 0, 200], dtype=np.uint8)),
-        ("layer0.leak", np.ones(3, dtype=np.float32)),
-        ("layer0.W.n_columns", np.array(-1)),
+        ("map.6", np.array([0, 1, 900], dtype=np.uint32)),  # columns of W
+        ("map.5", np.array([0, 1, 2, 400], dtype=np.int64)),  # where its rows start
+        ("map.5", np.array([0, 3, 2, 3], dtype=np.int64)),
+        ("map.4", np.array([0, 0, 200], dtype=np.uint8)),  # activations
+        ("map.1", np.ones(3, dtype=np.float32)),  # leak rates
+        ("map.8", np.array([-1])),  # number of columns of W
         ("readout.weights", np.ones((5, 2), dtype=np.float32)),
         ("readout.weights", np.ones((4, 2))),
         ("statistics.gram", np.ones(4)),
@@ -239,12 +245,14 @@ def test_resealing_without_a_change_still_loads(stored: tuple[bytes, Path]) -> N
 def test_tensors_that_would_lead_the_kernels_astray_are_refused(
     name: str, value: NDArray[np.generic], tmp_path: Path
 ) -> None:
-    model = trained(Features(Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))))
-    header, tensors = storage._model_parts(model)
+    model = trained(EchoStateMap(Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))))
+    held = model.stored()
+    header, tensors = {"kind": held.kind, **held.facts}, dict(held.tensors)
     assert tensors[name].dtype != value.dtype or not np.array_equal(tensors[name], value)
-    path = storage._write(tmp_path / "m", header, tensors | {name: value})
-    with pytest.raises(IntegrityError, match="does not describe a model"):
-        load(path)
+    path = tmp_path / "m"
+    path.write_bytes(storage._packed(header, tensors | {name: value}))
+    with pytest.raises(IntegrityError, match=r"does not describe a model|no reservoir"):
+        load_model(path)
 
 
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
@@ -252,17 +260,17 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"short", b"PK\x03\x04" * 100, b"\x00" * 100, b"\x80\x04\x95" * 50):
         path.write_bytes(content)
         with pytest.raises(IntegrityError):
-            load(path)
+            load_model(path)
     path.write_bytes(safetensors.numpy.save({"a": np.zeros(3)}))
     with pytest.raises(IntegrityError, match="not written by catchment"):
-        load(path)
+        load_model(path)
     s = RidgeStatistics.from_states(INPUTS, INPUTS)
     with pytest.raises(IntegrityError, match="holds 'statistics'"):
-        load(save_statistics(s, path))
+        load_model(save_statistics(s, path))
     with pytest.raises(IntegrityError, match="holds 'model'"):
         load_statistics(save(trained(from_recipe()), path))
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "missing")
+        load_model(tmp_path / "missing")
 
 
 def test_a_header_beyond_the_limit_is_neither_written_nor_read(tmp_path: Path) -> None:
@@ -273,7 +281,7 @@ def test_a_header_beyond_the_limit_is_neither_written_nor_read(tmp_path: Path) -
     huge = struct.pack("<Q", 1 << 62) + b"{" * 100
     (tmp_path / "huge").write_bytes(huge)
     with pytest.raises(IntegrityError, match="cut short in its header"):
-        load(tmp_path / "huge")
+        load_model(tmp_path / "huge")
 
 
 def test_a_failed_write_leaves_the_old_file(

@@ -8,7 +8,7 @@ import scipy.stats
 from sklearn.linear_model import BayesianRidge
 
 from catchment.arrays import Array
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.uncertainty import (

@@ -6,9 +6,9 @@ import networkx
 import numpy as np
 import pytest
 
+from catchment.features.echo_state.weights import LayerWeights, SparseRows
 from catchment.report.graph import Layout, arrowheads, graph_of
-from catchment.report.values import eigenvalues, path_values, shown_units
-from catchment.reservoir.weights import LayerWeights, SparseRows
+from catchment.report.plot_inputs import eigenvalues, path_values, shown_units
 
 
 def layer(W: np.ndarray, leak: np.ndarray | float = 1.0) -> LayerWeights:

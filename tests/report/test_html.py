@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment.federation.comparison import Comparison, Row
-from catchment.federation.post import Record, Refusal
-from catchment.federation.robust import Flag
-from catchment.federation.runs import Drawn, Run, read_run
+from catchment.federation.measure.comparison import Comparison, Row
+from catchment.federation.measure.outliers import Flag
+from catchment.federation.messages import Record, Refusal
+from catchment.federation.runs.explain import in_words
+from catchment.federation.runs.read import Drawn, Run, read_run
+from catchment.plans.conductor import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
-from catchment.plans.run import run_plan
 from catchment.report.html import MOST_CLIENTS, MOST_ROUNDS, render, write_report
 from catchment.report.svg import Axis, Line, dot_chart, line_chart
 
@@ -115,7 +116,7 @@ def test_it_says_what_was_run_and_found(runs: list[Run]) -> None:
     assert "Statistics are not anonymous." in page.text
     assert "have fewer rows than the" in page.text
     assert run.facts["features_fingerprint"] in page.text
-    assert "[algorithm]" in page.text  # the plan itself
+    assert "[learn]" in page.text  # the plan itself
 
 
 def test_clients_that_stand_out_are_named(runs: list[Run]) -> None:
@@ -154,6 +155,7 @@ def test_names_cannot_break_out(runs: list[Run]) -> None:
     run = runs[0]
     scores = {evil if name else "": values for name, values in run.scores.items()}
     refused = Record(0, 1, 0, 0.1, 1, 1, (Refusal(evil, evil, evil),))
+    told = [Record(k, 1, 1, 0.1, 1, 1, (), {evil: k, f"{evil}{k}": k}) for k in range(2)]
     rows = (Row(evil, "accuracy", 0.5, evil, 0.1, 0.1, note=evil),)
     changed = replace(
         run,
@@ -161,7 +163,7 @@ def test_names_cannot_break_out(runs: list[Run]) -> None:
         scores=scores,
         classes=tuple(f"{evil}{k}" for k in range(len(run.classes))),
         comparison=Comparison(rows),
-        rounds={evil: (refused,)},
+        rounds={evil: (refused,), "training": tuple(told)},
     )
     page = render([changed])
     assert "<script" not in page
@@ -194,6 +196,58 @@ def test_many_clients_and_rounds_stay_readable(runs: list[Run]) -> None:
     assert f"The worst {MOST_CLIENTS} of {n} are drawn." in page
     assert "client-000" in page
     assert f"<summary>All {MOST_ROUNDS + 1} rounds</summary>" in page
+
+
+@pytest.fixture(scope="module")
+def descent(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return a small run of several rounds that record a loss."""
+    text = example_plan("gradient").replace("units = 60", "units = 20")
+    folder = tmp_path_factory.mktemp("descent") / "run"
+    run_plan(parse_plan(text.replace("rounds = 20", "rounds = 8")), folder)
+    return read_run(folder)
+
+
+def test_figures_are_drawn_round_by_round(descent: Run) -> None:
+    records = descent.rounds["training"]
+    assert len(records) == 8
+    page = render([descent])
+    assert "Round by round" in Checked(page).text
+    for name in ("training loss", "weight norm"):
+        chart = re.search(rf'<svg[^>]*aria-label="{name} after every round.*?</svg>', page)
+        assert chart is not None
+        values = np.array([record.figures[name] for record in records])
+        np.testing.assert_allclose(_read_off(chart[0]), values, atol=0.002 * np.ptp(values))
+
+
+def _read_off(chart: str) -> list[float]:
+    """Return the heights of a line's points, by the numbers at the grid beside it."""
+    (points,) = re.findall(r'<polyline class="s0" points="([^"]*)"', chart)
+    grid = re.findall(r'y="([\d.]+)" text-anchor="end">([-\d.e]+)<', chart)
+    places, numbers = np.array([(float(y) - 4, float(text)) for y, text in grid]).T
+    slope, start = np.polyfit(places, numbers, 1)
+    return [start + slope * float(point.split(",")[1]) for point in points.split()]
+
+
+def test_a_figure_of_one_round_is_a_number(runs: list[Run]) -> None:
+    page = Checked(render(runs[:1]))
+    error = runs[0].rounds["training"][0].figures["held-out error"]
+    assert "Round by round" in page.text
+    assert f"training held-out error {error:.4g}" in page.text
+    bare = replace(runs[0], rounds={"training": (Record(0, 1, 1, 0.1, 1, 1),)})
+    assert "Round by round" not in render([bare])
+
+
+def test_rounds_are_counted_in_whole_numbers() -> None:
+    for n in (2, 3, 7, 40):
+        ticks = Axis.around(np.arange(1.0, n + 1), whole=True).ticks()
+        assert ticks
+        assert all(tick == round(tick) and 1 <= tick <= n for tick in ticks)
+
+
+def test_what_a_loss_tells_is_explained(descent: Run) -> None:
+    told = in_words(descent, [])
+    assert "the mean loss of these steps" in told
+    assert "how well the shared model fits this one client's data" in told
 
 
 def test_scores_that_are_not_defined(runs: list[Run]) -> None:

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
+from catchment.federation.client import Node, Request
 from catchment.federation.loop import Engine, Reply, Result, run
-from catchment.federation.node import Node, Request
 from catchment.federation.plan import Data, Journal, Memory, Plan, Turn
-from catchment.privacy.keys import make_identities
-from catchment.privacy.ring import Ring
-from catchment.privacy.secure_sum import SecureSum
-from catchment.privacy.server import SecureRound
-from catchment.readout.model import Model
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.ring import Ring
+from catchment.privacy.secure_sum.server import SecureRound
+from catchment.structure import Summable
 from catchment.wire import NOTHING, Parts
 
 
@@ -35,16 +35,10 @@ STAGES = ("keys", "shares", "update", "consistency", "unmask")
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(Summable):
     """A vector that adds."""
 
     values: Array
-
-    def __add__(self, other: Numbers) -> Numbers:
-        return Numbers(self.values + other.values)
-
-    def parts(self) -> Parts:
-        return Parts("numbers", {}, (self.values,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,29 +50,17 @@ class Adding:
     def start(self) -> Numbers | None:
         return None
 
-    def broadcast(self, state: Numbers | None, turn: Turn) -> Parts:
-        return NOTHING
-
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Numbers:
         return Numbers(np.concatenate([sequence.u.ravel() for sequence in data()]))
-
-    def read_update(self, parts: Parts, turn: Turn) -> Numbers:
-        return Numbers(parts.expect("numbers", 1).arrays[0])
 
     def server_update(self, state: Numbers | None, total: Numbers, turn: Turn) -> Numbers:
         return total
 
-    def model(self, state: Numbers | None) -> Model | None:
-        return None
-
-    def save_state(self, state: Numbers | None) -> Parts:
-        return NOTHING if state is None else state.parts()
-
-    def load_state(self, parts: Parts) -> Numbers | None:
-        return None if parts.kind == "nothing" else Numbers(parts.arrays[0])
+    def result(self, state: Numbers | None) -> Numbers | None:
+        return state
 
 
-AddingPlan = Plan[Numbers | None, Numbers]
+AddingPlan = Plan[Numbers | None, Numbers, Any]
 
 
 @dataclass(eq=False)
@@ -91,7 +73,8 @@ class Fleet:
 
     @classmethod
     def of(cls, vectors: Mapping[str, Array], *, rounds: int = 1, **settings: Any) -> Fleet:
-        identities, memories = make_identities(vectors)
+        identities = make_identities(vectors)
+        memories = identities.memories
         chosen: dict[str, Any] = {"min_clients": 3} | settings
         masking = SecureSum(identities=identities, **chosen)
         plan: AddingPlan = Plan(algorithm=Adding(), rounds=rounds, protections=(masking,))
@@ -120,18 +103,18 @@ class Fleet:
         assert isinstance(masking, SecureSum)
         return masking
 
-    def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers]:
-        sources = {name: [Recorded(vector)] for name, vector in self.vectors.items()}
+    def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers, Any]:
+        sources = {name: [Recording(vector)] for name, vector in self.vectors.items()}
         return LocalEngine(self.plan, sources, threads, self.memories)
 
     def run(
         self, engine: Engine | None = None, *, journal: Journal | None = None
-    ) -> Result[Numbers | None]:
+    ) -> Result[Numbers | None, Any]:
         return run(self.plan, engine or self.engine(), journal=journal)
 
-    def node(self, client: str) -> Node[Numbers | None, Numbers]:
+    def node(self, client: str) -> Node[Numbers | None, Numbers, Any]:
         vector = self.vectors[client]
-        return Node(client, self.plan, lambda: [Recorded(vector)], self.memories[client])
+        return Node(client, self.plan, lambda: [Recording(vector)], self.memories[client])
 
     def open(self, *, journal: Journal | None = None, round_: int = 0) -> SecureRound:
         """Return the server's half of a round, to be driven by hand."""
@@ -172,7 +155,7 @@ class Fleet:
         return np.array([sum(column) / 2**fraction for column in zip(*rows, strict=True)])
 
 
-def released(result: Result[Numbers | None]) -> Array:
+def released(result: Result[Numbers | None, Any]) -> Array:
     assert result.state is not None
     return result.state.values
 

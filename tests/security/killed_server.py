@@ -23,20 +23,20 @@ from typing import Any
 
 import numpy as np
 
-from catchment.data.sequence import Sequence as Recorded
-from catchment.federation import store as store_module
+from catchment.data.recording import Recording
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.client import Node, Request
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import Reply, run
-from catchment.federation.node import Node, Request
 from catchment.federation.plan import Memory, Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.store import Store
-from catchment.privacy import journal as journal_module
-from catchment.privacy.journal import Journal
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.federation.runs import write as store_module
+from catchment.federation.runs.write import Store
+from catchment.privacy.secure_sum import server_journal as journal_module
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.server_journal import Journal
 
 NAMES = tuple(f"c{k}" for k in range(4))
 ROUNDS = 2
@@ -73,8 +73,8 @@ class Wire:
 class Clients:
     """The clients' process: it answers until the server is gone, and remembers what was asked."""
 
-    plan: Plan[Any, Any]
-    data: Mapping[str, list[Recorded]]
+    plan: Plan[Any, Any, Any]
+    data: Mapping[str, list[Recording]]
     memories: dict[str, Memory]
     asked: list[tuple[str, str, int]] = field(default_factory=list)
 
@@ -93,9 +93,10 @@ class Clients:
 def federation() -> Clients:
     rng = np.random.default_rng(0)
     u = {name: rng.normal(size=(40, 1)) for name in NAMES}
-    data = {name: [Recorded(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
-    identities, memories = make_identities(NAMES)
-    features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    data = {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
+    identities = make_identities(NAMES)
+    memories = identities.memories
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
     plan = Plan(
         algorithm=FederatedRidge(
             features=features, ridge=1e-3, keep_clients=False, increments=ROUNDS
@@ -145,7 +146,7 @@ class Steps:
             module.replace_file = file  # type: ignore[attr-defined]
 
 
-def serve_plan(plan: Plan[Any, Any], folder: Path, line: socket.socket, last: int) -> None:
+def serve_plan(plan: Plan[Any, Any, Any], folder: Path, line: socket.socket, last: int) -> None:
     """The server's process: run the plan, going on with whatever the folder holds."""
     steps = Steps(last)
     steps.install()
@@ -154,7 +155,6 @@ def serve_plan(plan: Plan[Any, Any], folder: Path, line: socket.socket, last: in
         Store(folder / "run", fingerprint=plan.fingerprint(), resume=True) as store,
     ):
         result = run(plan, Wire(line), keeper=store.keeper("train", plan), journal=journal)
-        assert result.model is not None
         store.save_model(result.model)
     (folder / "steps").write_text(str(steps.count))
 

@@ -17,9 +17,9 @@ import numpy as np
 from tests.security.fleet import Fleet, Numbers, stage_of
 
 from catchment.errors import FederationError
-from catchment.federation.ledger import Entry
 from catchment.federation.loop import Record, Reply, run
-from catchment.privacy.journal import Journal
+from catchment.federation.runs.ledger import Entry
+from catchment.privacy.secure_sum.server_journal import Journal
 from catchment.wire import Parts
 
 

@@ -9,40 +9,42 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Sequence, fit
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.cli import app
 from catchment.errors import TooFewClientsError
-from catchment.federation.node import Node, Request
+from catchment.features import EchoStateMap
+from catchment.federation.client import Node, Request
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.plan import Turn
-from catchment.federation.ridge import RidgeState
-from catchment.federation.values import Tally
-from catchment.privacy.attacks.drive import Drive
-from catchment.privacy.attacks.sequences import Walk, place_of, targets_of
-from catchment.privacy.plain import PlainRules, PlainStatisticsWarning, networked
-from catchment.privacy.secure_sum import SecureSum
+from catchment.federation.sums import Tally
+from catchment.privacy.audit.differentiable_reservoir import Drive
+from catchment.privacy.audit.sequences import Walk, place_of, targets_of
+from catchment.privacy.in_the_clear import PlainRules, PlainStatisticsWarning, networked
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
 ROOT = Path(__file__).parents[2]
 
 
-def recording(n_steps: int, n_inputs: int, seed: int) -> Sequence:
+def recording(n_steps: int, n_inputs: int, seed: int) -> Recording:
     rng = np.random.default_rng(seed)
     u = np.cumsum(rng.normal(size=(n_steps, n_inputs)), axis=0) * 0.2
-    return Sequence(u, rng.normal(size=(n_steps, 1)))
+    return Recording(u, rng.normal(size=(n_steps, 1)))
 
 
-def features(n_inputs: int, *, leak_rate: float = 1.0, washout: int = 0) -> Features:
+def features(n_inputs: int, *, leak_rate: float = 1.0, washout: int = 0) -> EchoStateMap:
     recipe = Recipe(units=100, inputs=n_inputs, leak_rate=leak_rate, seed=7)
-    return Features(Reservoir.from_recipe(recipe), input=False, washout=washout)
+    return EchoStateMap(Reservoir.from_recipe(recipe), input=False, washout=washout)
 
 
-def ridge_plan(F: Features) -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def ridge_plan(F: EchoStateMap) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     return Plan(algorithm=FederatedRidge(features=F, ridge=1e-3))
 
 
 def uploaded(
-    plan: Plan[RidgeState, Tally[RidgeStatistics]], data: list[Sequence]
+    plan: Plan[RidgeState, Tally[RidgeStatistics], Model], data: list[Recording]
 ) -> RidgeStatistics:
     """Return what the server makes of the bytes that a client really answers."""
     request = Request(plan.fingerprint(), Turn(0, ("ann",)), "update", NOTHING)
@@ -98,12 +100,12 @@ def test_thin_statistics_are_refused_even_then() -> None:
         plan = networked(ridge_plan(F), allow_plain_statistics=True, rows_per_feature=5)
     thick = {name: [recording(500, 1, seed)] for seed, name in enumerate("abc")}
     thin = {"d": [recording(499, 1, 9)]}
-    result = fit(plan, thick | thin)
+    result = federate(plan, thick | thin)
     assert [(r.client, r.code) for r in result.records[0].refused] == [("d", "rows")]
     assert result.state.total is not None
     assert result.state.total.n_rows == 1500
     with pytest.raises(TooFewClientsError, match=r"499 rows for 100 features"):
-        fit(plan, thin)
+        federate(plan, thin)
     with pytest.raises(ValueError, match="rows_per_feature is 4"):
         PlainRules(rows_per_feature=4)
 

@@ -6,8 +6,7 @@ Gram matrix, so while that has a null space each input solves Q' F(x, u) = 0 in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from collections.abc import Sequence as Seq
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,30 +15,30 @@ import pytest
 import scipy.optimize
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
 from catchment.errors import TooFewClientsError
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import Engine, Reply, run
 from catchment.federation.plan import Memory, Plan, Turn
-from catchment.federation.ridge import FederatedRidge
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.privacy.server import SecureRound
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.server import SecureRound
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
 N = 40
 RESERVOIR = Reservoir.from_recipe(Recipe(units=N, inputs=1, leak_rate=1.0, seed=3))
-FEATURES = Features(RESERVOIR, input=False)
+FEATURES = EchoStateMap(RESERVOIR, input=False)
 
 
-def clients(n_clients: int, n_steps: int, seed: int = 0) -> dict[str, list[Sequence]]:
+def clients(n_clients: int, n_steps: int, seed: int = 0) -> dict[str, list[Recording]]:
     rng = np.random.default_rng(seed)
     inputs = {f"c{k:02d}": rng.normal(size=(n_steps, 1)) for k in range(n_clients)}
-    return {name: [Sequence(u, np.roll(u, 1, axis=0))] for name, u in inputs.items()}
+    return {name: [Recording(u, np.roll(u, 1, axis=0))] for name, u in inputs.items()}
 
 
 def step(x: Array, u: Array) -> Array:
@@ -68,7 +67,7 @@ def roots(Q: Array, x: Array) -> list[float]:
     return found
 
 
-def recovered(total: RidgeStatistics, data: dict[str, list[Sequence]], n_steps: int) -> int:
+def recovered(total: RidgeStatistics, data: dict[str, list[Recording]], n_steps: int) -> int:
     """Return how many clients' first inputs the walk finds, to three digits."""
     eigenvalues, vectors = np.linalg.eigh(unpack(total.gram))
     # With no null space left, the attacker makes do with the smallest directions.
@@ -85,7 +84,7 @@ def recovered(total: RidgeStatistics, data: dict[str, list[Sequence]], n_steps: 
     return sum(any(len(p) == n_steps and np.abs(p - u).max() < 1e-3 for p in paths) for u in truth)
 
 
-def secure_plan(identities: dict[str, str], **settings: Any) -> Plan[Any, Any]:
+def secure_plan(identities: Mapping[str, str], **settings: Any) -> Plan[Any, Any, Any]:
     return Plan(
         algorithm=FederatedRidge(features=FEATURES, ridge=1e-3, keep_clients=False),
         protections=(SecureSum(identities=identities, **settings),),
@@ -101,7 +100,8 @@ def test_the_attack_works_on_a_thin_sum() -> None:
 
 def test_the_attack_finds_nobody_in_a_secure_round_with_default_rules() -> None:
     data = clients(10, 20 * N // 10)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities)
     result = run(plan, LocalEngine(plan, data, 1, memories))
     assert result.state.by_client == {}
@@ -116,7 +116,7 @@ class Watching:
     engine: Engine
     uploaded: list[str] = field(default_factory=list)
 
-    def clients(self) -> Seq[str]:
+    def clients(self) -> Sequence[str]:
         return self.engine.clients()
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
@@ -127,7 +127,7 @@ class Watching:
 
 
 def uploads_of(
-    plan: Plan[Any, Any], data: dict[str, list[Sequence]], memories: dict[str, Memory]
+    plan: Plan[Any, Any, Any], data: dict[str, list[Recording]], memories: dict[str, Memory]
 ) -> list[str]:
     """Return whose masked vectors left in a round that must end early."""
     engine = Watching(LocalEngine(plan, data, 1, memories))
@@ -139,14 +139,16 @@ def uploads_of(
 @pytest.mark.parametrize("n_steps", [1, 2 * N // 4 - 1])
 def test_a_cohort_below_two_rows_per_feature_stops_at_the_client(n_steps: int) -> None:
     data = clients(4, n_steps)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities, min_clients=4, rows_per_feature=2)
     assert uploads_of(plan, data, memories) == []
 
 
 def test_the_same_cohort_with_enough_rows_is_summed() -> None:
     data = clients(4, 2 * N // 4)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities, min_clients=4, rows_per_feature=2)
     engine = Watching(LocalEngine(plan, data, 1, memories))
     assert run(plan, engine).state.total.n_rows == 2 * N
@@ -155,7 +157,8 @@ def test_the_same_cohort_with_enough_rows_is_summed() -> None:
 
 def test_a_cohort_below_three_clients_stops_at_the_client() -> None:
     data = clients(2, 20 * N)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     assert uploads_of(secure_plan(identities, min_clients=3), data, memories) == []
 
 
@@ -163,7 +166,8 @@ def test_a_server_that_forgets_the_minimum_is_refused_by_the_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     data = clients(4, 20 * N)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = secure_plan(identities, min_clients=5, rows_per_feature=2)
 
     def careless(self: SecureSum, turn: Turn, **_: object) -> SecureRound:
@@ -175,6 +179,6 @@ def test_a_server_that_forgets_the_minimum_is_refused_by_the_clients(
 
 @pytest.mark.parametrize(("setting", "value"), [("min_clients", 2), ("rows_per_feature", 1.9)])
 def test_the_floors_cannot_be_lowered(setting: str, value: float) -> None:
-    identities, _ = make_identities(["a", "b", "c"])
+    identities = make_identities(["a", "b", "c"])
     with pytest.raises(ValueError, match=setting):
         secure_plan(identities, **{setting: value})

@@ -10,7 +10,7 @@ import pytest
 from tests.security.fleet import STAGES, Fleet, Lossy, losing, released
 
 from catchment.errors import FederationError, TooFewClientsError
-from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.secure_sum.protection import SecureSum
 
 FATES = (None, "update", "consistency", "unmask")
 

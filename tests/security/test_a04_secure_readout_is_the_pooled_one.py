@@ -11,30 +11,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment.data.sequence import Sequence as Recorded
-from catchment.engine.local import LocalEngine, fit
-from catchment.federation.evaluation import Evaluation, Score
+from catchment.data.recording import Recording
+from catchment.engine.local import LocalEngine, run_locally
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import Engine, Reply, run
+from catchment.federation.measure.evaluation import Evaluation, Score
 from catchment.federation.plan import Plan
-from catchment.federation.ridge import FederatedRidge, RidgeState
-from catchment.federation.values import Tally
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.readout.accumulate import accumulate
+from catchment.federation.sums import Tally
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.accumulation import accumulate
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import save
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
 
-FEATURES = Features(
+FEATURES = EchoStateMap(
     Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.1, spectral_radius=0.3, seed=2))
 )
-IDENTITIES, MEMORIES = make_identities(f"c{k:02d}" for k in range(12))
+IDENTITIES = make_identities(f"c{k:02d}" for k in range(12))
+MEMORIES = IDENTITIES.memories
 SECURE = SecureSum(identities=IDENTITIES)
 
 
-def clients() -> dict[str, list[Recorded]]:
+def clients() -> dict[str, list[Recording]]:
     rng = np.random.default_rng(5)
     steps = {name: rng.integers(130, 230) for name in IDENTITIES}
     # Smooth, so that states are nearly collinear and the Gram matrix as bad as the test asks.
@@ -43,7 +45,7 @@ def clients() -> dict[str, list[Recorded]]:
         for name, n in steps.items()
     }
     return {
-        name: [Recorded(x, np.hstack([np.roll(x, 3, axis=0), np.tanh(x) * np.roll(x, 1, axis=0)]))]
+        name: [Recording(x, np.hstack([np.roll(x, 3, axis=0), np.tanh(x) * np.roll(x, 1, axis=0)]))]
         for name, x in u.items()
     }
 
@@ -64,7 +66,7 @@ class Shuffled:
         return (replies[k] for k in order)
 
 
-def ridge() -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def ridge() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     algorithm = FederatedRidge(features=FEATURES, ridge=1e-4, keep_clients=False)
     return Plan(algorithm=algorithm, protections=(SECURE,))
 
@@ -88,8 +90,8 @@ def test_the_readout_is_as_near_to_the_pooled_one_as_float64_to_itself(size: flo
     assert np.linalg.norm(total.solve(penalty).weights - weights) <= 10 * noise
 
 
-def secure_total(data: dict[str, list[Recorded]]) -> RidgeStatistics:
-    total = fit(ridge(), data, threads=1, memories=MEMORIES).state.total
+def secure_total(data: dict[str, list[Recording]]) -> RidgeStatistics:
+    total = run_locally(ridge(), data, threads=1, memories=MEMORIES).state.total
     assert total is not None
     return total
 
@@ -106,10 +108,12 @@ def test_arrival_order_does_not_change_a_byte_of_the_model(tmp_path: Path) -> No
 
 def test_evaluation_under_a_secure_sum_gives_the_very_counts() -> None:
     data = clients()
-    model = fit(ridge(), data, threads=1, memories=MEMORIES).model
+    model = run_locally(ridge(), data, threads=1, memories=MEMORIES).model
     assert model is not None
-    plain = fit(Plan(algorithm=Evaluation(model_under_test=model, keep_clients=False)), data)
-    hidden = fit(
+    plain = run_locally(
+        Plan(algorithm=Evaluation(model_under_test=model, keep_clients=False)), data
+    )
+    hidden = run_locally(
         Plan(
             algorithm=Evaluation(model_under_test=model, keep_clients=False),
             protections=(SECURE,),

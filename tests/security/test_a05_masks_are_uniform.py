@@ -11,8 +11,8 @@ import scipy.stats
 from tests.security.fleet import Fleet, Tapped
 
 import catchment.privacy
-from catchment.privacy.keys import KEY_BYTES, Masks, new_key
-from catchment.privacy.ring import Ring
+from catchment.privacy.secure_sum.keys import KEY_BYTES, Masks, new_key
+from catchment.privacy.secure_sum.ring import Ring
 from catchment.wire import Parts
 
 LENGTH = 65_536  # numbers of 16 bytes: a megabyte

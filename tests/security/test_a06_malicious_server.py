@@ -12,11 +12,11 @@ from tests.security.fleet import Adding, Fleet, RefusedError
 
 from catchment.errors import AbortedError
 from catchment.federation.plan import Plan, Turn
-from catchment.privacy import keys
-from catchment.privacy.keys import make_identities, new_identity
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.messages import as_bits, rows
-from catchment.privacy.secure_sum import SecureSum
+from catchment.privacy.secure_sum import keys
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import make_identities, new_identity
+from catchment.privacy.secure_sum.messages import as_bits, rows
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.wire import NOTHING, Parts, join, split
 
 NAMES = [f"c{k:03d}" for k in range(5)]  # t is 4
@@ -261,7 +261,8 @@ def test_a_second_upload_of_other_data_is_refused() -> None:
 
 
 def test_another_plan_or_federation_is_another_session() -> None:
-    identities, memories = make_identities(NAMES)
+    identities = make_identities(NAMES)
+    memories = identities.memories
     vectors = {name: np.ones(2) for name in NAMES}
     fleets = []
     for label, federation in (("a", "one"), ("b", "one"), ("a", "two")):

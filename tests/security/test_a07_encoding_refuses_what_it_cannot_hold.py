@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.security.fleet import Fleet, released
 
 from catchment.errors import TooFewClientsError
-from catchment.privacy.ring import Ring, decode, encode
+from catchment.privacy.secure_sum.ring import Ring, decode, encode
 
 RING = Ring()
 signs = st.sampled_from([-1.0, 1.0])
@@ -77,7 +77,7 @@ def test_nobody_within_range_means_no_sum() -> None:
 
 
 def test_counts_above_exact_floats_are_refused() -> None:
-    from catchment.privacy.messages import flat
+    from catchment.privacy.secure_sum.messages import flat
     from catchment.wire import Parts
 
     with pytest.raises(ValueError, match="above 2\\^53"):

@@ -15,7 +15,7 @@ from tests.security.fleet import STAGES, Fleet, Numbers, RefusedError, released
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.loop import Engine, Reply
 from catchment.federation.plan import Turn
-from catchment.privacy.journal import Journal
+from catchment.privacy.secure_sum.server_journal import Journal
 from catchment.wire import NOTHING, Parts
 
 

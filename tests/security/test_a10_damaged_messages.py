@@ -14,7 +14,7 @@ from tests.security.fleet import STAGES, Fleet, RefusedError, released, stage_of
 
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.loop import Engine, Reply
-from catchment.privacy.journal import Journal
+from catchment.privacy.secure_sum.server_journal import Journal
 from catchment.wire import NOTHING, Parts
 
 RNG = np.random.default_rng(10)

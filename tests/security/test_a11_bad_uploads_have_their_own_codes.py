@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, accumulate, fit
+from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine
+from catchment.features import EchoStateMap
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Reply, run
-from catchment.federation.ridge import RidgeState
-from catchment.federation.values import Tally
+from catchment.federation.sums import Tally
+from catchment.readout.accumulation import accumulate
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import _PREFIX, MAGIC, VERSION, Fact, Parts
 
@@ -26,12 +29,12 @@ Change = Callable[[bytes], bytes]
 Edit = Callable[[list[NDArray[np.float64]], dict[str, Fact]], None]
 
 
-def features(units: int = 20) -> Features:
+def features(units: int = 20) -> EchoStateMap:
     reservoir = Reservoir.from_recipe(Recipe(units=units, inputs=6, seed=1))
-    return Features(reservoir, bias=True, pool="mean")
+    return EchoStateMap(reservoir, bias=True, pool="mean")
 
 
-PLAN: Plan[RidgeState, Tally[RidgeStatistics]] = Plan(
+PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(
     algorithm=FederatedRidge(features=features(), classes=ACTIVITIES, ridge=1e-3)
 )
 
@@ -127,7 +130,7 @@ def test_the_round_goes_on_without_the_bad_upload(name: str) -> None:
     assert [(r.client, r.code) for r in result.records[0].refused] == [(BAD, code)]
     assert result.records[0].n_used == 3
     others = {client: data for client, data in CLIENTS.items() if client != BAD}
-    expected = fit(PLAN, others)
+    expected = federate(PLAN, others)
     assert result.state.total == expected.state.total
     assert result.model is not None
     assert expected.model is not None
@@ -142,4 +145,4 @@ def test_kinds_do_not_share_codes() -> None:
 def test_an_untouched_upload_is_used() -> None:
     result = run(PLAN, Tampering(lambda message: message))
     assert result.records[0].refused == ()
-    assert result.state.total == fit(PLAN, CLIENTS).state.total
+    assert result.state.total == federate(PLAN, CLIENTS).state.total

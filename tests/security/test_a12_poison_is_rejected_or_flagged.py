@@ -9,11 +9,12 @@ from operator import add
 import numpy as np
 import pytest
 
-from catchment import Features, Recipe, Reservoir
+from catchment import Recipe, Reservoir
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.federation.robust import flags, left_out_losses, robust_scores
-from catchment.federation.trust import check_statistics
+from catchment.features import EchoStateMap
+from catchment.federation.measure.outliers import flags, left_out_losses, robust_scores
+from catchment.federation.upload_checks import check_statistics
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 
@@ -33,7 +34,7 @@ class Rows:
 def clients(n: int, seed: int) -> list[Rows]:
     """Return clients with one task: a non-linear memory of white noise, 60 units, 200 rows."""
     recipe = Recipe(units=60, inputs=1, leak_rate=1.0, spectral_radius=0.9, seed=3)
-    F = Features(Reservoir.from_recipe(recipe), input=False, washout=30)
+    F = EchoStateMap(Reservoir.from_recipe(recipe), input=False, washout=30)
     made = []
     for k in range(n):
         rng = np.random.default_rng([seed, k])

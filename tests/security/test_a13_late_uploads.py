@@ -16,7 +16,7 @@ from catchment.engine.deadline import Deadline
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.federation.loop import Engine, Reply
 from catchment.federation.plan import Turn
-from catchment.privacy.journal import Journal
+from catchment.privacy.secure_sum.server_journal import Journal
 from catchment.wire import Parts
 
 

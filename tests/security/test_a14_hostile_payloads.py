@@ -21,9 +21,9 @@ from tests.security.fleet import Fleet, released
 import catchment
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.loop import Reply
+from catchment.federation.messages import REPLY_HEADER
 from catchment.federation.plan import Turn
-from catchment.federation.post import REPLY_HEADER
-from catchment.privacy.journal import Journal
+from catchment.privacy.secure_sum.server_journal import Journal
 from catchment.wire import MAGIC, VERSION, Parts
 
 SOURCES = sorted(Path(catchment.__file__).parent.rglob("*.py"))

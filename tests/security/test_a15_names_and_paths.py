@@ -11,11 +11,11 @@ from tests.security.fleet import Adding, Fleet
 from catchment.cli import main
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.plan import Plan
-from catchment.federation.store import Store
-from catchment.privacy.journal import Journal
-from catchment.privacy.keys import make_identities
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.secure_sum import SecureSum
+from catchment.federation.runs.write import Store
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.server_journal import Journal
 
 HOSTILE = [
     "../x",
@@ -140,7 +140,7 @@ def test_a_reply_from_a_name_that_was_not_asked_is_not_opened() -> None:
     fleet = Fleet.drawn(3)
     exchange = fleet.until("update")
     assert exchange.asked("update") == tuple(sorted(fleet.vectors))
-    assert make_identities(["../x"])[0].keys() == {"../x"}
+    assert make_identities(["../x"]).keys() == {"../x"}
     with pytest.raises(ValueError, match="letters"):
         Fleet.of({"../x": np.ones(1)})
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 from catchment.errors import CatchmentError, IntegrityError
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout.model import Model, train
-from catchment.readout.storage import load, save
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.readout.storage import load_model, save
 
 RECIPE = Recipe(units=6, inputs=1, seed=3).prepared()
 
@@ -23,7 +23,7 @@ RECIPE = Recipe(units=6, inputs=1, seed=3).prepared()
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     u = np.sin(np.arange(80) / 5)
-    model: Model = train(Features(Reservoir.from_recipe(RECIPE)), [Sequence(u[:-1], u[1:])])
+    model: Model = train(EchoStateMap(Reservoir.from_recipe(RECIPE)), [Recording(u[:-1], u[1:])])
     return save(model, tmp_path_factory.mktemp("a16") / "model.safetensors")
 
 
@@ -33,7 +33,7 @@ def check(stored: Path, damaged: Path, bit: int, places: range) -> None:
         flipped = bytes([content[place] ^ 1 << bit])
         damaged.write_bytes(content[:place] + flipped + content[place + 1 :])
         with pytest.raises(IntegrityError):
-            load(damaged)
+            load_model(damaged)
 
 
 def test_flipped_bytes_of_a_model_are_found(stored: Path, tmp_path: Path) -> None:
@@ -72,11 +72,11 @@ def test_other_formats_are_named(stored: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
     with pytest.raises(IntegrityError, match="no safetensors file"):
-        load(empty)
+        load_model(empty)
     # The header's own checksum is sealed again, so that only the format is strange.
     content = stored.read_bytes()
     size = 8 + int.from_bytes(content[:8], "little")
-    head = content[:size].replace(b'\\"format\\":1', b'\\"format\\":9')
+    head = content[:size].replace(b'\\"format\\":2', b'\\"format\\":9')
     assert head != content[:size]
     place = re.search(rb'header_sha256\\":\\"([0-9a-f]{64})', head)
     assert place is not None
@@ -84,5 +84,5 @@ def test_other_formats_are_named(stored: Path, tmp_path: Path) -> None:
     sealed = hashlib.sha256(blank).hexdigest().encode()
     other = tmp_path / "newer"
     other.write_bytes(head[: place.start(1)] + sealed + head[place.end(1) :] + content[size:])
-    with pytest.raises(IntegrityError, match="format 9, this version reads 1; upgrade catchment"):
-        load(other)
+    with pytest.raises(IntegrityError, match="format 9, this version reads 2; upgrade catchment"):
+        load_model(other)

@@ -14,18 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Sequence
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir
 from catchment.arrays import Array
+from catchment.features import EchoStateMap
 from catchment.federation.plan import Turn
-from catchment.federation.values import WeightedSum
-from catchment.privacy.clipping import Clip, Clipped
-from catchment.privacy.gaussian import (
+from catchment.federation.sums import WeightedSum
+from catchment.privacy.dp.clipping import Clip, Clipped
+from catchment.privacy.dp.gaussian import (
     concentrated_multiplier,
     gaussian_epsilon,
     gaussian_multiplier,
 )
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.records import PerSequence, Records
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.dp.per_sequence import PerSequence, Records
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts
 
@@ -41,25 +42,27 @@ entries = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1e-300, 1e150, -1e150, 5e
 
 
 @st.composite
-def adversaries(draw: st.DrawFn) -> Parts:
+def adversaries(draw: st.DrawFn) -> RidgeStatistics | WeightedSum:
     """Statistics of rows of any size, or numbers that no data have, or weighted sums."""
     kind = draw(st.sampled_from(["rows", "invented", "weighted"]))
     numbers = draw(st.lists(entries, min_size=12, max_size=12))
     if kind == "rows":
         rows = np.clip(np.array(numbers[:9]).reshape(3, 3), -1e70, 1e70)
-        return RidgeStatistics.from_states(rows[:, :2], rows[:, 2:]).parts()
+        return RidgeStatistics.from_states(rows[:, :2], rows[:, 2:])
     if kind == "weighted":
         arrays = np.array(numbers[:6]).reshape(2, 3), np.array(numbers[6:8])
-        return WeightedSum(arrays, draw(st.floats(1e-3, 1e9))).parts()
+        return WeightedSum(arrays, draw(st.floats(1e-3, 1e9)))
     G, C = np.array(numbers[:3]), np.array(numbers[3:5])[:, None]
     weight = draw(st.floats(1e-3, 1e9))
     sums = np.array(numbers[5:7]), np.array(numbers[7:8])
-    return RidgeStatistics(3, weight, *sums, G, C, np.array(numbers[8:9])).parts()
+    return RidgeStatistics(3, weight, *sums, G, C, np.array(numbers[8:9]))
 
 
 @settings(max_examples=150, deadline=None)
 @given(upload=adversaries(), bound=st.floats(1e-3, 1e3), epsilon=st.floats(0.05, 50))
-def test_no_client_is_longer_than_the_bound(upload: Parts, bound: float, epsilon: float) -> None:
+def test_no_client_is_longer_than_the_bound(
+    upload: RidgeStatistics | WeightedSum, bound: float, epsilon: float
+) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         clip = Clip(bound=bound)
         noise = GaussianNoise(epsilon=epsilon, delta=1e-5, clip=clip)
@@ -70,7 +73,9 @@ def test_no_client_is_longer_than_the_bound(upload: Parts, bound: float, epsilon
 
 @settings(max_examples=40, deadline=None)
 @given(upload=adversaries(), seed=st.integers(0, 100))
-def test_a_sum_moves_by_the_client_and_no_more(upload: Parts, seed: int) -> None:
+def test_a_sum_moves_by_the_client_and_no_more(
+    upload: RidgeStatistics | WeightedSum, seed: int
+) -> None:
     clip = Clip(bound=3.0)
     noise = GaussianNoise(epsilon=1.0, delta=1e-5, clip=clip)
     rng = np.random.default_rng(seed)
@@ -114,7 +119,7 @@ def released(noise: GaussianNoise, present: bool) -> float:
 
 
 def _read(parts: Parts, turn: Turn) -> WeightedSum:
-    return WeightedSum.from_parts(parts, len(parts.arrays) - 1)
+    return WeightedSum.from_parts(parts)
 
 
 def beaten_by(scores: tuple[Array, Array], epsilon: float, delta: float) -> float:
@@ -166,7 +171,7 @@ def test_epsilon_is_tight_for_the_strongest_attacker() -> None:
 
 
 def test_sequences_are_records_with_states_of_their_own() -> None:
-    F = Features(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
+    F = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
     rng = np.random.default_rng(0)
     u = [rng.normal(size=(20, 1)) for _ in range(4)]
     changed = [x.copy() for x in u]
@@ -178,10 +183,10 @@ def test_sequences_are_records_with_states_of_their_own() -> None:
     Plan(algorithm=algorithm, protections=(noise,))
 
     def records(inputs: list[Array]) -> list[Array]:
-        data = [Sequence(x, np.ones((20, 1))) for x in inputs]
+        data = [Recording(x, np.ones((20, 1))) for x in inputs]
         upload = algorithm.client_update(NOTHING, lambda: data, Turn(0, (), client="a"))
         assert isinstance(upload, Records)
-        return [noise.clip.clipped(r.parts(), noise.grid).vector for r in upload.uploads()]
+        return [noise.clip.clipped(r, noise.grid).vector for r in upload.uploads()]
 
     before, after = records(u), records(changed)
     for k in (0, 2, 3):

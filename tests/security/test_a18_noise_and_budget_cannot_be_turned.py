@@ -11,20 +11,22 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import Features, FederatedRidge, Plan, Recipe, Reservoir, Sequence, fit
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.arrays import Array
 from catchment.errors import BudgetError, TooFewClientsError
+from catchment.features import EchoStateMap
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.plan import Turn
-from catchment.federation.ridge import RidgeState
-from catchment.federation.values import Tally, WeightedSum
+from catchment.federation.sums import Tally, WeightedSum
 from catchment.plans.file import parse_plan
-from catchment.privacy import clipping, discrete, entropy, gaussian, noise
-from catchment.privacy.budget import Budget
-from catchment.privacy.clipping import Clip, Clipped
-from catchment.privacy.noise import GaussianNoise
+from catchment.privacy.dp import clipping, discrete, entropy, gaussian, noise
+from catchment.privacy.dp.budget import Budget
+from catchment.privacy.dp.clipping import Clip, Clipped
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
 SOURCE = str(Path(catchment.__file__).parents[1])
 
 
@@ -39,19 +41,19 @@ def protection(**settings: object) -> GaussianNoise:
     return GaussianNoise(**(usual | settings))  # type: ignore[arg-type]
 
 
-def plan(*, rounds: int = 1, **settings: object) -> Plan[RidgeState, Tally[RidgeStatistics]]:
+def plan(*, rounds: int = 1, **settings: object) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:
     algorithm = FederatedRidge(features=FEATURES, ridge=0.0, keep_clients=False)
     noisy = protection(releases=rounds, **settings)
     return Plan(algorithm=algorithm, protections=(noisy,), rounds=rounds, seed=1)
 
 
-def clients(n: int) -> dict[str, list[Sequence]]:
+def clients(n: int) -> dict[str, list[Recording]]:
     u = np.sin(np.arange(40.0))
-    return {f"c{k}": [Sequence(u[:-1], u[1:])] for k in range(n)}
+    return {f"c{k}": [Recording(u[:-1], u[1:])] for k in range(n)}
 
 
 def weights(n: int = 3) -> Array:
-    model = fit(plan(), clients(n)).model
+    model = federate(plan(), clients(n)).model
     assert model is not None
     return model.readout.weights
 
@@ -78,8 +80,8 @@ def test_clients_with_the_same_data_add_different_noise() -> None:
 
 def test_processes_differ() -> None:
     code = (
-        "from catchment.privacy.discrete import discrete_gaussian\n"
-        "from catchment.privacy.gaussian import rounded_normal\n"
+        "from catchment.privacy.dp.discrete import discrete_gaussian\n"
+        "from catchment.privacy.dp.gaussian import rounded_normal\n"
         "import numpy as np; np.random.seed(0)\n"
         "print(rounded_normal(1e9, 4).tolist(), discrete_gaussian(10**6, 4).tolist())"
     )
@@ -99,8 +101,9 @@ def test_noise_takes_no_seed() -> None:
     with pytest.raises(TypeError, match="seed"):
         protection(seed=1)
     text = (
-        '[data]\nsource = "wearables"\n[reservoir]\nunits = 20\n[algorithm]\nridge = 0.0\n'
-        'keep_clients = false\n[[protections]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
+        '[data]\nsource = "wearables"\n[prepare]\nscale = "own"\n[features]\nunits = 20\n'
+        "[learn]\nridge = 0.0\nkeep_clients = false\n"
+        '[[protect]]\nname = "gaussian_noise"\nepsilon = 1.0\n'
         "delta = 1e-5\nclip = {bound = 5.0}\n"
     )
     parse_plan(text)
@@ -123,27 +126,27 @@ def test_the_noise_path_has_no_other_generator() -> None:
 
 def test_a_budget_survives_and_refuses(tmp_path: Path) -> None:
     budget = Budget(path=tmp_path / "ledger.db", epsilon=1.5, delta=1e-5)
-    fit(plan(budget=budget), clients(3))
+    federate(plan(budget=budget), clients(3))
     assert budget.spent("c0") == pytest.approx(1.0, abs=1e-3)
     code = (
         f"import sys; sys.path.insert(0, {SOURCE!r})\n"
         "from pathlib import Path\n"
-        "from catchment.privacy.budget import Budget\n"
+        "from catchment.privacy.dp.budget import Budget\n"
         f"b = Budget(path=Path({str(budget.path)!r}), epsilon=1.5, delta=1e-5)\n"
         "print(round(b.spent(), 3), len(b.releases()))"
     )
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert other.stdout.split() == ["1.0", "1"]
-    fit(plan(budget=budget), clients(3))  # two releases of 1 cost 1.465 together
+    federate(plan(budget=budget), clients(3))  # two releases of 1 cost 1.465 together
     with pytest.raises(BudgetError, match="nothing was released"):
-        fit(plan(budget=budget), clients(3))
+        federate(plan(budget=budget), clients(3))
     assert len(budget.releases()) == 2
 
 
 def test_too_few_survivors_release_nothing(tmp_path: Path) -> None:
     budget = Budget(path=tmp_path / "ledger.db", epsilon=5.0, delta=1e-5)
     with pytest.raises(TooFewClientsError, match="nothing was released"):
-        fit(plan(budget=budget), clients(2))
+        federate(plan(budget=budget), clients(2))
     assert budget.releases() == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,29 +10,29 @@ import pytest
 import sklearn.linear_model
 from tests.security.fleet import Fleet, Lossy, losing, released
 
-from catchment.data.sequence import Sequence
-from catchment.engine.local import LocalEngine, fit
+from catchment.data.recording import Recording
+from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.federation.evaluation import Evaluation
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import run
+from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Memory, Plan
-from catchment.federation.ridge import FederatedRidge
-from catchment.privacy.keys import make_identities
-from catchment.privacy.secure_sum import SecureSum
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 
-FEATURES = Features(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=4)), input=False)
+FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=4)), input=False)
 
 
-def clients(n_clients: int, n_steps: int) -> dict[str, list[Sequence]]:
+def clients(n_clients: int, n_steps: int) -> dict[str, list[Recording]]:
     rng = np.random.default_rng(7)
     u = {f"c{k:03d}": rng.normal(size=(n_steps, 1)) for k in range(n_clients)}
-    return {name: [Sequence(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
+    return {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
 
 
-def plan_of(identities: dict[str, str], increments: int, **settings: Any) -> Plan[Any, Any]:
+def plan_of(identities: Mapping[str, str], increments: int, **settings: Any) -> Plan[Any, Any, Any]:
     masking = SecureSum(identities=identities, rows_per_feature=2, **settings)
     algorithm = FederatedRidge(
         features=FEATURES, ridge=0.1, keep_clients=False, increments=increments
@@ -41,13 +42,13 @@ def plan_of(identities: dict[str, str], increments: int, **settings: Any) -> Pla
 
 def test_three_increments_of_four_clients_are_the_pooled_ridge() -> None:
     data = clients(4, 60)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = plan_of(identities, 3, min_clients=4)
     result = run(plan, LocalEngine(plan, data, 1, memories))
     z = np.vstack([FEATURES(sequences[0].u) for sequences in data.values()])
     y = np.vstack([s.y for sequences in data.values() for s in sequences if s.y is not None])
     pooled = sklearn.linear_model.Ridge(alpha=0.1, solver="svd").fit(z, y)
-    assert result.model is not None
     assert len(result.records) == 3
     assert result.state.total.n_rows == 240
     np.testing.assert_allclose(
@@ -60,7 +61,8 @@ def test_three_increments_of_four_clients_are_the_pooled_ridge() -> None:
 @pytest.mark.parametrize(("increments", "passes"), [(60, False), (20, False), (15, True)])
 def test_increments_of_too_few_rows_are_refused(increments: int, passes: bool) -> None:
     data = clients(4, 60)  # 8 features: 4 rows of each client and increment
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = plan_of(identities, increments, min_clients=4)
     engine = LocalEngine(plan, data, 1, memories)
     if passes:
@@ -147,9 +149,10 @@ def test_the_rule_can_be_turned_off_in_the_plan_that_clients_agree_to() -> None:
 
 def test_sums_of_another_kind_are_compared_among_themselves() -> None:
     data = clients(5, 60)
-    identities, memories = make_identities(data)
+    identities = make_identities(data)
+    memories = identities.memories
     plan = plan_of(identities, 1, min_clients=3)
-    model = fit(plan, data, threads=1, memories=memories).model
+    model = run_locally(plan, data, threads=1, memories=memories).model
     assert model is not None
     fewer = {name: data[name] for name in ALL[:4]}
     scored = Plan(
@@ -157,6 +160,6 @@ def test_sums_of_another_kind_are_compared_among_themselves() -> None:
         protections=(SecureSum(identities=identities, min_clients=3),),
     )
     known: dict[str, Memory] = memories
-    assert fit(scored, fewer, threads=1, memories=known).state.total is not None
+    assert run_locally(scored, fewer, threads=1, memories=known).state.total is not None
     with pytest.raises(TooFewClientsError, match="give away"):
-        fit(plan, fewer, threads=1, memories=known)
+        run_locally(plan, fewer, threads=1, memories=known)

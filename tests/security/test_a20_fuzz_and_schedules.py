@@ -19,9 +19,9 @@ from tests.security.fleet import STAGES, Fleet
 from tests.security.schedule import Ending, simulate
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.node import Request
+from catchment.federation.client import Request
 from catchment.federation.plan import Turn
-from catchment.privacy.messages import Outline
+from catchment.privacy.secure_sum.messages import Outline
 from catchment.wire import MAGIC, NOTHING, VERSION, Parts, join, split
 
 PREFIX = struct.Struct("<4sHQ32s")

@@ -7,7 +7,7 @@ the user is one line on stderr and exit code 2; a check that fails is exit code 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -15,32 +15,34 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
-from catchment.cli.cost import cost
 from catchment.cli.data import data_app
 from catchment.cli.flower import flower_app
+from catchment.cli.predict import evaluate, predict
+from catchment.cli.search import search
+from catchment.cli.unlearn import unlearn
 from catchment.errors import CatchmentError
-from catchment.experiments import command as experiments
 
 app = typer.Typer(
     name="catchment",
-    help="Federated reservoir computing.",
+    help="Closed-form federated learning for time series.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 app.command("demo")(runs.demo)
 app.command("run")(runs.run)
 app.command("plan")(runs.plan)
+app.command("predict")(predict)
+app.command("evaluate")(evaluate)
+app.command("unlearn")(unlearn)
 app.command("explain")(runs.explain)
 app.command("report")(runs.report)
-app.command("search")(experiments.search)
-app.command("reproduce")(experiments.reproduce)
+app.command("search")(search)
 app.command("audit")(audit)
-app.command("cost")(cost)
 app.add_typer(data_app, name="data")
 app.add_typer(flower_app, name="flower")
 
 
-def main(arguments: Many[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; errors of the user become one line.
 
     Parameters
@@ -75,4 +77,4 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Federated reservoir computing."""
+    """Closed-form federated learning for time series."""

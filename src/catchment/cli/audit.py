@@ -10,7 +10,7 @@ import typer
 from catchment.cli.show import DataOption, JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
-    from catchment.privacy.audit import Report, Setting
+    from catchment.privacy.audit.report import Report, Setting
 
 
 def audit(
@@ -28,7 +28,7 @@ def audit(
 
     Exit code 1 if something is recovered under the protections of the plan.
     """
-    from catchment.privacy.audit import audit as run_audit
+    from catchment.privacy.audit.report import audit as run_audit
 
     setting = None if source is None else _setting(source, data)
     report = run_audit(setting)
@@ -45,28 +45,27 @@ def _setting(source: Path, data: Path | None) -> Setting:
     import numpy as np
 
     from catchment.engine.local import data_of
-    from catchment.federation.store import PLAN
+    from catchment.federation.runs.write import PLAN
     from catchment.plans.file import read_plan
-    from catchment.privacy.audit import Setting
-    from catchment.privacy.noise import GaussianNoise
-    from catchment.privacy.secure_sum import SecureSum
+    from catchment.privacy.audit.report import Setting
+    from catchment.privacy.dp.noise import GaussianNoise
+    from catchment.privacy.secure_sum.protection import SecureSum
 
-    file = read_plan(source / PLAN if source.is_dir() else source)
+    # A run keeps its plan, not its data: those are named from where one is.
+    file = read_plan(source / PLAN, base=Path()) if source.is_dir() else read_plan(source)
     held = file.load_data(data)
-    plan = file.build(len(held.channels), held.classes)
-    features = getattr(plan.algorithm, "features", None)
-    if features is None:
-        raise ValueError(f"{file.algorithm['name']} has no features that an audit could attack")
-    widest = max(features, key=lambda f: f.n_features) if isinstance(features, tuple) else features
+    course = file.course(held.about, n_clients=len(held.train))
+    widest = max(course.start().maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
-    secure = plan.masking if isinstance(plan.masking, SecureSum) else None
-    noise = [p for p in plan.protections if isinstance(p, GaussianNoise)]
+    secure = next((p for p in course.protections if isinstance(p, SecureSum)), None)
+    noise = [p for p in course.protections if isinstance(p, GaussianNoise)]
     return Setting(
         features=widest,
+        n_inputs=len(held.about.channels),
         n_clients=len(held.train),
         sequences=int(np.median([len(sequences) for sequences in looked_at])),
         steps=int(np.median([s.n_steps for sequences in looked_at for s in sequences])),
-        n_classes=len(held.classes or ()),
+        n_classes=len(held.about.classes or ()),
         secure=secure is not None,
         min_clients=secure.min_clients if secure else 10,
         rows_per_feature=secure.rows_per_feature if secure else 20.0,
@@ -77,7 +76,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
 
 
 def _print(report: Report) -> None:
-    from catchment.privacy.attacks.world import VIEWS
+    from catchment.privacy.audit.simulated_views import VIEWS
 
     about = ", ".join(f"{value} {name}" for name, value in report.configuration.items() if value)
     typer.echo(f"generated data: {about}\n")
@@ -91,6 +90,8 @@ def _print(report: Report) -> None:
         mark = "LEAK" if finding.leaks(report.configured) else "    "
         outcome = finding.outcomes[report.configured]
         typer.echo(f"{mark} {finding.asks}: {outcome.text}")
+    if report.left_out:
+        typer.echo(f"\n{report.left_out}")
     typer.echo(
         "\nAn attack that finds nothing proves nothing; only noise gives a bound "
         f"({report.seconds:.0f} s)"

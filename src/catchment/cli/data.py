@@ -55,6 +55,23 @@ def data_path(
         typer.echo("\n".join(paths))
 
 
+@data_app.command("pack")
+def data_pack(
+    name: Annotated[str, typer.Argument(help="A data set.")],
+    data: DataOption = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Data directory; the set's own if not given."),
+    ] = None,
+) -> None:
+    """Pack a data set into one file, which loads in a second from then on."""
+    from catchment.data.loaders import load_whole, pack
+    from catchment.data.sources import locate
+
+    place = locate(name, directory=data)
+    typer.echo(str(pack(load_whole(name, directory=data), out or place.directory.parent)))
+
+
 @data_app.command("check")
 def data_check(
     names: Annotated[
@@ -63,7 +80,7 @@ def data_check(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that data sets are there, that their checksums are right, and that they load.
+    """Check that data sets are there and that they load.
 
     A set that is missing fails only if it was named.
     """
@@ -125,17 +142,10 @@ def _check(name: str, data: Path | None) -> dict[str, str | None]:
 
 
 def _summary(place: Place, data: Path | None) -> str:
-    """Load a set, its checksum verified, and say what is in it."""
+    """Load a set, and say what is in it."""
     from catchment.data import loaders
 
-    name = place.source.name
-    if place.source.kind == "images":
-        images = loaders.load_images(name, directory=data)
-        return f"{len(images.train):,} + {len(images.test):,} images"
-    if place.source.kind == "texts":
-        texts = loaders.load_texts(name, directory=data)
-        return f"{len(texts.train):,} + {len(texts.test):,} texts"
-    dataset = loaders.load(name, directory=data)
+    dataset = loaders.load(place.source.name, directory=data)
     n_clients = len(dataset.clients)
     of = "" if n_clients == 1 else f" of {n_clients} clients"
     return f"{dataset.n_sequences:,} {'sequence' if n_clients == 1 else 'sequences'}{of}"

@@ -1,16 +1,12 @@
-"""`catchment flower keys`, `proxy`, `serve`, `register`, `node` and `up`: a real deployment."""
+"""`catchment flower keys`, `proxy`, `serve`, `register` and `node`: a real deployment."""
 
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder of the deployment; made if not there.")
@@ -48,8 +44,8 @@ def keys(
         made.make_server(folder, host)
     else:
         for name in node or ():
-            told = made.make_node(folder, name)
-            typer.echo(f"{told}: send it to the server's keeper; all else stays in its folder")
+            public = made.make_node(folder, name)
+            typer.echo(f"{public}: send it to the server's keeper; all else stays in its folder")
     if host:
         typer.echo(f"{folder / 'server' / 'ca.crt'}: give it to every node")
     if admit:
@@ -119,75 +115,9 @@ def node(
     _become(command, folder / "flwr")
 
 
-def up(
-    nodes: Annotated[
-        int | None, typer.Option(metavar="N", help="How many nodes; one for each client.")
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="PLAN", help="Run this plan; an example if not given."),
-    ] = None,
-    folder: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Folder of the deployment.")
-    ] = Path("runs/fleet"),
-    check: Annotated[
-        bool, typer.Option("--check", help="Run the plan in one process, too, and compare.")
-    ] = False,
-) -> None:
-    """Start a real deployment on this machine: SuperLink, proxy with TLS, and nodes.
-
-    With a plan, or with --check, it runs and all is stopped; else all stays up until Ctrl-C.
-    """
-    from catchment.plans.file import read_plan
-    from catchment.plans.flower import up as made
-
-    chosen = plan or made.write_example(folder, 4 if nodes is None else nodes)
-    n_clients = len(made.nodes_of(read_plan(chosen)))
-    if nodes not in (None, n_clients):
-        raise ValueError(f"nodes is {nodes}, the plan has {n_clients} clients; leave it out")
-    _stop_when_asked()
-    try:
-        with made.up(folder, chosen, say=typer.echo) as deployment:
-            if plan is None and not check:
-                typer.echo(f"run the plan from another terminal: {made.how_to_run(deployment)}")
-                typer.echo("Ctrl-C stops everything")
-                signal.pause()
-            _run(made.run_on(deployment), chosen, folder, check=check)
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        raise typer.Exit(130) from None
-
-
-def _run(model: Path, plan: Path, folder: Path, *, check: bool) -> None:
-    """Print what a run's model is, and whether one process makes the same."""
-    from catchment.plans.file import read_plan
-    from catchment.plans.flower.up import sha256
-    from catchment.plans.run import run_plan
-
-    over_network = sha256(model)
-    typer.echo(f"on real nodes:  {over_network}  {model}")
-    if check:
-        alone = run_plan(read_plan(plan), folder / "alone", resume=True).run.folder / model.name
-        typer.echo(f"in one process: {sha256(alone)}  {alone}")
-        if sha256(alone) != over_network:
-            typer.secho("the model files differ", fg=typer.colors.RED, err=True)
-            raise typer.Exit(1)
-        typer.echo("both model files have the same SHA-256")
-
-
 def _become(command: list[str], home: Path) -> None:
     """Go on as another program, in Flower's home for it."""
     from catchment.engine.deploy.commands import QUIET, search_path
 
     known = {**os.environ, **QUIET, "PATH": search_path(), "FLWR_HOME": str(home)}
     os.execve(command[0], command, known)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _stop_when_asked() -> None:
-    """Let a polite kill, or a terminal that closes, end the program as Ctrl-C does."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)

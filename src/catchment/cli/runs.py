@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,16 @@ import typer
 from catchment.cli.show import DataOption, JsonOption, print_json, print_table, size
 
 if TYPE_CHECKING:
-    from catchment.federation.comparison import Comparison
+    from catchment.federation.measure.comparison import Comparison
+    from catchment.plans.file import PlanFile
+
+
+class Engine(StrEnum):
+    """What carries the messages of a run."""
+
+    local = "local"
+    ray = "ray"
+
 
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
 RunOption = Annotated[
@@ -29,6 +39,12 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that was stopped.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run that the folder holds.")
+    ] = False,
+    engine: Annotated[
+        Engine, typer.Option(help="local: in this process; ray: simulated clients of Flower.")
+    ] = Engine.local,
     threads: Annotated[
         int | None, typer.Option(help="Threads; all cores if not given. Results do not change.")
     ] = None,
@@ -38,41 +54,70 @@ def run(
 
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
+    from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
-    from catchment.plans.run import run_plan
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
+    if engine is Engine.ray:
+        _simulate(file, folder, data, resume=resume, force=force)
+        return
     try:
         with progress(quiet=as_json) as watch:
             done = run_plan(
-                file, folder, data=data, resume=resume, threads=threads, watch=watch
+                file,
+                folder,
+                data=data,
+                resume=resume,
+                force=force,
+                threads=threads,
+                watch=watch,
             ).run
     except KeyboardInterrupt:
         again = f"catchment run {plan_file} --out {folder} --resume"
         typer.secho(f"stopped; go on with: {again}", err=True)
         raise typer.Exit(130) from None
-    comparison = done.comparison
-    assert comparison is not None
+    comparison, last = done.comparison or (), done.rounds["training"][-1]
+    used, asked = last.n_used, last.n_asked
     if as_json:
         print_json(
             {
                 "folder": str(folder),
                 "metric": done.metric,
-                "scores": done.scores[""],
+                "scores": done.scores.get("", {}),
                 "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
                 "comparison": [vars(row) for row in comparison],
                 "flags": [vars(flag) for flag in done.flags],
+                "used": used,
+                "asked": asked,
                 "facts": dict(done.facts),
             }
         )
         return
-    print_comparison(comparison)
+    typer.echo(f"{done.facts['title']}: {used} of {asked} clients trained")
+    if done.comparison is not None:
+        print_comparison(done.comparison)
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")
+    chosen = str(file.features["map"])
+    use = f" --use {chosen}" if ":" in chosen else ""
+    typer.echo(f"predict: catchment predict {folder} FILES...{use}")
     typer.echo(f"what left each client: catchment explain {folder}")
     typer.echo(f"report: catchment report {folder}")
+
+
+def _simulate(
+    file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool
+) -> None:
+    from catchment.federation.runs.write import is_begun, remove_run
+    from catchment.plans.flower.simulation import simulate_plan
+
+    if force:
+        remove_run(folder)
+    if is_begun(folder) and not resume:
+        raise ValueError(f"{folder} already holds a run; pass --resume or --force")
+    typer.echo(f"model: {simulate_plan(file, folder, data=data)}")
 
 
 def plan(
@@ -107,6 +152,7 @@ def plan(
 def _check(plan_file: Path, data: Path | None) -> None:
     from catchment.errors import MissingDataError
     from catchment.plans.file import read_plan
+    from catchment.plans.seen import seen
 
     file = read_plan(plan_file)
     try:
@@ -114,10 +160,13 @@ def _check(plan_file: Path, data: Path | None) -> None:
     except MissingDataError as error:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
-    built = file.build(len(held.channels), held.classes)
+    for line in seen(file):
+        typer.echo(line)
+    course = file.course(held.about, n_clients=len(held.train))
     typer.echo(
-        f"{plan_file} is a good plan: {file.algorithm['name']} on {file.source}, "
-        f"{len(held.train)} training and {len(held.test)} test clients, rounds: {built.rounds}"
+        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, "
+        f"{len(held.train)} training and {len(held.test)} test clients, "
+        f"stages: {', '.join(course.stages)}"
     )
 
 
@@ -128,8 +177,8 @@ def explain(
     ] = None,
 ) -> None:
     """Say in plain words what left each client, what can be read from it, and what never left."""
-    from catchment.federation.explain import in_words
-    from catchment.federation.runs import messages_of, read_run
+    from catchment.federation.runs.explain import in_words
+    from catchment.federation.runs.read import messages_of, read_run
 
     found = read_run(folder)
     limit = 100_000 if client else 30

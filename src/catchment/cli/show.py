@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +14,7 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="Data directory, instead of $CATCHMENT_DATA, ../shared/data and the cache.",
+        help="Data directory, instead of $CATCHMENT_DATA and the cache.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -36,7 +36,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(
-    header: Many[str], rows: Many[Many[object]], *, right: Many[str] = ("size",)
+    header: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ("size",)
 ) -> None:
     """Print a table; the columns named in `right` are numbers."""
     from rich.console import Console

@@ -1,29 +1,95 @@
-"""Ways to deal sequences out to clients, and clients to training, validation and test.
+"""Clients and their recordings; ways to deal recordings out, and clients to training and test.
 
-Every split takes a flat list and returns client name -> list of sequences, such that each
-sequence lands in exactly one client and no client is empty.
+Every way to deal takes a flat list and returns client name -> list of recordings, such that each
+recording lands in exactly one client and no client is empty.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Many
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.generators import seeded_generator
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
-Clients = dict[str, list[Sequence]]
+Dealt = dict[str, list[Recording]]
 
 
-def by_subject(sequences: Many[Sequence], subjects: Iterable[object]) -> Clients:
+@dataclass(frozen=True, eq=False)
+class Clients(Mapping[str, list[Recording]]):
+    """Client name -> recordings, and what all of them share: the classes and the channels.
+
+    Parameters
+    ----------
+    held
+        Recordings by client name.
+    classes
+        The labels in the order of the outputs; None where targets are numbers or absent.
+    channels
+        The names of the inputs; if not given, those of the recordings.
+    columns
+        How files name what is no channel ("time", "recording", "client", "target"), for models to
+        keep.
+
+    >>> people = Clients({"ann": [Recording([[0.1, 0.2]], channels=("x", "y"))], "bob": []})
+    >>> people["ann"][0].u.tolist(), list(people), people.channels
+    ([[0.1, 0.2]], ['ann', 'bob'], ('x', 'y'))
+    """
+
+    held: Mapping[str, list[Recording]]
+    classes: tuple[Any, ...] | None = None
+    channels: tuple[str, ...] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "held", dict(self.held))
+        for name, recordings in self.held.items():
+            for recording in recordings:
+                self._agree(name, recording.channels)
+
+    def _agree(self, name: str, channels: tuple[str, ...] | None) -> None:
+        if self.channels is None:
+            object.__setattr__(self, "channels", channels)
+        elif channels not in (None, self.channels):
+            raise ValueError(
+                f"client {name!r} has the channels {channels}, others {self.channels}; "
+                "name the same inputs in the same order for all"
+            )
+
+    def __getitem__(self, name: str) -> list[Recording]:
+        return self.held[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.held)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __repr__(self) -> str:
+        n_recordings = sum(map(len, self.held.values()))
+        return (
+            f"Clients({len(self.held)} clients, {n_recordings} recordings, "
+            f"channels={self.channels}, classes={self.classes})"
+        )
+
+    def only(self, names: Iterable[str]) -> Clients:
+        """Return the named clients, in the order of the names.
+
+        >>> list(Clients({"a": [], "b": [], "c": []}).only(["c", "a"]))
+        ['c', 'a']
+        """
+        return Clients(select(self.held, names), self.classes, self.channels, self.columns)
+
+
+def by_subject(sequences: Sequence[Recording], subjects: Iterable[object]) -> Dealt:
     """Return one client per subject, named by it, in the order subjects first appear.
 
-    >>> data = [Sequence([float(i)]) for i in range(4)]
+    >>> data = [Recording([float(i)]) for i in range(4)]
     >>> {name: len(part) for name, part in by_subject(data, ["ann", "bob", "ann", "ann"]).items()}
     {'ann': 3, 'bob': 1}
     """
@@ -32,19 +98,19 @@ def by_subject(sequences: Many[Sequence], subjects: Iterable[object]) -> Clients
         raise ValueError(
             f"there are {len(names)} subjects for {len(sequences)} sequences; pass one for each"
         )
-    clients: Clients = {}
+    clients: Dealt = {}
     for name, sequence in zip(names, sequences, strict=True):
         clients.setdefault(name, []).append(sequence)
     return clients
 
 
-def contiguous(sequence: Sequence, n_clients: int) -> Clients:
+def contiguous(sequence: Recording, n_clients: int) -> Dealt:
     """Return clients that hold consecutive blocks of one long sequence, as equal as can be.
 
     Targets must be per step, or absent. Each block is a sequence of its own: a reservoir starts
     from zero at its first step.
 
-    >>> parts = contiguous(Sequence([0.0, 1.0, 2.0, 3.0, 4.0]), 2)
+    >>> parts = contiguous(Recording([0.0, 1.0, 2.0, 3.0, 4.0]), 2)
     >>> {name: part[0].u.ravel().tolist() for name, part in parts.items()}
     {'client-000': [0.0, 1.0, 2.0], 'client-001': [3.0, 4.0]}
     """
@@ -53,19 +119,17 @@ def contiguous(sequence: Sequence, n_clients: int) -> Clients:
         raise ValueError(
             "the sequence has one target for all its steps; only targets per step can be cut"
         )
-    inputs = np.array_split(sequence.u, n_clients)
-    y = sequence.y
-    targets = [None] * n_clients if y is None else np.array_split(y, n_clients)
+    blocks = np.array_split(np.arange(sequence.n_steps), n_clients)
     return {
-        client_name(k): [replace(sequence, u=u, y=target)]
-        for k, (u, target) in enumerate(zip(inputs, targets, strict=True))
+        client_name(k): [sequence.part(int(block[0]), int(block[-1]) + 1)]
+        for k, block in enumerate(blocks)
     }
 
 
-def iid(sequences: Many[Sequence], n_clients: int, *, seed: int = 0) -> Clients:
+def iid(sequences: Sequence[Recording], n_clients: int, *, seed: int = 0) -> Dealt:
     """Return clients of equal size (to within one) with sequences dealt at random.
 
-    >>> data = [Sequence([float(i)]) for i in range(7)]
+    >>> data = [Recording([float(i)]) for i in range(7)]
     >>> [len(part) for part in iid(data, 3).values()]
     [3, 2, 2]
     """
@@ -75,8 +139,8 @@ def iid(sequences: Many[Sequence], n_clients: int, *, seed: int = 0) -> Clients:
 
 
 def label_skew(
-    sequences: Many[Sequence], n_clients: int, *, alpha: float = 0.5, seed: int = 0
-) -> Clients:
+    sequences: Sequence[Recording], n_clients: int, *, alpha: float = 0.5, seed: int = 0
+) -> Dealt:
     """Return clients whose shares of each class are drawn from a Dirichlet distribution.
 
     A sequence's class is the largest entry of its target; with a target per step, of the mean of
@@ -87,7 +151,7 @@ def label_skew(
     alpha
         Concentration: 0.1 gives most of a class to few clients, 100 nearly equal shares.
 
-    >>> data = [Sequence.labelled([0.0], label=i % 2, n_classes=2) for i in range(40)]
+    >>> data = [Recording.labelled([0.0], label=i % 2, classes=2) for i in range(40)]
     >>> sum(len(part) for part in label_skew(data, 4, alpha=0.3).values())
     40
     """
@@ -108,13 +172,13 @@ def label_skew(
 
 
 def quantity_skew(
-    sequences: Many[Sequence], n_clients: int, *, alpha: float = 0.5, seed: int = 0
-) -> Clients:
+    sequences: Sequence[Recording], n_clients: int, *, alpha: float = 0.5, seed: int = 0
+) -> Dealt:
     """Return clients of very different sizes, drawn from a Dirichlet distribution.
 
     Each client gets one sequence; the others are dealt by shares with concentration `alpha`.
 
-    >>> data = [Sequence([float(i)]) for i in range(50)]
+    >>> data = [Recording([float(i)]) for i in range(50)]
     >>> sizes = [len(part) for part in quantity_skew(data, 5, alpha=0.5).values()]
     >>> sum(sizes), min(sizes) >= 1
     (50, True)
@@ -175,7 +239,70 @@ def cohorts(
     return Cohorts(every[:n_train], every[n_train:last], every[last:])
 
 
-def select(clients: Mapping[str, list[Sequence]], names: Iterable[str]) -> Clients:
+@overload
+def split(
+    clients: Mapping[str, list[Recording]],
+    test: float = 0.25,
+    *,
+    validation: None = None,
+    seed: int | None = 0,
+) -> tuple[Clients, Clients]: ...
+
+
+@overload
+def split(
+    clients: Mapping[str, list[Recording]],
+    test: float = 0.25,
+    *,
+    validation: float,
+    seed: int | None = 0,
+) -> tuple[Clients, Clients, Clients]: ...
+
+
+def split(
+    clients: Mapping[str, list[Recording]],
+    test: float = 0.25,
+    *,
+    validation: float | None = None,
+    seed: int | None = 0,
+) -> tuple[Clients, Clients] | tuple[Clients, Clients, Clients]:
+    """Return training and test clients; with `validation`, training, validation and test clients.
+
+    Whole clients go one way, so that a score on the test clients is one on people never seen.
+    Within each part the clients keep the order in which they came.
+
+    Parameters
+    ----------
+    clients
+        Client name -> recordings.
+    test, validation
+        An integer is a number of clients. A float below 1 is a share, rounded, but at least one
+        client unless it is 0.
+    seed
+        Names the shuffle; None takes the last clients for the test and those before for
+        validation.
+
+    >>> people = {name: [Recording([0.0])] for name in "abcdefgh"}
+    >>> train, test = split(people, test=0.25, seed=0)
+    >>> len(train), len(test), sorted([*train, *test]) == sorted(people)
+    (6, 2, True)
+    >>> train, validation, test = split(people, test=2, validation=1, seed=None)
+    >>> list(validation), list(test)
+    (['f'], ['g', 'h'])
+    """
+    parts = cohorts(clients, validation=validation or 0, test=test, seed=seed)
+    whole = clients if isinstance(clients, Clients) else Clients(clients)
+
+    def kept(names: tuple[str, ...]) -> Clients:
+        wanted = set(names)
+        return whole.only(name for name in whole if name in wanted)
+
+    if validation is None:
+        return kept(parts.train), kept(parts.test)
+    return kept(parts.train), kept(parts.validation), kept(parts.test)
+
+
+def select(clients: Mapping[str, list[Recording]], names: Iterable[str]) -> Dealt:
     """Return the named clients only, in the order of the names.
 
     >>> select({"a": [], "b": [], "c": []}, ["c", "a"])
@@ -199,14 +326,14 @@ def client_name(number: int) -> str:
     return f"client-{number:03d}"
 
 
-def _dealt(sequences: Many[Sequence], groups: Iterable[list[int] | Integers]) -> Clients:
+def _dealt(sequences: Sequence[Recording], groups: Iterable[list[int] | Integers]) -> Dealt:
     # Within a client the sequences keep their given order, which may be an order in time.
     return {
         client_name(k): [sequences[int(i)] for i in sorted(group)] for k, group in enumerate(groups)
     }
 
 
-def _label(sequence: Sequence) -> int:
+def _label(sequence: Recording) -> int:
     if sequence.y is None:
         raise ValueError("a sequence has no target; label skew needs a class for every sequence")
     y = np.atleast_2d(sequence.y)
@@ -214,7 +341,7 @@ def _label(sequence: Sequence) -> int:
     if y.shape[1] < 2 or len(known) == 0:
         raise ValueError(
             f"a sequence has no one-hot class in its target of shape {sequence.y.shape}; "
-            "make labelled sequences with Sequence.labelled"
+            "make labelled sequences with Recording.labelled"
         )
     return int(known.mean(axis=0).argmax())
 

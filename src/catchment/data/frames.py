@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Many
-from datetime import datetime
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 ONE_CLIENT = "all"
 
@@ -32,15 +32,15 @@ def sequences_from_arrays(
     u: Any,
     y: Any = None,
     *,
-    classes: Many[object] | None = None,
+    classes: Sequence[object] | None = None,
     per_step: bool | None = None,
-) -> list[Sequence]:
+) -> list[Recording]:
     """Return the sequences held by one array or by many.
 
     Parameters
     ----------
     u
-        One sequence: an array (T, I) or (T,), or a list of numbers. Many sequences: an array
+        One sequence: an array (T, I) or (T,), or a list of numbers. Sequence sequences: an array
         (B, T, I), or a list with one array for each, of any lengths.
     y
         For one sequence its target, (T, K) or (T,) per step or (K,) per sequence; for many
@@ -69,7 +69,7 @@ def sequences_from_arrays(
         )
     if classes is None:
         return [
-            Sequence(one, target, per_step=per_step)
+            Recording(one, target, per_step=per_step)
             for one, target in zip(inputs, targets, strict=True)
         ]
     return [
@@ -81,18 +81,19 @@ def sequences_from_arrays(
 def from_frame(
     frame: Frame | Mapping[str, Any],
     *,
-    inputs: str | Many[str],
-    target: str | Many[str] | None = None,
-    sequence: str | None = None,
+    inputs: str | Sequence[str],
+    target: str | Sequence[str] | None = None,
+    recording: str | None = None,
     client: str | None = None,
     time: str | None = None,
-    classes: Many[object] | None = None,
+    classes: Sequence[object] | None = None,
     per_step: bool | None = None,
-) -> dict[str, list[Sequence]]:
-    """Return client name -> sequences, from the named columns of a frame.
+) -> dict[str, list[Recording]]:
+    """Return client name -> recordings, from the named columns of a frame.
 
-    Clients and sequences come in the order of their first rows. Missing numbers are NaN, for the
-    gap policy to treat.
+    Clients and recordings come in the order of their first rows. Missing numbers are NaN, for the
+    gap policy to treat. A recording's channels are the names of its inputs; its times, if a column
+    of times is named, are seconds.
 
     Parameters
     ----------
@@ -102,60 +103,78 @@ def from_frame(
         Columns of the inputs.
     target
         Columns of numbers; or, with `classes`, one column of labels.
-    sequence
-        Column whose value names a row's sequence within its client. Without it a client's rows
-        are one sequence.
+    recording
+        Column whose value names a row's recording within its client. Without it a client's rows
+        are one recording.
     client
         Column whose value names a row's client. Without it there is one client, "all".
     time
-        Column of numbers, timestamps or ISO 8601 text, by which the rows of a sequence are
-        sorted. No time may occur twice in a sequence. Without it rows keep their order.
+        Column of numbers, timestamps, clock times or ISO 8601 text, by which the rows of a
+        recording are sorted. No time may occur twice in a recording. Numbers are seconds;
+        anything else becomes seconds from the recording's first step. Without it rows keep their
+        order and the recordings have no times.
     classes
         The labels that may occur, in the order of the outputs: the same for all clients.
         `class_labels` lists those of a column.
     per_step
         Whether every step has its own target. If not given: yes for numbers, no for labels. If
-        not, the target must be the same in all rows of a sequence.
+        not, the target must be the same in all rows of a recording that have one.
 
     >>> frame = {"who": ["ann", "bob", "ann"], "t": [2, 1, 1], "x": [0.2, 0.3, 0.1]}
     >>> clients = from_frame(frame, inputs="x", client="who", time="t")
     >>> clients["ann"][0].u.ravel().tolist(), clients["bob"][0].u.ravel().tolist()
     ([0.1, 0.2], [0.3])
+    >>> clients["ann"][0].times, clients["ann"][0].channels
+    (array([1., 2.]), ('x',))
     """
-    u = _inputs(frame, _names(inputs))
+    names = _names(inputs)
+    u = _inputs(frame, names)
     per_step = classes is None if per_step is None else per_step
     y = None if target is None else _targets(frame, _names(target), classes)
     times = None if time is None else _times(_column(frame, time), time)
-    clients: dict[str, list[Sequence]] = {}
+    clients: dict[str, list[Recording]] = {}
+    labels = None if classes is None or target is None else _text(classes)
+    table = _Rows(u, y, times, tuple(names), per_step, labels)
     for (name, key), rows in _groups(
         [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
-        [""] * len(u) if sequence is None else _keys(frame, sequence),
+        [""] * len(u) if recording is None else _keys(frame, recording),
     ).items():
-        where = f"client {name!r}" + (f", sequence {key!r}" if sequence is not None else "")
-        made = _sequence(u, y, times, np.array(rows), per_step=per_step, where=where)
-        clients.setdefault(name, []).append(made)
+        where = f"client {name!r}" + (f", recording {key!r}" if recording is not None else "")
+        clients.setdefault(name, []).append(table.recording(np.array(rows), where))
     return clients
 
 
-def _sequence(
-    u: Array,
-    y: Array | None,
-    times: _Values | None,
-    rows: Integers,
-    *,
-    per_step: bool,
-    where: str,
-) -> Sequence:
-    """Return some rows as a sequence, in the order of their times; an error says where it is."""
-    if times is not None:
-        rows = rows[_order(times[rows], where)]
-    own = None if y is None else y[rows]
-    if own is not None and not per_step:
-        own = _the_same(own, where)
-    try:
-        return Sequence(u[rows], own, per_step=per_step)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a frame, of which some make a recording."""
+
+    u: Array
+    y: Array | None
+    times: _Values | None
+    channels: tuple[str, ...]
+    per_step: bool
+    classes: tuple[str, ...] | None
+
+    def recording(self, rows: Integers, where: str) -> Recording:
+        """Return some rows in the order of their times; an error says where they are."""
+        seconds = None
+        if self.times is not None:
+            rows = rows[_order(self.times[rows], where)]
+            seconds = _seconds(self.times[rows], where)
+        own = None if self.y is None else self.y[rows]
+        if own is not None and not self.per_step:
+            own = _the_same(own, where)
+        try:
+            return Recording(
+                self.u[rows],
+                own,
+                per_step=self.per_step,
+                times=seconds,
+                channels=self.channels,
+                classes=self.classes,
+            )
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
 
 
 def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ...]:
@@ -167,10 +186,10 @@ def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ..
     ('sit', 'walk')
     """
     values = _column(frame, column)
-    return tuple(sorted(set(values[~_missing(values)].tolist())))
+    return tuple(sorted(set(values[~missing_values(values)].tolist())))
 
 
-def one_hot(labels: Iterable[object], classes: Many[object]) -> Array:
+def one_hot(labels: Iterable[object], classes: Sequence[object]) -> Array:
     """Return one row (n, K) per label, 1 at its class; NaN where the label is missing.
 
     >>> one_hot(["sit", None], ["sit", "walk"])
@@ -181,15 +200,32 @@ def one_hot(labels: Iterable[object], classes: Many[object]) -> Array:
     if len(place) != len(classes):
         raise ValueError("a class occurs twice; name every class once")
     values = np.asarray(labels, dtype=object).tolist()
+    codes = np.array([place.get(label, -1) for label in values], dtype=np.int64)
     y = np.zeros((len(values), len(classes)))
-    for row, label in enumerate(values):
-        if _is_missing(label):
-            y[row] = np.nan
-        elif label in place:
-            y[row, place[label]] = 1.0
-        else:
+    y[np.arange(len(values)), codes] = 1.0
+    for row in np.flatnonzero(codes < 0).tolist():
+        if not _is_missing(values[row]):
+            label = values[row]
             raise ValueError(f"there is no class {label!r}; {_nearest(str(label), classes)}")
+        y[row] = np.nan
     return y
+
+
+def missing_values(values: _Values) -> Booleans:
+    """Return which values (n,) of a column are missing: NaN, NaT, None or pandas' NA.
+
+    >>> missing_values(np.array(["a", None, np.nan], dtype=object))
+    array([False,  True,  True])
+    """
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    if values.dtype.kind == "O":
+        # Text is most of what there is, and never missing.
+        missing = [not isinstance(value, str) and _is_missing(value) for value in values]
+        return np.array(missing, dtype=bool)
+    return np.zeros(len(values), dtype=bool)
 
 
 def _many_inputs(u: Any) -> list[Any] | None:
@@ -199,15 +235,19 @@ def _many_inputs(u: Any) -> list[Any] | None:
     return list(u) if np.ndim(u) == 3 else None
 
 
-def _labelled(u: Any, label: Any, classes: Many[object], per_step: bool | None) -> Sequence:
+def _labelled(u: Any, label: Any, classes: Sequence[object], per_step: bool | None) -> Recording:
     if np.ndim(label) == 0:
-        return Sequence(u, one_hot([label], classes)[0], per_step=False)
+        return Recording(u, one_hot([label], classes)[0], per_step=False, classes=_text(classes))
     if per_step is False:
         raise ValueError("there is a label per step; pass one label per sequence")
-    return Sequence(u, one_hot(label, classes), per_step=True)
+    return Recording(u, one_hot(label, classes), per_step=True, classes=_text(classes))
 
 
-def _names(columns: str | Many[str]) -> list[str]:
+def _text(classes: Sequence[object]) -> tuple[str, ...]:
+    return tuple(map(str, classes))
+
+
+def _names(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
@@ -242,7 +282,7 @@ def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
             if values.dtype.kind in "mM":
                 raise TypeError("it holds times")
             if values.dtype.kind == "O":
-                values = np.where(_missing(values), np.nan, values)
+                values = np.where(missing_values(values), np.nan, values)
             columns.append(values.astype(np.float64))
         except (TypeError, ValueError) as error:
             raise ValueError(f"column {name!r} is not numeric: {error}") from error
@@ -261,7 +301,7 @@ def _inputs(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
 
 
 def _targets(
-    frame: Frame | Mapping[str, Any], names: list[str], classes: Many[object] | None
+    frame: Frame | Mapping[str, Any], names: list[str], classes: Sequence[object] | None
 ) -> Array:
     if not names:
         raise ValueError("target names no column; pass None for sequences without targets")
@@ -286,7 +326,7 @@ def _keys(frame: Frame | Mapping[str, Any], name: str) -> list[str]:
 
 def _groups(clients: list[str], sequences: list[str]) -> dict[tuple[str, str], list[int]]:
     if len(clients) != len(sequences):
-        raise ValueError("the client and the sequence column differ in length")
+        raise ValueError("the client and the recording column differ in length")
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(clients, sequences, strict=True)):
         groups.setdefault(key, []).append(row)
@@ -298,13 +338,54 @@ def _times(values: _Values, name: str) -> _Values:
     if not _holds_text(values):
         return values
     try:
-        parsed = [datetime.fromisoformat(value) for value in values.tolist()]
+        return np.array([_moment(value) for value in values.tolist()], dtype=object)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"time column {name!r} holds text that is not ISO 8601 ({error}); "
             "convert it to numbers or timestamps"
         ) from error
-    return np.array(parsed, dtype=object)
+
+
+def _moment(text: str) -> dt.datetime | dt.time:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        # Where neither reads it, the second error names the text as well as the first.
+        return dt.time.fromisoformat(text)
+
+
+def _seconds(times: _Values, where: str) -> Array:
+    """Return sorted times as seconds: numbers as they are, others from the first of them."""
+    if times.dtype.kind == "M":
+        return _seconds(times - times[0], where)
+    if times.dtype.kind == "m":
+        # Whole nanoseconds differ exactly; the division rounds once.
+        return times.astype("m8[ns]").astype(np.int64) / 1e9
+    first = times[0]
+    try:
+        if times.dtype.kind != "O":
+            return times.astype(np.float64)
+        if isinstance(first, dt.time):
+            return np.array([(_of_day(t) - _of_day(first)).total_seconds() for t in times])
+        # Datetimes, and the timestamps of pandas, differ by something that knows its seconds.
+        gaps = [moment - first for moment in times]
+        if isinstance(gaps[0], dt.timedelta):
+            return np.array([gap.total_seconds() for gap in gaps])
+        return times.astype(np.float64)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"{where}: time {first!r} cannot be counted in seconds; "
+            "convert the column to numbers or timestamps"
+        ) from error
+
+
+def _of_day(clock: dt.time) -> dt.timedelta:
+    return dt.timedelta(
+        hours=clock.hour,
+        minutes=clock.minute,
+        seconds=clock.second,
+        microseconds=clock.microsecond,
+    )
 
 
 def _order(times: _Values, where: str) -> NDArray[np.intp]:
@@ -317,18 +398,19 @@ def _order(times: _Values, where: str) -> NDArray[np.intp]:
     if len(twice):
         raise ValueError(
             f"{where}: time {ordered[twice[0]]} occurs twice; "
-            "keep one row per time, or name a sequence column"
+            "keep one row per time, or name a recording column"
         )
     return order
 
 
 def _the_same(y: Array, where: str) -> Array:
-    if not np.array_equal(y, np.broadcast_to(y[0], y.shape), equal_nan=True):
+    known = y[~np.isnan(y).any(axis=1)]
+    if len(known) and not (known == known[0]).all():
         raise ValueError(
             f"{where}: the target changes from row to row; "
             "pass per_step=True for a target at every step"
         )
-    first: Array = y[0]
+    first: Array = (known if len(known) else y)[0]
     return first
 
 
@@ -337,19 +419,9 @@ def _holds_text(values: _Values) -> bool:
 
 
 def _refuse_missing(values: _Values, name: str) -> None:
-    missing = np.flatnonzero(_missing(values))
+    missing = np.flatnonzero(missing_values(values))
     if len(missing):
         raise ValueError(f"column {name!r} is empty in row {missing[0]}; fill it or drop the row")
-
-
-def _missing(values: _Values) -> Booleans:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind == "O":
-        return np.array([_is_missing(value) for value in values], dtype=bool)
-    return np.zeros(len(values), dtype=bool)
 
 
 def _is_missing(value: object) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array, Booleans
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 Policy = Literal["error", "hold", "interpolate", "restart"]
 
@@ -38,9 +38,9 @@ class GapReport:
 
 
 def fill_gaps(
-    sequences: Iterable[Sequence], policy: Policy = "error"
-) -> tuple[list[Sequence], GapReport]:
-    """Return sequences without missing inputs, and counts of what was missing.
+    recordings: Iterable[Recording], policy: Policy = "error"
+) -> tuple[list[Recording], GapReport]:
+    """Return recordings without missing inputs, and counts of what was missing.
 
     Parameters
     ----------
@@ -55,49 +55,65 @@ def fill_gaps(
         to a reservoir's drive.
 
     >>> u = np.array([[1.0], [np.nan], [3.0]])
-    >>> filled, report = fill_gaps([Sequence(u)], "interpolate")
+    >>> filled, report = fill_gaps([Recording(u)], "interpolate")
     >>> filled[0].u.ravel().tolist(), report.values_filled
     ([1.0, 2.0, 3.0], 1)
-    >>> pieces, report = fill_gaps([Sequence(u, y=np.array([5.0, 6.0, 7.0]))], "restart")
+    >>> pieces, report = fill_gaps([Recording(u, y=np.array([5.0, 6.0, 7.0]))], "restart")
     >>> [piece.y.ravel().tolist() for piece in pieces], report.restarts
     ([[5.0], [7.0]], 1)
     """
     if policy not in get_args(Policy):
         raise ValueError(f"policy is {policy!r}; pass one of {', '.join(get_args(Policy))}")
-    kept: list[Sequence] = []
+    kept: list[Recording] = []
     report = GapReport()
-    for number, sequence in enumerate(sequences):
-        missing = np.isnan(sequence.u)
-        if not missing.any():
-            pieces, found = [sequence], GapReport()
-        elif policy == "error":
-            step, channel = np.argwhere(missing)[0]
-            raise ValueError(
-                f"sequence {number} has no input in channel {channel} at step {step}; "
-                'choose a gap policy: "hold", "interpolate" or "restart"'
-            )
-        elif policy == "restart":
-            pieces, found = _cut(sequence, missing)
-        else:
-            pieces, found = _filled(sequence, missing, policy)
-        unknown = sum(_missing_targets(piece) for piece in pieces)
-        report = report + found + GapReport(target_rows_missing=unknown)
-        kept.extend(pieces)
+    for number, recording in enumerate(recordings):
+        pieces, found = fill_recording(recording, policy, number)
+        report = report + found
+        kept.extend(piece for _, piece in pieces)
     return kept, report
 
 
-def _cut(sequence: Sequence, missing: Booleans) -> tuple[list[Sequence], GapReport]:
+def fill_recording(
+    recording: Recording, policy: Policy, number: int = 0, *, silent: float = 0.0
+) -> tuple[list[tuple[int, Recording]], GapReport]:
+    """Return (first step, piece) for each piece that is left of a recording, and the counts.
+
+    `number` is what an error calls the recording, `silent` what "hold" and "interpolate" put in a
+    channel without any value.
+
+    >>> pieces, _ = fill_recording(Recording([1.0, np.nan, 3.0]), "restart")
+    >>> [start for start, _ in pieces]
+    [0, 2]
+    """
+    missing = np.isnan(recording.u)
+    if not missing.any():
+        pieces, found = [(0, recording)], GapReport()
+    elif policy == "error":
+        step, channel = (int(index) for index in np.argwhere(missing)[0])
+        name = channel if recording.channels is None else repr(recording.channels[channel])
+        raise ValueError(
+            f"recording {number} has no input in channel {name} at step {step}; "
+            'choose a gap policy: "hold", "interpolate" or "restart"'
+        )
+    elif policy == "restart":
+        pieces, found = _cut(recording, missing)
+    else:
+        filled, found = _filled(recording, missing, policy, silent)
+        pieces = [(0, filled)]
+    unknown = sum(_missing_targets(piece) for _, piece in pieces)
+    return pieces, found + GapReport(target_rows_missing=unknown)
+
+
+def _cut(recording: Recording, missing: Booleans) -> tuple[list[tuple[int, Recording]], GapReport]:
     gap = np.logical_or.reduce(missing, axis=1)
     edges = np.flatnonzero(np.diff(np.concatenate([[True], gap, [True]]).astype(np.int8)))
-    spans = [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
     n_kept = int((~gap).sum())
     pieces = []
-    for span in spans:
-        u, y = sequence.u[span], sequence.y
-        if y is None or sequence.per_step:
-            pieces.append(replace(sequence, u=u, y=None if y is None else y[span]))
-        else:
-            pieces.append(replace(sequence, u=u, weight=sequence.weight * len(u) / n_kept))
+    for start, stop in edges.reshape(-1, 2).tolist():
+        piece = recording.part(start, stop)
+        if recording.per_step is False:
+            piece = replace(piece, weight=recording.weight * piece.n_steps / n_kept)
+        pieces.append((start, piece))
     report = GapReport(
         gap_rows=int(gap.sum()),
         rows_removed=int(gap.sum()),
@@ -108,17 +124,17 @@ def _cut(sequence: Sequence, missing: Booleans) -> tuple[list[Sequence], GapRepo
 
 
 def _filled(
-    sequence: Sequence, missing: Booleans, policy: Policy
-) -> tuple[list[Sequence], GapReport]:
-    u: Array = sequence.u.copy()
+    recording: Recording, missing: Booleans, policy: Policy, silent: float
+) -> tuple[Recording, GapReport]:
+    u: Array = recording.u.copy()
     steps = np.arange(len(u))
-    silent = 0
+    n_silent = 0
     for channel in np.flatnonzero(missing.any(axis=0)):
         gap = missing[:, channel]
         known = np.flatnonzero(~gap)
         if len(known) == 0:
-            u[:, channel] = 0.0
-            silent += 1
+            u[:, channel] = silent
+            n_silent += 1
         elif policy == "interpolate":
             u[gap, channel] = np.interp(steps[gap], known, u[known, channel])
         else:
@@ -127,12 +143,12 @@ def _filled(
     report = GapReport(
         gap_rows=int(missing.any(axis=1).sum()),
         values_filled=int(missing.sum()),
-        silent_channels=silent,
+        silent_channels=n_silent,
     )
-    return [replace(sequence, u=u)], report
+    return replace(recording, u=u), report
 
 
-def _missing_targets(sequence: Sequence) -> int:
-    if sequence.y is None:
+def _missing_targets(recording: Recording) -> int:
+    if recording.y is None:
         return 0
-    return int(np.isnan(np.atleast_2d(sequence.y)).any(axis=1).sum())
+    return int(np.isnan(np.atleast_2d(recording.y)).any(axis=1).sum())

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array, as_matrix
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 _NARMA = {10: (0.3, 0.05, 0.1), 30: (0.2, 0.04, 0.001)}
 # In ten million steps no series that stayed bounded went above 1.3; once above 2 the quadratic
@@ -44,7 +44,7 @@ def seeded_generator(*seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
 
 
-def narma(n_steps: int, *, order: int = 10, seed: int = 0, warm_up: int = 200) -> Sequence:
+def narma(n_steps: int, *, order: int = 10, seed: int = 0, warm_up: int = 200) -> Recording:
     """Return the NARMA task: inputs (T, 1) and, at step t, the output y(t+1) they lead to, (T, 1).
 
     About six times in a million steps of order 10 (one in five million of order 30) the inputs
@@ -87,7 +87,7 @@ def narma(n_steps: int, *, order: int = 10, seed: int = 0, warm_up: int = 200) -
             u[back : t + 1] = (0.5 * rng.random(t + 1 - back)).tolist()
             del y[back + 1 :]
             t = back
-    return Sequence(np.array(u[-n_steps:]), np.array(y[-n_steps:])[:, None])
+    return Recording(np.array(u[-n_steps:]), np.array(y[-n_steps:])[:, None])
 
 
 def mackey_glass(
@@ -223,7 +223,7 @@ def henon(
     return np.array(orbit[warm_up:])
 
 
-def one_step(series: Any, horizon: int = 1) -> Sequence:
+def one_step(series: Any, horizon: int = 1) -> Recording:
     """Return the forecasting task of a series (T, I): the target at t is the series at t + horizon.
 
     >>> task = one_step([1.0, 2.0, 3.0, 4.0], horizon=2)
@@ -236,7 +236,7 @@ def one_step(series: Any, horizon: int = 1) -> Sequence:
             f"horizon is {horizon} for a series of {len(values)} steps; "
             "pass at least 1 and fewer than the steps"
         )
-    return Sequence(values[:-horizon], values[horizon:])
+    return Recording(values[:-horizon], values[horizon:])
 
 
 def _mackey_glass_slope(x: float, delayed: float) -> float:

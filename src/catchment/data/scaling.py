@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_infinite
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Moments:
         return cls(known.sum(axis=1), centred.sum(axis=1), (centred**2).sum(axis=1), zero)
 
     @classmethod
-    def of(cls, sequences: Iterable[Sequence], origin: Array | None = None) -> Moments:
+    def of(cls, sequences: Iterable[Recording], origin: Array | None = None) -> Moments:
         """Return the moments of the inputs of at least one sequence."""
         parts = [cls.of_array(sequence.u, origin) for sequence in sequences]
         if not parts:
@@ -122,11 +122,18 @@ class Moments:
             )
 
 
+MAX_MEAN = 1e12
+MAX_SCALE = 1e12  # and its reciprocal is the least
+
+
 @dataclass(frozen=True, eq=False)
 class Scaler:
     """An affine map per channel: (u - mean) / scale.
 
-    >>> scaler = Scaler.fit([Sequence(np.array([[0.0, 7.0], [2.0, 7.0]]))])
+    Means are within 1e12 of zero and scales between 1e-12 and 1e12. The bounds are public: a
+    channel outside them is in a unit that nobody meant, whoever sent its moments.
+
+    >>> scaler = Scaler.fit([Recording(np.array([[0.0, 7.0], [2.0, 7.0]]))])
     >>> scaler.mean, scaler.scale
     (array([1., 7.]), array([1., 1.]))
     >>> scaler(np.array([[2.0, 7.0]]))
@@ -142,13 +149,20 @@ class Scaler:
             raise ValueError(
                 f"mean has shape {mean.shape} and scale {scale.shape}; pass vectors of one length"
             )
-        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError("means must be finite and scales finite and positive")
+        # NaN compares as false, so these refuse it too.
+        inside = (np.abs(mean) <= MAX_MEAN) & (scale >= 1 / MAX_SCALE) & (scale <= MAX_SCALE)
+        if not inside.all():
+            channel = int(np.flatnonzero(~inside)[0])
+            raise ValueError(
+                f"channel {channel} has mean {mean[channel]} and scale {scale[channel]}; means "
+                f"must be within {MAX_MEAN:g} of zero and scales positive, from "
+                f"{1 / MAX_SCALE:g} to {MAX_SCALE:g}: change the unit of the channel"
+            )
         object.__setattr__(self, "mean", frozen(mean.view()))
         object.__setattr__(self, "scale", frozen(scale.view()))
 
     @classmethod
-    def fit(cls, sequences: Iterable[Sequence]) -> Scaler:
+    def fit(cls, sequences: Iterable[Recording]) -> Scaler:
         """Return the scaler of the inputs; NaN values do not count. Pass training data only."""
         return cls.from_moments(Moments.of(sequences))
 
@@ -162,6 +176,14 @@ class Scaler:
         deviation = np.sqrt(np.where(known, moments.variance, 0.0))
         return cls(np.where(known, moments.mean, 0.0), np.where(deviation > 0, deviation, 1.0))
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scaler):
+            return NotImplemented
+        return np.array_equal(self.mean, other.mean) and np.array_equal(self.scale, other.scale)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.mean.tolist()), tuple(self.scale.tolist())))
+
     def __call__(self, u: Any) -> Array:
         """Return rows (T, I) scaled."""
         scaled: Array = (self._checked(u) - self.mean) / self.scale
@@ -172,7 +194,7 @@ class Scaler:
         original: Array = self._checked(u) * self.scale + self.mean
         return original
 
-    def apply(self, sequences: Iterable[Sequence]) -> list[Sequence]:
+    def apply(self, sequences: Iterable[Recording]) -> list[Recording]:
         """Return the sequences with scaled inputs; targets stay as they are."""
         return [replace(sequence, u=self(sequence.u)) for sequence in sequences]
 
@@ -186,10 +208,10 @@ class Scaler:
         return rows
 
 
-def federated_scaler(clients: Mapping[str, Iterable[Sequence]]) -> Scaler:
+def federated_scaler(clients: Mapping[str, Iterable[Recording]]) -> Scaler:
     """Return one scaler from the sum of all clients' moments. Pass training clients only.
 
-    >>> a, b = [Sequence(np.array([0.0, 2.0]))], [Sequence(np.array([4.0]))]
+    >>> a, b = [Recording(np.array([0.0, 2.0]))], [Recording(np.array([4.0]))]
     >>> federated_scaler({"a": a, "b": b}).mean
     array([2.])
     """
@@ -199,12 +221,12 @@ def federated_scaler(clients: Mapping[str, Iterable[Sequence]]) -> Scaler:
     return Scaler.from_moments(reduce(add, (Moments.of(clients[name]) for name in sorted(clients))))
 
 
-def scale_each(clients: Mapping[str, Iterable[Sequence]]) -> dict[str, list[Sequence]]:
+def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:
     """Return every client's sequences scaled by that client's own moments.
 
     A client that tests is scaled by its own inputs, never by another's, and no target is used.
 
-    >>> scaled = scale_each({"a": [Sequence(np.array([1.0, 3.0]))]})
+    >>> scaled = scale_each({"a": [Recording(np.array([1.0, 3.0]))]})
     >>> scaled["a"][0].u.ravel()
     array([-1.,  1.])
     """

@@ -1,54 +1,53 @@
-"""Where public data sets lie on this machine, and whether they are what they should be.
+"""Where public data sets lie on this machine.
 
 A set is looked for in a folder of its own name, in these directories: the one the caller names, and
-only there; or else `$CATCHMENT_DATA`, `../shared/data` beside the current directory, and the
-user's cache. Nothing is downloaded.
+only there; or else `$CATCHMENT_DATA` and the user's cache. Nothing is downloaded.
 """
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from catchment.data.archive import Folder, find_folder
 from catchment.data.catalogue import CATALOGUE, Source
-from catchment.errors import IntegrityError, MissingDataError
+from catchment.errors import MissingDataError
 
 ENVIRONMENT = "CATCHMENT_DATA"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a data set was found; `original` is None where it is in our compact form."""
+    """Where a data set was found: packed into one file, as its publisher's files, or both."""
 
     source: Source
     directory: Path
     original: Folder | None = None
+    packed: Path | None = None
 
     @property
     def form(self) -> str:
-        """`compact` or `original`."""
-        return "compact" if self.original is None else "original"
-
-    @property
-    def folder(self) -> Folder:
-        """The files that will be read."""
-        if self.original is not None:
-            return self.original
-        return Folder(self.directory, tuple(name for name, _ in self.source.files))
+        """`packed` or `original`: what will be read."""
+        return "original" if self.packed is None else "packed"
 
     @property
     def n_bytes(self) -> int:
-        """Size on disk of the files that will be read."""
-        folder = self.folder
-        if folder.archives:
-            return folder.path.stat().st_size
-        root = folder.path / folder.prefix
-        return sum((root / name).stat().st_size for name in folder.names)
+        """Size on disk of what will be read."""
+        if self.packed is not None:
+            return self.packed.stat().st_size
+        return 0 if self.original is None else size_of(self.original)
+
+
+def size_of(folder: Folder) -> int:
+    """Return the size on disk of a folder's files, or of the archive they are in."""
+    if folder.archives:
+        return folder.path.stat().st_size
+    root = folder.path / folder.prefix
+    return sum((root / name).stat().st_size for name in folder.names)
 
 
 def source(name: str) -> Source:
@@ -60,11 +59,17 @@ def source(name: str) -> Source:
     Traceback (most recent call last):
     ValueError: no data set is called 'fssd'; did you mean fsdd?
     """
-    if name not in CATALOGUE:
-        close = difflib.get_close_matches(name, CATALOGUE, n=1)
-        remedy = f"did you mean {close[0]}?" if close else f"choose from {', '.join(CATALOGUE)}"
-        raise ValueError(f"no data set is called {name!r}; {remedy}")
+    check_name(name, CATALOGUE)
     return CATALOGUE[name]
+
+
+def check_name(name: str, known: Iterable[str]) -> None:
+    """Raise ValueError, with the nearest name or all of them, if a data set is not known."""
+    names = tuple(known)
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        remedy = f"did you mean {close[0]}?" if close else f"choose from {', '.join(names)}"
+        raise ValueError(f"no data set is called {name!r}; {remedy}")
 
 
 def cache_directory() -> Path:
@@ -90,19 +95,21 @@ def data_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
     """
     if directory is not None:
         return (Path(directory).expanduser(),)
-    shared = Path.cwd().parent / "shared" / "data"
     named = os.environ.get(ENVIRONMENT)
-    return (
-        *([Path(named).expanduser()] if named else []),
-        *([shared] if shared.is_dir() else []),
-        cache_directory(),
-    )
+    return (*([Path(named).expanduser()] if named else []), cache_directory())
+
+
+def packed_path(directory: Path, name: str) -> Path:
+    """Return where a data directory keeps a set that is packed into one file.
+
+    >>> packed_path(Path("data"), "hhar").as_posix()
+    'data/hhar/hhar.packed.npz'
+    """
+    return directory / name / f"{name}.packed.npz"
 
 
 def find(name: str, *, directory: Path | str | None = None) -> Place | None:
     """Return where the data set lies, or None.
-
-    Where a directory holds both forms, the original wins: it is never less than the compact one.
 
     Parameters
     ----------
@@ -116,18 +123,14 @@ def find(name: str, *, directory: Path | str | None = None) -> Place | None:
     """
     entry = source(name)
     for root in data_directories(directory):
-        for place in (root / entry.name, root / entry.folder):
-            if (found := _look(entry, place)) is not None:
-                return found
-    return None
-
-
-def _look(entry: Source, place: Path) -> Place | None:
-    if place.is_dir():
-        if (original := find_folder(place, entry.patterns)) is not None:
-            return Place(entry, place, original)
-        if entry.files and all((place / file).is_file() for file, _ in entry.files):
-            return Place(entry, place)
+        folder = root / name
+        if not folder.is_dir():
+            continue
+        packed = packed_path(root, name)
+        known = packed if packed.is_file() else None
+        original = find_folder(folder, entry.patterns)
+        if known is not None or original is not None:
+            return Place(entry, folder, original, known)
     return None
 
 
@@ -141,34 +144,14 @@ def locate(name: str, *, directory: Path | str | None = None) -> Place:
     place = find(name, directory=directory)
     if place is not None:
         return place
-    entry, roots = source(name), data_directories(directory)
-    compact = " and ".join(file for file, _ in entry.files)
-    files = f"{entry.original}, or {compact}," if compact else f"{entry.original}"
-    raise MissingDataError(
-        f"{name} ({entry.description}) is not in {', '.join(map(str, roots))}; "
-        f"get it from {entry.home} and put {files} "
-        f"into {roots[0] / name}, or name another data directory with --data or "
+    raise missing(source(name), data_directories(directory))
+
+
+def missing(entry: Source, roots: tuple[Path, ...]) -> MissingDataError:
+    """Return the error that says where a set was looked for, and where to get and put it."""
+    return MissingDataError(
+        f"{entry.name} ({entry.description}) is not in {', '.join(map(str, roots))}; "
+        f"get it from {entry.home} and put {entry.files} "
+        f"into {roots[0] / entry.name}, or name another data directory with --data or "
         f"${ENVIRONMENT}"
     )
-
-
-def verify(place: Place) -> None:
-    """Raise IntegrityError if a file of the compact form is not the one in the catalogue.
-
-    The checksums of publishers' own files are not known here; those are checked as they are read.
-    """
-    if place.original is not None:
-        return
-    for file, expected in place.source.files:
-        found = checksum(place.directory / file)
-        if found != expected:
-            raise IntegrityError(
-                f"{place.directory / file} has SHA-256 {found[:16]}..., expected "
-                f"{expected[:16]}...; get a fresh copy"
-            )
-
-
-def checksum(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

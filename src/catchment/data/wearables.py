@@ -19,7 +19,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.generators import seeded_generator
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
 SAMPLE_RATE = 50.0
 CHANNELS = ("acc-forward", "acc-left", "acc-up", "gyro-roll", "gyro-pitch", "gyro-yaw")
@@ -115,7 +115,7 @@ class _Person:
 
 def synthetic_wearables(
     n_users: int = 12, seed: int = 0, *, windows_per_user: int = 40, steps: int = 128
-) -> dict[str, list[Sequence]]:
+) -> dict[str, list[Recording]]:
     """Return user name -> labelled windows, (steps, 6) inputs with a one-hot activity (6,) each.
 
     Parameters
@@ -147,7 +147,7 @@ def synthetic_wearables(
 
 def wearable_user(
     seed: int, user: int, *, windows_per_user: int = 40, steps: int = 128
-) -> list[Sequence]:
+) -> list[Recording]:
     """Return the windows of one person of `synthetic_wearables`, without making the others.
 
     >>> one = wearable_user(0, 2, windows_per_user=5)
@@ -164,9 +164,7 @@ def wearable_user(
     for number in range(windows_per_user):
         rng = seeded_generator(seed, user, 1 + number)
         label = int(rng.choice(len(ACTIVITIES), p=person.balance))
-        windows.append(
-            Sequence.labelled(_window(person, label, steps, rng), label, len(ACTIVITIES))
-        )
+        windows.append(Recording.labelled(_window(person, label, steps, rng), label, ACTIVITIES))
     return windows
 
 

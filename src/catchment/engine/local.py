@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
+from catchment.federation.client import Node, answer_together
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
-from catchment.federation.node import Node, answer_together
-from catchment.federation.plan import Additive, Data, Grouped, Journal, Memory, Plan
+from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
+from catchment.privacy.secure_sum.protection import memories_of
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 Source = Sequence[Any] | Callable[[], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class LocalEngine(Generic[S, U]):
+class LocalEngine(Generic[S, U, R]):
     """Clients as objects of this process; they share nothing with the server but messages.
 
     Parameters
@@ -34,7 +36,7 @@ class LocalEngine(Generic[S, U]):
         What each client remembers between messages, secrets included.
     """
 
-    plan: Plan[S, U]
+    plan: Plan[S, U, R]
     sources: Mapping[str, Source]
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class LocalEngine(Generic[S, U]):
         groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
         return (reply for group in groups for reply in group)
 
-    def _node(self, client: str) -> Node[S, U]:
+    def _node(self, client: str) -> Node[S, U, R]:
         memory = self.memories.setdefault(client, {}) if self.plan.masking else {}
         return Node(client, self.plan, data_of(self.sources[client]), memory)
 
@@ -74,8 +76,8 @@ def data_of(source: Source) -> Data:
     return source if callable(source) else lambda: source
 
 
-def fit(
-    plan: Plan[S, U],
+def run_locally(
+    plan: Plan[S, U, R],
     clients: Mapping[str, Source],
     *,
     threads: int | None = None,
@@ -83,7 +85,7 @@ def fit(
     watch: Watch | None = None,
     memories: dict[str, Memory] | None = None,
     journal: Journal | None = None,
-) -> Result[S]:
+) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
 
     Parameters
@@ -96,11 +98,13 @@ def fit(
     threads
         All cores if None; results do not depend on it.
     memories
-        What each client remembers between messages, its private key for secure sums included.
+        What each client remembers between messages, its private key for secure sums included;
+        if not given, what a `SecureSum(make_identities(...))` of the plan holds.
     journal
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
-    engine = LocalEngine(plan, clients, threads, {} if memories is None else memories)
+    known = memories_of(plan.protections) if memories is None else memories
+    engine = LocalEngine(plan, clients, threads, known)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal)

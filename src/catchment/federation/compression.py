@@ -36,12 +36,14 @@ from scipy.linalg import lapack
 
 from catchment.arrays import Array
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.plan import Additive, Read, Turn, Upload
-from catchment.federation.trust import moment_matrix
-from catchment.readout.linear import Readout
+from catchment.federation.algorithm import Additive, Needs, Turn, Upload
+from catchment.federation.plan import Read
+from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import pack
+from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
 from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import Kind
 from catchment.wire import Parts
 
 RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns
@@ -63,7 +65,8 @@ class Float32:
 
     def on_client(self, upload: Upload, turn: Turn) -> Packed:
         parts = upload.parts()
-        return Packed(replace(parts, arrays=tuple(_single(array) for array in parts.arrays)))
+        arrays = tuple(_single(array) for array in parts.arrays)
+        return Packed(replace(parts, arrays=arrays), upload)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         arrays = tuple(
@@ -101,9 +104,10 @@ def _single(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """An upload that is already taken apart."""
+    """An upload that is already taken apart, and what it was made of."""
 
     content: Parts
+    source: Upload
 
     def parts(self) -> Parts:
         return self.content
@@ -125,7 +129,22 @@ class FactorUpload:
     [27420, 3726]
     """
 
-    needs_clients: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(
+        each_client="factors do not add; choose another compression, or do without"
+    )
+    messages: ClassVar[tuple[Kind, ...]] = (
+        Kind(
+            "moment-factor",
+            "a factor of the sums over the client's rows, which the server multiplies out",
+            (
+                "all that the sums tell: how many rows there are, and for classes how many of each",
+                "the mean state of each class; a class with one sequence gives that sequence's "
+                "state",
+                "if the rows are fewer than the features, also from the size of the message how "
+                "many",
+            ),
+        ),
+    )
 
     bits: Literal[64, 32, 16, 8] = 64
 
@@ -145,7 +164,7 @@ class FactorUpload:
 
     def on_client(self, upload: Upload, turn: Turn) -> Packed:
         statistics = RidgeStatistics.from_parts(upload.parts())
-        return Packed(_encoded(statistics, self.bits))
+        return Packed(_encoded(statistics, self.bits), upload)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
         return inner(_decoded(parts, self.bits).parts(), turn)

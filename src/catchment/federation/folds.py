@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -10,65 +9,35 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence as Recorded
-from catchment.readout.linear import Readout
-from catchment.readout.selection import choose_by_blocks
+from catchment.federation.rows import Rows
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import choose_by_blocks
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
 
 
 @dataclass(frozen=True, eq=False)
 class FoldedRows:
-    """Features (n, F), targets (n, K), weights (n,) and the fold (n,) of each row.
+    """A client's rows and the fold (n,) of each, as `Rows.folds` cuts them.
 
-    Rows of a fold lie together: a fold is a share of the sequences where there are enough of them,
-    else a stretch of each sequence, because neighbours in time tell each other's targets.
+    >>> from catchment import Recipe, Recording, Reservoir
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
+    >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
+    >>> FoldedRows.of(rows, 3).fold
+    array([0, 0, 1, 1, 2, 2])
     """
 
-    z: Array
-    y: Array
-    weight: Array
+    rows: Rows
     fold: Integers
-    fingerprint: str
 
     @classmethod
-    def of(cls, features: Features, sequences: Iterable[Recorded], n_folds: int) -> FoldedRows:
-        """Return the rows with known targets of all sequences.
-
-        >>> from catchment import Recipe, Reservoir
-        >>> features = Features(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
-        >>> rows = FoldedRows.of(features, [Recorded(np.zeros(8), np.zeros(8))], 3)
-        >>> rows.fold
-        array([0, 0, 1, 1, 2, 2])
-        """
-        recorded = list(sequences)
-        if not recorded:
-            raise ValueError("no sequences were given; pass at least one with targets")
-        whole = not features.per_step or len(recorded) >= n_folds
-        ys, weights, folds = [], [], []
-        zs = features.rows([s.u for s in recorded], threads=1)
-        for k, (sequence, z) in enumerate(zip(recorded, zs, strict=True)):
-            ys.append(row_targets(sequence, features, len(z)))
-            weights.append(np.full(len(z), sequence.weight))
-            place = np.full(len(z), k % n_folds) if whole else np.arange(len(z)) * n_folds // len(z)
-            folds.append(place)
-        z, y, fold = np.concatenate(zs), np.concatenate(ys), np.concatenate(folds)
-        known = ~np.isnan(y).any(axis=1)
-        weight = np.concatenate(weights)
-        return cls(z[known], y[known], weight[known], fold[known], features.fingerprint)
+    def of(cls, rows: Rows, n_folds: int) -> FoldedRows:
+        return cls(rows, rows.folds(n_folds))
 
     @cached_property
     def blocks(self) -> dict[int, RidgeStatistics]:
         """Statistics of each fold that has rows."""
-        return {
-            int(k): RidgeStatistics.from_states(
-                self.z[self.fold == k],
-                self.y[self.fold == k],
-                weight=self.weight[self.fold == k],
-                fingerprint=self.fingerprint,
-            )
-            for k in np.unique(self.fold)
-        }
+        return {int(k): self.rows.only(self.fold == k).statistics() for k in np.unique(self.fold)}
 
     def total(self) -> RidgeStatistics:
         if not self.blocks:
@@ -85,26 +54,12 @@ class FoldedRows:
 
     def out_of_fold(self, ridge: float | Array) -> Array:
         """Return outputs (n, K) for each row by a readout solved without the row's fold."""
-        outputs = np.empty_like(self.y)
+        outputs = np.empty_like(self.rows.y)
         total = self.total()
         for k, block in self.blocks.items():
             rest = total - block
             if rest.n_rows == 0:
                 raise ValueError("all rows lie in one fold; predicting without it needs 2 folds")
             readout: Readout = rest.solve(ridge)
-            outputs[self.fold == k] = readout(self.z[self.fold == k])
+            outputs[self.fold == k] = readout(self.rows.z[self.fold == k])
         return outputs
-
-
-def row_targets(sequence: Recorded, features: Features, n_rows: int) -> Array:
-    """Return the targets (n, K) of a sequence's feature rows, NaN where they are not known."""
-    if sequence.y is None:
-        raise ValueError("a sequence has no targets; pass inputs and targets")
-    if not sequence.per_step:
-        return np.repeat(sequence.y[None], n_rows, axis=0)
-    if not features.per_step:
-        raise ValueError(
-            "a sequence has a target per step, but pooled features give one row per sequence; "
-            "pass pool=None or one target per sequence"
-        )
-    return sequence.y[features.washout :]

@@ -3,32 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from catchment.errors import CatchmentError, TooFewClientsError
-from catchment.federation.ledger import Entry
+from catchment.data.prepare import Prepare
+from catchment.errors import CatchmentError, FederationError, TooFewClientsError
+from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
-from catchment.federation.post import Engine, Post, Record, Refusal, Reply, Watch
+from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
-from catchment.wire import Parts
+from catchment.readout.predictor import Predictor
+from catchment.wire import NOTHING, Parts
 
 __all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
 
 
+@runtime_checkable
+class Preparing(Protocol):
+    """A result that predicts from recordings, and so must know how they are prepared."""
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None) -> Self: ...
+
+
+@runtime_checkable
+class HasModel(Protocol):
+    """A result that can be used as one model, such as an ensemble."""
+
+    @property
+    def model(self) -> Model: ...
+
+
 @dataclass(frozen=True, eq=False)
-class Result(Generic[S]):
-    """The final state and model, and one record per round."""
+class Result(Generic[S, R]):
+    """The final state, what the algorithm makes of it, and one record per round."""
 
     state: S
-    model: Model | None
+    plan: Plan[S, Any, R]
     records: tuple[Record, ...]
+
+    @cached_property
+    def result(self) -> R:
+        """What was made: a model, scores, a scaler, a network, whatever the algorithm is for.
+
+        What predicts takes raw recordings, prepared as those of the clients were.
+        """
+        made = self.plan.whole.result(self.state)
+        if isinstance(made, Preparing):
+            return made.prepared_by(self.plan.prepare, self.plan.channels)
+        return made
+
+    @property
+    def model(self) -> Model:
+        """The model that was trained; FederationError if the algorithm makes no single one."""
+        found = model_of(self.result)
+        if found is None:
+            raise FederationError(
+                f"{self.plan.whole.name} makes no single model but a "
+                f"{type(self.result).__name__}; use .result"
+            )
+        return found
+
+    @property
+    def predictor(self) -> Predictor:
+        """What predicts from raw recordings; FederationError if the algorithm makes no such."""
+        found = predictor_of(self.result)
+        if found is None:
+            raise FederationError(
+                f"{self.plan.whole.name} makes a {type(self.result).__name__}, which predicts "
+                "nothing from recordings; use .result"
+            )
+        return found
+
+
+def model_of(made: object) -> Model | None:
+    """Return the one model that the result of a run is or amounts to, None if it is none."""
+    if isinstance(made, Model):
+        return made
+    return made.model if isinstance(made, HasModel) else None
+
+
+def predictor_of(made: object) -> Predictor | None:
+    """Return what predicts of a run's result, as it is saved and used; None if nothing does."""
+    return made if isinstance(made, Predictor) else model_of(made)
 
 
 class Keeper(Protocol[S]):
@@ -42,13 +105,14 @@ class Keeper(Protocol[S]):
 
 
 def run(
-    plan: Plan[S, U],
+    plan: Plan[S, U, R],
     engine: Engine,
     *,
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
     journal: Journal | None = None,
-) -> Result[S]:
+    context: Parts = NOTHING,
+) -> Result[S, R]:
     """Return the result of a plan's rounds; with a keeper, go on where the last run stopped.
 
     Parameters
@@ -63,9 +127,12 @@ def run(
         Called with (round, clients done, clients asked) as replies come in.
     journal
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
+    context
+        What clients must know to make the plan for themselves; it travels with every request.
     """
+    algorithm = plan.whole
     kept = keeper.resume() if keeper else None
-    state, records = kept if kept else (plan.algorithm.start(), ())
+    state, records = kept if kept else (algorithm.start(), ())
     note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
         cohort = plan.cohort(engine.clients(), round_)
@@ -73,20 +140,20 @@ def run(
         for exacting in plan.protections:
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
-        post = Post(plan.fingerprint(), turn, engine, note, watch)
-        total, n_used, publish = gather(plan, post, plan.algorithm.broadcast(state, turn), journal)
+        post = Post(plan.fingerprint(), turn, engine, note, watch, context)
+        total, n_used, publish = gather(plan, post, algorithm.broadcast(state, turn), journal)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)
-        state = plan.algorithm.server_update(state, total, turn)  # type: ignore[arg-type]
-        records = (*records, post.record(n_used))
+        state = algorithm.server_update(state, total, turn)
+        records = (*records, replace(post.record(n_used), figures=algorithm.figures(state)))
         if keeper:
             keeper.close_round(state, records[-1])
         publish()
-    return Result(state, plan.algorithm.model(state), records)
+    return Result(state, plan, records)
 
 
 def gather(
-    plan: Plan[S, U], post: Post, payload: Parts, journal: Journal | None = None
+    plan: Plan[S, U, R], post: Post, payload: Parts, journal: Journal | None = None
 ) -> tuple[Additive, int, Callable[[], None]]:
     """Return the sum of a round's uploads, every mask off, how many there were, and a last step.
 
@@ -124,9 +191,9 @@ def reasons(refused: Sequence[Refusal]) -> str:
     return f" ({'; '.join(given[-3:])})" if given else ""
 
 
-def readers(plan: Plan[S, U]) -> list[Read]:
+def readers(plan: Plan[S, U, R]) -> list[Read]:
     """Return what reads an upload without protections, with the first, with the first two..."""
-    read: list[Read] = [plan.algorithm.read_update]
+    read: list[Read] = [plan.whole.read_update]
     for protection in plan.plain:
         read.append(partial(protection.read_update, inner=read[-1]))
     return read

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,97 +12,53 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
-from catchment.readout.model import Model
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.data.prepare import RAW, Prepare
+from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import (
+    Additive,
+    Algorithm,
+    Completed,
+    Data,
+    Grouped,
+    Learner,
+    Needs,
+    Speaking,
+    Turn,
+    Upload,
+    as_algorithm,
+    needs_of,
+)
+from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
-# What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.
-Data = Callable[[], Iterable[Any]]
-
-
-class Upload(Protocol):
-    """What leaves a client: a value that can be taken apart for the journey."""
-
-    def parts(self) -> Parts: ...
-
-
-class Additive(Protocol):
-    """What the server makes of an upload: a value that adds."""
-
-    def __add__(self, other: Self, /) -> Self: ...
-
+__all__ = [
+    "Additive",
+    "Algorithm",
+    "Data",
+    "Exacting",
+    "Exchange",
+    "Grouped",
+    "Identified",
+    "Journal",
+    "Learner",
+    "Masking",
+    "Memory",
+    "Needs",
+    "Plan",
+    "Protection",
+    "Read",
+    "Turn",
+    "Upload",
+    "as_algorithm",
+    "describe",
+    "needs_of",
+]
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """All that an algorithm or a protection may know of the moment: round, cohort, and client."""
-
-    round: int
-    cohort: tuple[str, ...]
-    seed: int = 0
-    client: str = ""
-    plan: str = ""  # fingerprint
-
-    def rng(self) -> np.random.Generator:
-        """Return the generator of this client in this round, whoever answers first.
-
-        >>> turn = Turn(0, ("a", "b"), seed=1, client="a")
-        >>> turn.rng().random() == turn.rng().random()
-        True
-        """
-        return np.random.default_rng([self.seed, self.round, zlib.crc32(self.client.encode())])
-
-    def at(self, client: str) -> Turn:
-        return Turn(self.round, self.cohort, self.seed, client, self.plan)
-
-
-class Algorithm(Protocol[S, U]):
-    """A way to learn: `S` is the server's state, `U` an upload as the server adds it."""
-
-    def start(self) -> S:
-        """Return the state before the first round."""
-
-    def broadcast(self, state: S, turn: Turn) -> Parts:
-        """Return what every client of the cohort is told."""
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Upload:
-        """Return what one client sends; runs where the data is."""
-
-    def read_update(self, parts: Parts, turn: Turn) -> U:
-        """Return an upload ready to add; IntegrityError or UploadError if it is not acceptable.
-
-        The turn names the client, unless a protection hides whose upload this is.
-        """
-
-    def server_update(self, state: S, total: U, turn: Turn) -> S:
-        """Return the state after a round, from the sum of the updates."""
-
-    def model(self, state: S) -> Model | None:
-        """Return the model that the state amounts to, or None if it makes none."""
-
-    def save_state(self, state: S) -> Parts:
-        """Return the state as it is kept between rounds."""
-
-    def load_state(self, parts: Parts) -> S:
-        """Return the state that was kept."""
-
-
-@runtime_checkable
-class Grouped(Protocol):
-    """An algorithm that serves several clients of one machine for less than each by itself."""
-
-    def group_size(self, n_clients: int, n_threads: int) -> int:
-        """Return how many clients to serve at once, of so many and on so many threads."""
-
-    def client_updates(
-        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
-    ) -> Sequence[Upload]:
-        """Return what each client sends, as `client_update` would."""
+U = TypeVar("U")
+R = TypeVar("R")
 
 
 class Protection(Protocol):
@@ -123,7 +78,7 @@ class Protection(Protocol):
 class Exacting(Protocol):
     """A protection whose promise depends on the rest of the plan, or on what happened before."""
 
-    def check(self, plan: Plan[Any, Any]) -> None:
+    def check(self, plan: Plan[Any, Any, Any]) -> None:
         """Raise ValueError if the plan would break what is promised."""
 
     def before(self, turn: Turn) -> None:
@@ -137,6 +92,9 @@ Memory = MutableMapping[str, bytes]
 @runtime_checkable
 class Masking(Protocol):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
+
+    def exact(self) -> Self:
+        """Return the protection for sums of any size, which rounds nothing."""
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
         """Return the server's half of one round, or of the one that the journal left unfinished."""
@@ -211,13 +169,13 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Generic[S, U]):
+class Plan(Generic[S, U, R]):
     """An algorithm, how often and with whom it is run, and how its messages are protected.
 
     Parameters
     ----------
     algorithm
-        What is learned.
+        What is learned: anything with the four methods of a `Learner`.
     rounds
         How many rounds to run.
     share
@@ -226,14 +184,20 @@ class Plan(Generic[S, U]):
         Fewest answers with which a round may end.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
+    prepare
+        What each client does to its raw recordings before the algorithm sees them.
+    channels
+        Names of the recordings' channels, for the model to know.
     """
 
-    algorithm: Algorithm[S, U]
+    algorithm: Learner[S, U, R]
     rounds: int = 1
     share: float = 1.0
     min_clients: int = 1
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+    prepare: Prepare = RAW
+    channels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -253,17 +217,28 @@ class Plan(Generic[S, U]):
     def _refuse_hiding(self) -> None:
         """Raise ValueError if the server cannot do with the sum of the clients' messages."""
         for part in (self.algorithm, *self.plain):
-            if getattr(part, "needs_clients", False):
+            reason = needs_of(part).each_client
+            if reason:
                 raise ValueError(
                     f"{type(part).__name__} needs every client's message by itself, a secure sum "
-                    "shows the server nothing but their sum; choose another, or do without"
+                    f"shows the server nothing but their sum: {reason}"
                 )
-        if getattr(self.algorithm, "keep_clients", False):
-            raise ValueError(
-                f"{type(self.algorithm).__name__} keeps clients apart, a secure sum shows the "
-                "server nothing but their sum; pass keep_clients=False (and, for ridge, "
-                "ridge='gcv' or a number)"
-            )
+
+    @cached_property
+    def whole(self) -> Completed[S, U, R]:
+        """The algorithm with all that it left out filled in, as the loop runs it."""
+        return as_algorithm(self.algorithm)
+
+    @property
+    def needs(self) -> Needs:
+        """What the algorithm needs."""
+        return self.whole.needs
+
+    def messages(self) -> dict[str, Kind]:
+        """Return the kinds of messages that clients may send, by name, as far as declared."""
+        speaking = (p for p in self.protections if isinstance(p, Speaking))
+        found = (*self.whole.messages, *(kind for part in speaking for kind in part.messages))
+        return {kind.name: kind for kind in found}
 
     @cached_property
     def plain(self) -> tuple[Protection, ...]:
@@ -310,7 +285,7 @@ def describe(value: object) -> Fact:
             return value
         case Recipe():
             return {"recipe": value.to_json()}
-        case Reservoir() | Features():
+        case Reservoir() | Prepare() | FeatureMap():
             return {type(value).__name__: value.fingerprint}
         case Identified():
             return {type(value).__name__: value.identity()}

@@ -31,9 +31,9 @@ class Freeze:
     names
         Patterns such as "layer4.*.conv?.weight"; a parameter that matches any is frozen.
     largest
-        Freeze so many of the largest parameters besides.
+        Freeze this many of the largest parameters, too.
     at_least
-        Freeze every parameter with so many numbers or more besides.
+        Freeze every parameter with at least this many numbers, too.
     norms
         Whether parameters of normalisation layers may be frozen; they are trained unless asked.
 
@@ -100,7 +100,7 @@ class Share:
     def bytes_held(self, remembered: int = 0) -> int:
         """Return what a client holds to train: all values, and gradients of the trained ones.
 
-        Activations come on top; `catchment reproduce fedpt` measures the whole.
+        Activations come on top.
 
         Parameters
         ----------

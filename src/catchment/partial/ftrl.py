@@ -23,8 +23,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import MissingExtraError
-from catchment.federation.optimisers import Arrays
-from catchment.privacy.gaussian import gaussian_epsilon, rounded_normal
+from catchment.federation.learn.optimisers import Arrays
+from catchment.privacy.dp.gaussian import gaussian_epsilon, rounded_normal
 
 FINE = 2.0**30  # steps of the grid on which noise is drawn, per standard deviation
 

@@ -19,6 +19,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
+from catchment.partial.normalise import JointNorms
+
 IGNORED = -100  # a target that does not count, such as padding
 KEPT = 4  # recorded steps of different shapes, such as those of a last, smaller group
 
@@ -43,6 +45,25 @@ class Examples:
             )
         if self.x.dtype.kind == "f" and not np.isfinite(self.x).all():
             raise ValueError("an input is not finite; fill or drop missing values first")
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """What clients made of their steps: values (clients, ...), and how they did (clients,).
+
+    `loss` and `accuracy` are means over the targets that count, as the steps met them; the pull
+    towards the values received is not in the loss.
+    """
+
+    values: Tensors
+    loss: torch.Tensor
+    accuracy: torch.Tensor
+
+    @classmethod
+    def of(cls, state: State) -> Group:
+        met = state["met"]
+        count = met["count"].clamp(min=1.0)
+        return cls(state["values"], met["loss"] / count, met["right"] / count)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +175,8 @@ def train_group(
     trained: Sequence[set[str]] | None = None,
     loss: Loss = cross_entropy,
     recordings: Recordings | None = None,
-) -> Tensors:
-    """Return the values (clients, ...) after every client's local steps.
+) -> Group:
+    """Return the values (clients, ...) after every client's local steps, and how these went.
 
     Parameters
     ----------
@@ -178,6 +199,8 @@ def train_group(
     given = {"start": start, "moves": _moves(start, trained, len(clients), device)}
     given["rate"] = {"": torch.tensor(learning_rate, device=device)}
     state = steps.begin(start, len(clients))
+    names = ("loss", "right", "count")
+    state["met"] = {name: torch.zeros(len(clients), device=device) for name in names}
 
     def advance(state: State, given: State, batch: Tensors) -> State:
         return _advance(module, frozen, steps, loss, state, given, batch)
@@ -188,10 +211,10 @@ def train_group(
         for s in range(index.shape[1])
     )
     if recordings is not None and device.type == "cuda":
-        return recordings.run(advance, state, given, batches)
+        return Group.of(recordings.run(advance, state, given, batches))
     for batch in batches:
         state = advance(state, given, batch)
-    return state["values"]
+    return Group.of(state)
 
 
 def _advance(
@@ -207,20 +230,26 @@ def _advance(
 
     def objective(
         values: Tensors, x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
-    ) -> torch.Tensor:
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=steps.precision == "bfloat16"):
+    ) -> tuple[torch.Tensor, Tensors]:
+        half = torch.autocast(x.device.type, torch.bfloat16, enabled=steps.precision == "bfloat16")
+        with half, JointNorms():
             outputs = functional_call(module, {**frozen, **values}, (x,))
         total = loss(outputs.float(), y, counts)
+        weight = counts.reshape(-1, *([1] * (y.ndim - 1))) * (y != IGNORED)
+        right = (weight * (outputs.argmax(dim=-1) == y)).sum()
+        met = {"loss": total * weight.sum(), "right": right, "count": weight.sum()}
         if steps.prox > 0:
             apart = sum(((values[name] - v) ** 2).sum() for name, v in given["start"].items())
             total = total + 0.5 * steps.prox * apart
-        return total
+        return total, met
 
-    slopes = vmap(grad(objective), randomness="different")
-    gradient = slopes(state["values"], batch["x"], batch["y"], batch["counts"])
+    slopes = vmap(grad(objective, has_aux=True), randomness="different")
+    gradient, met = slopes(state["values"], batch["x"], batch["y"], batch["counts"])
     active = batch["counts"].amax(dim=1)
     moves = {name: move * active for name, move in given["moves"].items()}
-    return steps.moved(state, gradient, moves, given["rate"][""])
+    training = {kind: part for kind, part in state.items() if kind != "met"}
+    after = steps.moved(training, gradient, moves, given["rate"][""])
+    return {**after, "met": {name: state["met"][name] + new for name, new in met.items()}}
 
 
 @final
@@ -237,8 +266,8 @@ class Recordings:
 
     def run(
         self, advance: Advance, state: State, given: State, batches: Iterator[Tensors]
-    ) -> Tensors:
-        """Return the values after all batches."""
+    ) -> State:
+        """Return the values after all batches, and how these went."""
         with self._lock:
             step: _Recorded | None = None
             for batch in batches:
@@ -255,8 +284,8 @@ class Recordings:
                     step.load(state, given)
                 step.replay(batch)
             if step is None:
-                return state["values"]
-            return {name: value.clone() for name, value in step.state["values"].items()}
+                return state
+            return _copied({kind: step.state[kind] for kind in ("values", "met")})
 
 
 class _Recorded:

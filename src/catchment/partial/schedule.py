@@ -17,8 +17,8 @@ class Schedule:
     decay
         What is kept of the factor every `every` rounds.
     cosine
-        Rounds over which the factor falls to zero along half a cosine, if given; a plan of so many
-        rounds ends close to zero.
+        Rounds over which the factor falls to zero along half a cosine, if given; a plan of this
+        many rounds ends close to zero.
 
     >>> [Schedule(decay=0.5, every=2).factor(k) for k in range(5)]
     [1.0, 1.0, 0.5, 0.5, 0.25]

@@ -68,7 +68,7 @@ def suggest_freeze(
     blocks
         Patterns of parameter names, each a block; if not given, every layer by itself.
     enough
-        Stop when no more than so many per cent of the parameters are trained.
+        Stop when at most this percentage of the parameters is trained.
     smallest
         Blocks with less than this share of all parameters are not worth a training.
 

@@ -5,7 +5,9 @@ takes local steps, and returns how far its trainable values moved. The server mo
 these changes, weighted by examples, through an optimiser of its own. With nothing frozen this is
 generalised federated averaging (Reddi et al., ICLR 2021).
 
-The server sees each client's change unless a protection hides it.
+The server sees each client's change, mean loss and share of right answers unless a protection hides
+them. The last two are not sent where changes are clipped or noise is added: they are not in what
+differential privacy bounds.
 """
 
 from __future__ import annotations
@@ -13,20 +15,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.plan import Data, Turn
+from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment.federation.progress import UNKNOWN, Progress
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples, LocalSteps, Recordings, Tensors, train_group
 from catchment.partial.schedule import Schedule
-from catchment.readout.model import Model
-from catchment.wire import Fact, Parts
+from catchment.structure import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Structure
+from catchment.wire import Parts
 
 STEPS = LocalSteps()
 MEAN = Mean()
@@ -41,6 +44,7 @@ class Moved:
     names: tuple[str, ...]
     changes: tuple[NDArray[np.floating], ...]  # float32 as they came, float64 once added
     weights: NDArray[np.float64]
+    told: NDArray[np.float64]  # (3,) what they say of their progress
 
     def __add__(self, other: Moved) -> Moved:
         if self.names != other.names:
@@ -50,6 +54,7 @@ class Moved:
             self.names,
             tuple(np.add(a, b, dtype=np.float64) for a, b in pairs),
             self.weights + other.weights,
+            self.told + other.told,
         )
 
     def mean(self) -> Arrays:
@@ -63,28 +68,41 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class Change(Structure):
     """What one client sends: how far its tensors moved times its weight, in float32.
 
     A sum of such messages, number by number, is one of all clients: it can be masked and noised
     like any other weighted sum. `names` is None if the client trains all that the plan trains.
     """
 
-    changes: tuple[NDArray[np.float32], ...]
-    weight: float
-    names: tuple[str, ...] | None = None
+    KIND: ClassVar[Kind] = Kind(
+        "change",
+        "how far the parameters that the client trained on its own data moved, multiplied by their "
+        "weight, the weight, and, unless changes are clipped, the mean loss and the share right of "
+        "these steps",
+        (
+            "how many examples the client has, if it is weighed by them",
+            "which classes the client has: the parameters of a class it never saw do not move",
+            "the gradient of this one client's data, from which examples may be rebuilt",
+            "how well the shared network fits this one client's data, where the loss is sent",
+        ),
+    )
 
-    def parts(self) -> Parts:
-        facts: dict[str, Fact] = {} if self.names is None else {"names": list(self.names)}
-        return Parts("weighted-sum", facts, (np.array([1.0, self.weight]), *self.changes))
+    changes: Annotated[tuple[NDArray[np.float32], ...], ANY_FLOAT]
+    weight: Annotated[float, WEIGHT]
+    telling: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
+    loss: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
+    right: Annotated[float, NOT_NEGATIVE, REMARK] = 0.0
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Trainable values so far, and what the server's optimiser remembers."""
+    """Trainable values so far, what the server's optimiser remembers, and how clients did last."""
 
     values: Arrays
     memory: Arrays = ()
+    progress: Progress = UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,7 +124,8 @@ class FederatedTraining:
         trained it. Their messages are shorter, so that a secure sum does not take them.
     clip
         Longest change a client may send, all tensors together; a longer one is shortened, and every
-        client then weighs alike. This bounds what one client can do to the sum, as privacy needs.
+        client then weighs alike. This bounds what one client can do to the sum, as privacy needs;
+        the loss, which is not bounded so, is then not sent.
     at_once
         Clients of one machine that are trained at once; if not given, 100 on a GPU (fewer if their
         messages are long, so that some are packed while others are trained) and 1 on a CPU, where
@@ -127,6 +146,10 @@ class FederatedTraining:
     at_once: int | None = None
     record: bool = True
     device: str = "auto"
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         if self.at_once or self.torch_device().type == "cpu":
@@ -169,7 +192,7 @@ class FederatedTraining:
             for e, (_, turn) in zip(examples, clients, strict=True)
         ]
         trained = [self._trained(module, names, turn.client) for _, turn in clients]
-        after = train_group(
+        group = train_group(
             module,
             start,
             frozen,
@@ -180,11 +203,17 @@ class FederatedTraining:
             trained=trained,
             recordings=recordings_of(self.network, self.steps, device) if self.record else None,
         )
-        moved = {name: after[name] - start[name] for name in names}
-        return self._packed(moved, [len(e.x) for e in examples], trained)
+        moved = {name: group.values[name] - start[name] for name in names}
+        pairs = zip(group.loss.tolist(), group.accuracy.tolist(), strict=True)
+        progress = [Progress(*pair) if self.clip is None else UNKNOWN for pair in pairs]
+        return self._packed(moved, [len(e.x) for e in examples], trained, progress)
 
     def _packed(
-        self, moved: Tensors, n_examples: Sequence[int], trained: Sequence[set[str]]
+        self,
+        moved: Tensors,
+        n_examples: Sequence[int],
+        trained: Sequence[set[str]],
+        progress: Sequence[Progress],
     ) -> list[Change]:
         """Return every client's message from the changes (clients, ...) of all."""
         weights, factors = self._weights(moved, n_examples)
@@ -193,7 +222,8 @@ class FederatedTraining:
         for k, weight in enumerate(weights):
             kept = tuple(name for name in moved if name in trained[k])
             arrays = tuple(sent[name][k] for name in kept)
-            changes.append(Change(arrays, weight, None if len(kept) == len(moved) else kept))
+            told, named = progress[k].weighted(weight), None if len(kept) == len(moved) else kept
+            changes.append(Change(arrays, weight, *told, named))
         return changes
 
     def _weights(
@@ -212,31 +242,27 @@ class FederatedTraining:
 
     def read_update(self, parts: Parts, turn: Turn) -> Moved:
         names, shapes = layout(self.network)
-        sent = parts.facts.get("names", list(names))
-        if not isinstance(sent, list) or not set(sent) <= set(names):
+        came = Change.from_parts(parts)
+        sent = names if came.names is None else came.names
+        if not set(sent) <= set(names) or len(sent) != len(came.changes):
             raise UploadError("shape", "the change names tensors that are not trained")
-        counts, *changes = parts.expect("weighted-sum", 1 + len(sent)).arrays
-        arrived = dict(zip([str(name) for name in sent], changes, strict=True))
-        if counts.shape != (2,) or any(arrived[name].shape != shapes[name] for name in arrived):
+        arrived = dict(zip(sent, came.changes, strict=True))
+        if any(arrived[name].shape != shapes[name] for name in arrived):
             raise UploadError("shape", "a change has another shape than its tensor")
-        if not all(np.isfinite(array).all() for array in parts.arrays) or (counts < 0).any():
-            raise UploadError("not-finite", "a change or its weight is not a finite number")
         full = tuple(
             arrived[name] if name in arrived else np.zeros(shapes[name], np.float32)
             for name in names
         )
-        weight = float(counts[1])
-        return Moved(names, full, np.array([weight if n in arrived else 0.0 for n in names]))
+        weights = [came.weight if name in arrived else 0.0 for name in names]
+        told = np.array([came.telling, came.loss, came.right])
+        return Moved(names, full, np.array(weights), told)
 
     def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
-        return Trained(values, memory)
+        progress = Progress.mean(*total.told.tolist(), scored=True)
+        return Trained(values, memory, progress)
 
-    def model(self, state: Trained) -> Model | None:
-        """Return None: the outcome is a torch module, see `trained_module`."""
-        return None
-
-    def trained_module(self, state: Trained) -> torch.nn.Module:
+    def result(self, state: Trained) -> torch.nn.Module:
         """Return the network with the state's values."""
         module = self.network.build(self.torch_device())
         with torch.no_grad():
@@ -245,14 +271,9 @@ class FederatedTraining:
                 parameter.copy_(torch.from_numpy(value))
         return module
 
-    def save_state(self, state: Trained) -> Parts:
-        return Parts("trained", {"values": len(state.values)}, (*state.values, *state.memory))
-
-    def load_state(self, parts: Parts) -> Trained:
-        n = len(layout(self.network)[0])
-        if parts.kind != "trained" or parts.facts.get("values") != n:
-            raise IntegrityError(f"expected the values of {n} tensors, got {parts.kind!r}")
-        return Trained(tuple(parts.arrays[:n]), tuple(parts.arrays[n:]))
+    def figures(self, state: Trained) -> dict[str, float]:
+        norm = float(np.sqrt(sum(float((v**2).sum()) for v in state.values)))
+        return {**state.progress.figures, "weight norm": norm}
 
     def torch_device(self) -> torch.device:
         if self.device == "auto":

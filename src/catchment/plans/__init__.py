@@ -1,1 +1,31 @@
-"""Plans as files: one TOML file says what is run, on which data, and how it is protected."""
+"""Plans as files: one TOML file says what is run, on which data, and how it is protected.
+
+`read_plan` reads one, `run_plan` runs it into a folder; `catchment run` does both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catchment.faces import face
+
+if TYPE_CHECKING:
+    # Type checkers do not follow the table below.
+    from catchment.plans.conductor import Finished as Finished
+    from catchment.plans.conductor import run_plan as run_plan
+    from catchment.plans.examples import example_names as example_names
+    from catchment.plans.examples import example_plan as example_plan
+    from catchment.plans.file import PlanFile as PlanFile
+    from catchment.plans.file import parse_plan as parse_plan
+    from catchment.plans.file import read_plan as read_plan
+    from catchment.plans.schema import plan_schema as plan_schema
+
+__all__, __getattr__, __dir__ = face(
+    __name__,
+    {
+        "conductor": ["Finished", "run_plan"],
+        "examples": ["example_names", "example_plan"],
+        "file": ["PlanFile", "parse_plan", "read_plan"],
+        "schema": ["plan_schema"],
+    },
+)

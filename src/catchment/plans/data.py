@@ -1,21 +1,18 @@
-"""The data of a plan: who holds them, how they are scaled, and what is kept for the test."""
+"""The data of a plan: who holds them, and what is kept for the test. All of them are raw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from catchment.data.clients import cohorts, contiguous, iid, label_skew, quantity_skew
-from catchment.data.scaling import Scaler
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
-from catchment.federation.local import stretch
-from catchment.federation.personal import first_part
-from catchment.plans.sources import Clients, Recordings
-
-Change = Callable[[Iterable[Recorded]], Iterable[Recorded]]
+from catchment.federation.course import DELIVERY, EVALUATION
+from catchment.federation.rows import first_part
+from catchment.plans.sources import About, Clients, Recordings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,21 +21,20 @@ class Sharing:
 
     Parameters
     ----------
-    scaling
-        "client": every client standardises its channels by its own training data; "federated": by
-        the mean and deviation of all of them, from one more round; "none".
     split
-        How sequences are dealt to clients: "natural" keeps them where they are, "contiguous" cuts
-        one long sequence; "iid", "label_skew" and "quantity_skew" deal all sequences anew.
+        How recordings are dealt to clients: "natural" keeps them where they are, "contiguous" cuts
+        one long recording; "iid", "label_skew" and "quantity_skew" deal all recordings anew.
     clients
         How many clients a split makes.
     alpha
         Concentration of a skewed split: the smaller, the more uneven.
     test
-        Share kept for the test, or "official" for the publisher's own test part.
+        Share kept for the test, or "official" for the publisher's own test part; or "folds": all
+        clients train, and each is tested by a model of the other folds, five in all.
     test_of
-        What is kept: whole "clients", the last "sequences" of each client, or the last "steps" of
-        each sequence.
+        What is kept: whole "clients", the last "recordings" of each client, or the last "steps" of
+        each recording, which the map may enter by its washout. If not given: clients where there
+        are classes, else steps.
     test_after
         Test clients are tested on their data after this share of it. What comes before is theirs to
         learn from, for a readout of their own; the shared model never sees it.
@@ -46,12 +42,11 @@ class Sharing:
         Names every random draw of the data.
     """
 
-    scaling: Literal["none", "client", "federated"] = "none"
     split: Literal["natural", "contiguous", "iid", "label_skew", "quantity_skew"] | None = None
     clients: int = 5
     alpha: float = 0.5
-    test: float | Literal["official"] | None = None
-    test_of: Literal["clients", "sequences", "steps"] | None = None
+    test: float | Literal["official", "folds"] | None = None
+    test_of: Literal["clients", "recordings", "steps"] | None = None
     test_after: float = 0.0
     seed: int = 0
 
@@ -62,20 +57,24 @@ class Sharing:
             raise ValueError(f"test is {self.test}; pass a share above 0 and below 1")
         if self.test == "official" and (self.test_of or self.split):
             raise ValueError("an official test part goes with no split and no test_of of one's own")
+        if self.test == "folds" and (self.test_of or self.test_after):
+            raise ValueError("folds are of clients; leave out test_of and test_after")
+
+    def tests_of(self, about: About) -> str:
+        """Return what is kept for the test: clients, recordings or steps."""
+        return self.test_of or ("clients" if about.classes else "steps")
 
 
 @dataclass(frozen=True, eq=False)
 class PlanData:
-    """Training and test clients, each with sequences or a function that makes them.
+    """Training and test clients, each with raw recordings or a function that reads them.
 
     `whole` has all data of the test clients; they are tested on what comes after `test_after`.
     """
 
     train: Clients
     whole: Clients
-    channels: tuple[str, ...]
-    classes: tuple[str, ...] | None
-    horizon: int | None
+    about: About
     test_after: float = 0.0
     washout: int = 0
 
@@ -84,29 +83,109 @@ class PlanData:
         """What the test clients are tested on."""
         if self.test_after == 0:
             return self.whole
-        later = partial(_later, share=self.test_after, washout=self.washout)
-        return {name: _changed(source, later) for name, source in self.whole.items()}
+        return {
+            name: Later(source, self.test_after, self.washout)
+            for name, source in self.whole.items()
+        }
 
-    def scaled(self, scaling: str, scaler: Scaler | None = None) -> PlanData:
-        """Return the data standardised by the scaler, or by each client for itself."""
-        if scaling == "none":
-            return self
-        if scaler is not None:
-            change = scaler.apply
-            train = {name: _changed(source, change) for name, source in self.train.items()}
-            whole = {name: _changed(source, change) for name, source in self.whole.items()}
-        else:
-            train = {name: _own_scale(source, source) for name, source in self.train.items()}
-            # A client that also trains is scaled by what it trained on, a new one by its inputs.
-            whole = {
-                name: _own_scale(source, self.train.get(name, source))
-                for name, source in self.whole.items()
-            }
-        return replace(self, train=train, whole=whole)
+    @property
+    def names(self) -> list[str]:
+        """Everyone, by name."""
+        return sorted({*self.train, *self.whole})
+
+    def at(self, stage: str) -> Clients:
+        """Return who takes part in a stage, and with which data."""
+        if stage == DELIVERY:
+            return dict.fromkeys(self.names, ())
+        return self.test if stage == EVALUATION else self.train
+
+    def prepared(self, prepare: Prepare) -> PlanData:
+        """Return the data as a map sees them, for what is measured beside the plan."""
+        train = {name: Prepared(source, prepare) for name, source in self.train.items()}
+        whole: Clients = {name: Prepared(source, prepare) for name, source in self.test.items()}
+        return PlanData(dict(train), whole, self.about)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A client's recordings as a map sees them."""
+
+    source: Source
+    prepare: Prepare
+
+    def __call__(self) -> Iterable[Recording]:
+        return self.prepare.stream(data_of(self.source)())
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The first or the last steps of each recording, with some before them for the map to enter."""
+
+    source: Source
+    begin: float
+    end: float
+    washout: int
+
+    def __call__(self) -> list[Recording]:
+        return [self._part(one) for one in data_of(self.source)()]
+
+    def _part(self, one: Recording) -> Recording:
+        rows = max(one.n_steps - self.washout, 0)
+        first, last = (self.washout + int(rows * share) for share in (self.begin, self.end))
+        if not 0 < last - first <= one.n_steps:
+            raise ValueError(
+                f"a recording has {one.n_steps} steps, too few for a washout of {self.washout} "
+                f"and a part for the test; leave it out, or say test_of"
+            )
+        return one.part(first - self.washout, last)
+
+
+@dataclass(frozen=True)
+class Some:
+    """The first or the last recordings of a client."""
+
+    source: Source
+    begin: float
+    end: float
+
+    def __call__(self) -> list[Recording]:
+        every = list(data_of(self.source)())
+        return every[round(self.begin * len(every)) : round(self.end * len(every))]
+
+
+@dataclass(frozen=True)
+class Later:
+    """What a client has after a share of its data."""
+
+    source: Source
+    share: float
+    washout: int
+
+    def __call__(self) -> list[Recording]:
+        every = list(data_of(self.source)())
+        if all(one.y is not None and not one.per_step for one in every):
+            return first_part(every, self.share)[1]
+        return Steps(every, self.share, 1.0, self.washout)()
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The recordings of several sources, one after the other."""
+
+    sources: tuple[Source, ...]
+
+    def __call__(self) -> list[Recording]:
+        return [one for source in self.sources for one in data_of(source)()]
 
 
 def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanData:
     """Return who trains on what and who tests on what.
+
+    Parameters
+    ----------
+    washout
+        Steps that the map needs to enter a recording; the last steps of one come with as many
+        before them, which give no rows.
 
     >>> from pathlib import Path
     >>> from catchment.plans.sources import Wearables
@@ -116,8 +195,7 @@ def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanDat
     (6, 2)
     """
     train, test = _divided(found, sharing, washout)
-    about = (found.channels, found.classes, found.horizon)
-    return PlanData(train, test, *about, sharing.test_after, washout)
+    return PlanData(train, test, found.about, sharing.test_after, washout)
 
 
 def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients, Clients]:
@@ -128,36 +206,45 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
     if sharing.test == "official":
         raise ValueError("the data have no official test part; give a share, such as test = 0.25")
     clients = _dealt({**found.clients, **_apart(found)}, sharing)
+    if sharing.test == "folds":
+        if len(clients) < 3:
+            raise ValueError(f"there are {len(clients)} clients, folds need 3 or more; add files")
+        return clients, {}
     share = sharing.test if isinstance(sharing.test, float) else 0.25
-    of = sharing.test_of or ("clients" if found.classes else "steps")
+    of = sharing.tests_of(found.about)
     if of == "clients":
+        if len(clients) < 2:
+            raise ValueError(
+                f"there is {len(clients)} client, and whole clients are kept for the test; write "
+                'test_of = "recordings" or "steps" into [data], or add files'
+            )
         parts = cohorts(clients, validation=0, test=share, seed=sharing.seed)
         both = (sorted(parts.train), sorted(parts.test))
         train, test = ({name: clients[name] for name in names} for names in both)
         return train, test
-    cut = partial(_stretch, washout=washout) if of == "steps" else _sequences
-    early, late = partial(cut, begin=0.0, end=1 - share), partial(cut, begin=1 - share, end=1.0)
+
+    def part(source: Source, begin: float, end: float) -> Source:
+        if of == "steps":
+            return Steps(source, begin, end, washout)
+        return Some(source, begin, end)
+
     return (
-        {name: _changed(source, early) for name, source in clients.items()},
-        {name: _changed(source, late) for name, source in clients.items()},
+        {name: part(source, 0.0, 1 - share) for name, source in clients.items()},
+        {name: part(source, 1 - share, 1.0) for name, source in clients.items()},
     )
 
 
 def _apart(found: Recordings) -> Clients:
     """Return the publisher's test clients, joined to a client of their name where there is one."""
     return {
-        name: _joined(found.clients[name], source) if name in found.clients else source
+        name: Joined((found.clients[name], source)) if name in found.clients else source
         for name, source in found.test.items()
     }
 
 
-def _joined(first: Source, second: Source) -> Source:
-    return lambda: [*data_of(first)(), *data_of(second)()]
-
-
 def _dealt(clients: Clients, sharing: Sharing) -> Clients:
     split = sharing.split
-    if split is None and len(clients) == 1:
+    if split is None and len(clients) == 1 and _is_one_long(clients):
         split = "contiguous"
     if split in (None, "natural"):
         return clients
@@ -166,35 +253,18 @@ def _dealt(clients: Clients, sharing: Sharing) -> Clients:
     if split == "contiguous":
         if len(every) != 1:
             raise ValueError(
-                f"a contiguous split cuts one long sequence, there are {len(every)}; "
+                f"a contiguous split cuts one long recording, there are {len(every)}; "
                 "use another split"
             )
         return dict(contiguous(every[0], n))
     if split == "iid":
         return dict(iid(every, n, seed=seed))
+    skewed: Callable[..., dict[str, list[Recording]]]
     skewed = label_skew if split == "label_skew" else quantity_skew
     return dict(skewed(every, n, alpha=sharing.alpha, seed=seed))
 
 
-def _changed(source: Source, change: Change) -> Source:
-    """Return a client whose data are changed when it is asked for them."""
-    return lambda: change(data_of(source)())
-
-
-def _own_scale(source: Source, fitted_on: Source) -> Source:
-    return lambda: Scaler.fit(data_of(fitted_on)()).apply(data_of(source)())
-
-
-def _stretch(
-    sequences: Iterable[Recorded], *, begin: float, end: float, washout: int
-) -> list[Recorded]:
-    return list(stretch(sequences, begin, end, washout=washout))
-
-
-def _later(sequences: Iterable[Recorded], *, share: float, washout: int) -> list[Recorded]:
-    return first_part(sequences, share, washout=washout)[1]
-
-
-def _sequences(sequences: Iterable[Recorded], *, begin: float, end: float) -> Sequence[Recorded]:
-    every = list(sequences)
-    return every[round(begin * len(every)) : round(end * len(every))]
+def _is_one_long(clients: Clients) -> bool:
+    (source,) = clients.values()
+    every = list(data_of(source)())
+    return len(every) == 1 and (every[0].y is None or bool(every[0].per_step))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from catchment.plans.settings import nearest
+from catchment.plans.dataclass_tables import nearest
 
 _FOLDER = resources.files("catchment.plans") / "examples"
 

@@ -2,73 +2,50 @@
 
     title = "What this is"        # optional
 
-    [data]                        # source = "wearables", "uci_har", "table", ..., and its settings
-    [reservoir]                   # the settings of a Recipe, without inputs: the data have them
+    [data]                        # files = "recordings/*.csv" and its columns; or source = "..."
+    [prepare]                     # gaps, rate, window, horizon, scale: the settings of Prepare
+    [features]                    # map = "echo_state" and its settings, or map = "module:Class"
     [plasticity]                  # optional: gains and shifts that clients find before training
-    [features]                    # what the readout sees of a state
-    [algorithm]                   # name = "ridge", ..., and its settings
-    [[candidates]]                # for name = "candidates": changes to [reservoir], one table each
+    [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
+    [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
     [run]                         # rounds, share, min_clients, seed, baselines
-    [[protections]]               # name = ..., in the order in which clients apply them
+    [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
-To add an algorithm, give it a line in ALGORITHMS. Its fields `features` and `classes` are filled
-in; all others are settings.
+Only [data] is needed. `catchment.plans.names` has the tables of what can be named.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from catchment.arrays import Array
-from catchment.federation.averaging import GradientAveraging, ReadoutAveraging
-from catchment.federation.balance import BalancedRidge
-from catchment.federation.baselines import delay_line
-from catchment.federation.candidates import Candidates
-from catchment.federation.compression import FactorUpload, Float32
-from catchment.federation.ensemble import ReservoirEnsemble
-from catchment.federation.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
-from catchment.federation.plan import Algorithm, Plan
-from catchment.federation.plasticity import FederatedPlasticity, MomentPlasticity
-from catchment.federation.ridge import FederatedRidge
-from catchment.federation.robust import InfluenceCap
-from catchment.federation.selection import SelectedRidge
+from catchment.data.prepare import Prepare
+from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.federation.course import Course, Maps
+from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
-from catchment.plans.settings import Reader, nearest, refuse_unknown
-from catchment.plans.sources import PUBLIC, SOURCES, Origin, origin_of
-from catchment.privacy.clipping import Clip
-from catchment.privacy.noise import GaussianNoise
-from catchment.privacy.secure_sum import SecureSum
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
+from catchment.plans.dataclass_tables import nearest, refuse_unknown
+from catchment.plans.names import (
+    PLASTICITY,
+    PLASTICITY_ROUNDS,
+    PROTECTIONS,
+    READER,
+    Given,
+    algorithm_of,
+    map_of,
+    named,
+)
+from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
 
-ALGORITHMS: dict[str, type] = {
-    "ridge": FederatedRidge,
-    "candidates": Candidates,
-    "averaging": ReadoutAveraging,
-    "gradient": GradientAveraging,
-    "ensemble": ReservoirEnsemble,
-    "selected": SelectedRidge,
-    "balanced": BalancedRidge,
-}
-ROUNDS = {"selected": 2}  # what an algorithm needs, if it does not say so itself
-PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
-PLASTICITY_ROUNDS = 10
-PROTECTIONS: dict[str, type] = {
-    "float32": Float32,
-    "factors": FactorUpload,
-    "influence_cap": InfluenceCap,
-    "gaussian_noise": GaussianNoise,
-    "secure_sum": SecureSum,
-}
 Baseline = Literal[
     "random",
     "majority",
@@ -81,69 +58,11 @@ Baseline = Literal[
     "centralised",
     "personalised",
 ]
-
-GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
-READER = Reader(
-    choices={
-        ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
-    },
-    # What a file cannot say: it comes from elsewhere, or is no plain setting.
-    hidden={
-        Recipe: ("inputs", "scale", "fingerprint"),
-        ReservoirEnsemble: ("recipes",),
-        GradientAveraging: ("initial",),
-        GaussianNoise: ("budget",),
-        Clip: ("reference",),
-    },
+SECTIONS = (
+    *("title", "data", "prepare", "features", "plasticity", "learn", "candidates"),
+    *("run", "protect", "search"),
 )
-_SECTIONS = (
-    *("title", "data", "reservoir", "plasticity", "features", "algorithm", "candidates"),
-    *("run", "protections", "search"),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureSettings:
-    """What the readout sees of a state.
-
-    Parameters
-    ----------
-    bias
-        Whether a constant one is a feature; readouts fit an intercept anyway.
-    input, state
-        Whether the inputs and the states are features.
-    pool
-        One row per sequence: "last", "mean", "mean_std" or "max" over its steps. Without it there
-        is a row per step. If not given: "mean_std" for classes of whole sequences, else none.
-    segments
-        With a pool: cut each sequence into so many parts, pool each, and join the rows.
-    washout
-        Steps at the start of each sequence that give no features.
-    precision
-        Of the states.
-    """
-
-    bias: bool = False
-    input: bool = True
-    state: bool = True
-    pool: Pool | Literal["none"] | None = None
-    segments: int = 1
-    washout: int = 0
-    precision: Literal["float64", "float32"] = "float64"
-
-    def of(self, reservoir: Reservoir, *, classes: bool) -> Features:
-        """Return the features of a reservoir."""
-        pool = ("mean_std" if classes else None) if self.pool is None else self.pool
-        return Features(
-            reservoir,
-            bias=self.bias,
-            input=self.input,
-            state=self.state,
-            pool=None if pool == "none" else pool,
-            segments=self.segments,
-            washout=self.washout,
-            precision=self.precision,
-        )
+Table = Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,128 +97,206 @@ class RunSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanFile:
-    """A plan as its file has it, every name and type checked; `build` makes a `Plan` of it."""
+    """A plan as its file has it, every name and type checked; `course` makes its stages."""
 
     title: str = ""
     source: str
     origin: Origin
     sharing: Sharing
-    reservoir: Mapping[str, object]
-    features: FeatureSettings
-    algorithm: Mapping[str, object]
-    plasticity: Mapping[str, object] = field(default_factory=dict)
-    candidates: tuple[Mapping[str, object], ...] = ()
+    prepare: Prepare
+    features: Table
+    learn: Table
+    plasticity: Table = field(default_factory=dict)
+    candidates: tuple[Table, ...] = ()
     run: RunSettings = field(default_factory=RunSettings)
-    protections: tuple[Mapping[str, object], ...] = ()
-    search: Mapping[str, object] = field(default_factory=dict)
+    protect: tuple[Table, ...] = ()
+    search: Table = field(default_factory=dict)
     base: Path = Path()
     fingerprint: str = ""
     text: str = ""
 
+    @property
+    def algorithm(self) -> str:
+        """What learns, by its name."""
+        return str(self.learn["algorithm"])
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether clients need keys: there is a secure sum."""
+        return any(table.get("name") == "secure_sum" for table in self.protect)
+
+    @property
+    def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
+        """The feature map, or that of every candidate."""
+        changes = enumerate(self.candidates, start=1)
+        tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
+        first = map_of(self.features)
+        return tuple(map_of(table, where) for where, table in tables.items()) or (first,)
+
+    @property
+    def washout(self) -> int:
+        """Steps that the map needs to enter a recording."""
+        first = self.maps[0]
+        return first.washout if isinstance(first, EchoState | FeatureMap) else 0
+
     def load_data(self, directory: Path | None = None) -> PlanData:
         """Return the data that the plan names; MissingDataError if they are not here."""
         found = self.origin.load(self.sharing.seed, directory, self.base)
-        return arrange(found, self.sharing, washout=self.features.washout)
+        # Windows are entered one by one, wherever a recording is cut.
+        washout = self.washout if self.prepare.window is None else 0
+        return arrange(found, self.sharing, washout=washout)
 
-    def build(
+    def about(self, directory: Path | None = None) -> About:
+        """Return what everyone must know of the data, reading no files of one's own."""
+        if not isinstance(self.origin, Files):
+            return self.origin.load(self.sharing.seed, directory, self.base).about
+        known = self.origin.about()
+        lacking = {"inputs": not known.channels, "classes": self.origin.label and not known.classes}
+        missing = [name for name, lacks in lacking.items() if lacks]
+        if not missing:
+            return known
+        raise ValueError(
+            f"nobody sees all clients' files here, so [data] must name the {missing[0]}; "
+            f"{self._to_paste(missing)}"
+        )
+
+    def _to_paste(self, missing: list[str]) -> str:
+        """Return the lines that are lacking, as far as files here tell them."""
+        try:
+            seen = self.load_data().about
+        except (ValueError, OSError):
+            return f'write {missing[0]} = ["...", "..."] into [data]'
+        found = {"inputs": seen.channels, "classes": seen.classes or ()}
+        lines = ", ".join(f"{name} = {json.dumps(found[name])}" for name in missing)
+        return f"the files here have, to paste: {lines}"
+
+    def course(
         self,
-        n_inputs: int,
-        classes: tuple[str, ...] | None,
+        about: About,
         identities: Mapping[str, str] | None = None,
-        plasticity: tuple[Array, Array] | None = None,
-    ) -> Plan[Any, Any]:
-        """Return the plan for data of so many channels and these classes.
+        n_clients: int | None = None,
+    ) -> Course:
+        """Return the stages of the plan for data like these.
 
         Parameters
         ----------
         identities
             Public keys of the clients, for a secure sum.
-        plasticity
-            Gains and shifts (N,) that the reservoir has been given.
+        n_clients
+            How many train; None for many.
         """
-        whole = classes is not None and not getattr(self.origin, "per_step", False)
-        reservoirs = [Reservoir.from_recipe(recipe) for recipe in self.recipes(n_inputs)]
-        if plasticity is not None:
-            reservoirs = [reservoir.with_plasticity(*plasticity) for reservoir in reservoirs]
-        maps = [self.features.of(reservoir, classes=whole) for reservoir in reservoirs]
-        return self._plan(maps, classes, identities or {})
+        protections = tuple(
+            named(PROTECTIONS, table, f"[[protect]] {k}", {"identities": dict(identities or {})})
+            for k, table in enumerate(self.protect, start=1)
+        )
+        hidden = any(isinstance(one, Masking) for one in protections)
+        several = bool(self.candidates)
 
-    def plastic(self, reservoir: Reservoir) -> tuple[Algorithm[Any, Any], int]:
-        """Return what adapts the reservoir before training, and its number of rounds."""
-        rounds = self.plasticity.get("rounds", PLASTICITY_ROUNDS)
-        if type(rounds) is not int or rounds < 1:
-            raise ValueError(f"rounds in [plasticity] is {rounds!r}; give a whole number from 1 on")
-        table = {key: value for key, value in self.plasticity.items() if key != "rounds"}
-        return _named(PLASTICITY, table, "[plasticity]", {"reservoir": reservoir}), rounds
+        def learn(maps: Maps) -> Learner[Any, Any, Any]:
+            given = Given(maps, about.classes, hidden, n_clients, self.base)
+            return algorithm_of(self.learn, given, several=several)
 
-    @property
-    def is_secret(self) -> bool:
-        """Whether clients need keys: there is a secure sum."""
-        return any(table.get("name") == "secure_sum" for table in self.protections)
-
-    def recipes(self, n_inputs: int) -> list[Recipe]:
-        """Return the recipe of the reservoir, or that of every candidate."""
-        changes = enumerate(self.candidates, start=1)
-        tables = {f"[[candidates]] {k}": {**self.reservoir, **one} for k, one in changes}
-        given = {"inputs": n_inputs}
-        first = READER.read(Recipe, self.reservoir, "[reservoir]", given)
-        others = [READER.read(Recipe, table, where, given) for where, table in tables.items()]
-        return others or [first]
-
-    def check(self) -> None:
-        """Raise ValueError if a setting is wrong, as far as can be told without the data."""
-        n, pooled = len(self.recipes(2**31)), self.features.segments > 1
-        maps = [self.features.of(delay_line(1, k + 1), classes=pooled) for k in range(n)]
-        self._plan(maps, None, {})
-        if self.plasticity:
-            self.plastic(Reservoir.from_recipe(Recipe(units=2, inputs=1)))
-            if self.candidates:
-                raise ValueError("[plasticity] adapts one reservoir; leave out [[candidates]]")
-        before = {"[plasticity]": bool(self.plasticity)}
-        before['scaling = "federated"'] = self.sharing.scaling == "federated"
-        noisy = any(table.get("name") == "gaussian_noise" for table in self.protections)
-        for stage in (name for name, present in before.items() if present and noisy):
-            raise ValueError(f"gaussian_noise covers the training, not {stage}; leave one out")
-
-    def _plan(
-        self,
-        maps: list[Features],
-        classes: tuple[str, ...] | None,
-        identities: Mapping[str, str],
-    ) -> Plan[Any, Any]:
-        features = tuple(maps) if self.candidates else maps[0]
-        given = {"features": features, "classes": classes}
-        algorithm: Algorithm[Any, Any] = _named(ALGORITHMS, self.algorithm, "[algorithm]", given)
-        protections = [
-            _named(PROTECTIONS, table, f"[[protections]] {k}", {"identities": dict(identities)})
-            for k, table in enumerate(self.protections, start=1)
-        ]
-        fewest = ROUNDS.get(str(self.algorithm["name"]), 1)
-        needed = int(getattr(algorithm, "rounds", getattr(algorithm, "increments", fewest)))
-        return Plan(
-            algorithm=algorithm,
-            rounds=self.run.rounds or needed,
+        windows = self.prepare.window is not None
+        return Course(
+            prepare=self.prepare,
+            maps=self.maps,
+            learn=learn,
+            channels=about.channels,
+            classes=about.classes,
+            per_step=not windows and (about.per_step or self.prepare.horizon is not None),
+            adapt=self.adapting if self.plasticity else None,
+            adapt_rounds=self._adapt_rounds,
+            rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
-            protections=tuple(protections),
+            protections=protections,
             seed=self.run.seed,
         )
 
+    def adapting(self, reservoir: Reservoir) -> Learner[Any, Any, Reservoir]:
+        """Return what adapts the reservoir before training."""
+        table = {key: value for key, value in self.plasticity.items() if key != "rounds"}
+        made: Learner[Any, Any, Reservoir]
+        made = named(PLASTICITY, table, "[plasticity]", {"reservoir": reservoir})
+        return made
 
-def read_plan(path: str | Path) -> PlanFile:
-    """Return the plan of a TOML file."""
+    @property
+    def _adapt_rounds(self) -> int:
+        rounds = self.plasticity.get("rounds", PLASTICITY_ROUNDS)
+        if type(rounds) is not int or rounds < 1:
+            raise ValueError(f"rounds in [plasticity] is {rounds!r}; give a whole number from 1 on")
+        return rounds
+
+    def check(self) -> None:
+        """Raise ValueError if a setting is wrong, as far as can be told without the data."""
+        if self.origin.has_targets and self.prepare.horizon is not None:
+            raise ValueError(
+                "[data] has a label or target, and [prepare] a horizon, which predicts the inputs "
+                "instead; leave one out"
+            )
+        if not self.origin.has_targets and self.prepare.horizon is None:
+            raise ValueError(
+                'there is nothing to predict; write label = "column" or target = "column" into '
+                "[data] or, to forecast the inputs, horizon = 1 into [prepare]"
+            )
+        if self.sharing.test == "folds" and self.run.baselines:
+            raise ValueError(
+                "baselines are measured on test clients, and folds keep none apart; leave out "
+                "baselines, or give a share such as test = 0.25"
+            )
+        if "personalised" in (self.run.baselines or ()) and self.sharing.test_after == 0:
+            raise ValueError(
+                "a personalised baseline needs test_after in [data]; try test_after = 0.5"
+            )
+        alone = not self.candidates and all(isinstance(one, EchoState) for one in self.maps)
+        if self.plasticity and not alone:
+            raise ValueError(
+                '[plasticity] adapts one reservoir; use map = "echo_state" and leave out '
+                "[[candidates]]"
+            )
+        # Built of tiny stand-ins: what is wrong with any setting shows now.
+        classes = None if self.prepare.horizon is not None else self._some_classes
+        _ = self.course(About(("x",), classes, per_step=classes is None)).fingerprint
+        before = {"[plasticity]": bool(self.plasticity)}
+        before['scale = "federated"'] = not self.prepare.is_fitted
+        noisy = any(table.get("name") == "gaussian_noise" for table in self.protect)
+        for stage in (name for name, present in before.items() if present and noisy):
+            remedy = 'write scale = "own" into [prepare]' if "scale" in stage else "leave one out"
+            raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
+
+    @property
+    def _some_classes(self) -> tuple[str, ...] | None:
+        origin = self.origin
+        if isinstance(origin, Files):
+            if origin.label is None:
+                return None
+            return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
+        return None if self.source == "narma" else ("a", "b")
+
+
+def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
+    """Return the plan of a TOML file.
+
+    Parameters
+    ----------
+    base
+        Where its files, and classes of one's own, are; where the plan is, if not given.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no plan {path}; `catchment plan --example` shows some")
-    return parse_plan(path.read_text(encoding="utf-8"), base=path.resolve().parent, name=path.name)
+    folder = path.resolve().parent if base is None else base.resolve()
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # classes and functions of one's own lie beside the plan
+    return parse_plan(path.read_text(encoding="utf-8"), base=folder, name=path.name)
 
 
 def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -> PlanFile:
     """Return the plan of a text in TOML.
 
-    >>> parse_plan('[data]\\nsource = "wearables"\\n[reservoir]\\nunits = 50\\n').source
-    'wearables'
-    >>> parse_plan('[data]\\nsource = "waerables"\\n[reservoir]\\nunits = 50\\n')
+    >>> parse_plan('[data]\\nsource = "wearables"\\n').algorithm
+    'ridge'
+    >>> parse_plan('[data]\\nsource = "waerables"\\n')
     Traceback (most recent call last):
     ValueError: source in [data] is 'waerables'; did you mean 'wearables'?
     """
@@ -307,28 +304,28 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{name} is not valid TOML: {error}") from error
-    refuse_unknown(tables, _SECTIONS, name)
+    refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
-    algorithm = {"name": "ridge", **_table(tables, "algorithm")}
-    candidates, protections = _tables(tables, "candidates"), _tables(tables, "protections")
-    if bool(candidates) != (algorithm["name"] == "candidates"):
+    learn = {"algorithm": "ridge", **_table(tables, "learn")}
+    candidates, protect = _tables(tables, "candidates"), _tables(tables, "protect")
+    if bool(candidates) != (learn["algorithm"] == "candidates"):
         raise ValueError(
-            '[[candidates]] go with name = "candidates" in [algorithm]; add the one or the other'
+            '[[candidates]] go with algorithm = "candidates" in [learn]; add the one or the other'
         )
     plan = PlanFile(
         title=str(tables.get("title", "")),
         source=source,
         origin=origin,
         sharing=sharing,
-        reservoir=_table(tables, "reservoir"),
-        features=READER.read(FeatureSettings, _table(tables, "features"), "[features]"),
-        algorithm=algorithm,
+        prepare=_prepare(_table(tables, "prepare")),
+        features={"map": "echo_state", **_table(tables, "features")},
+        learn=learn,
         plasticity=_table(tables, "plasticity"),
         candidates=candidates,
         run=READER.read(RunSettings, _table(tables, "run"), "[run]"),
-        protections=protections,
+        protect=protect,
         search=_table(tables, "search"),
-        base=base or Path(),
+        base=Path.cwd() if base is None else base,
         fingerprint=fingerprint_of(tables),
         text=text,
     )
@@ -336,7 +333,7 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
     return plan
 
 
-def fingerprint_of(tables: Mapping[str, object]) -> str:
+def fingerprint_of(tables: Table) -> str:
     """Return the SHA-256 of a plan's settings; comments, order and the title do not matter.
 
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1, "title": "x"})
@@ -349,45 +346,47 @@ def fingerprint_of(tables: Mapping[str, object]) -> str:
 def _data(table: object, name: str) -> tuple[str, Origin, Sharing]:
     """Return the [data] of a plan: where it comes from and how it is shared out."""
     if not isinstance(table, Mapping):
-        raise ValueError(f"{name} lacks [data]; say where the data come from")
-    source = table.get("source")
-    known = (*SOURCES, *PUBLIC)
-    if not isinstance(source, str):
-        raise ValueError(f"[data] lacks 'source'; choose from {', '.join(known)}")
-    if source not in known:
-        raise ValueError(f"source in [data] is {source!r}; {nearest(source, known)}")
-    kind, given = origin_of(source)
+        raise ValueError(
+            f'{name} lacks [data]; write [data] and files = "recordings/*.csv", or a source'
+        )
+    source, known = table.get("source"), (*SOURCES, *PUBLIC)
+    if ("files" in table) == (source is not None):
+        raise ValueError(
+            '[data] needs either files = "recordings/*.csv" or a source; choose from '
+            f"{', '.join(known)}"
+        )
+    if source is not None and (not isinstance(source, str) or source not in known):
+        raise ValueError(f"source in [data] is {source!r}; {nearest(str(source), known)}")
+    kind, given = (Files, {}) if source is None else origin_of(str(source))
     own, common = set(READER.settings(kind)) - set(given), set(READER.settings(Sharing))
     rest = {key: value for key, value in table.items() if key != "source"}
     refuse_unknown(rest, sorted(own | common), "[data]")
     part = {key: value for key, value in rest.items() if key in own}
     origin: Origin = READER.read(kind, part, "[data]", given)
     shared = {key: value for key, value in rest.items() if key in common}
-    return source, origin, READER.read(Sharing, shared, "[data]")
+    return str(source or "files"), origin, READER.read(Sharing, shared, "[data]")
 
 
-def _named(
-    kinds: Mapping[str, type],
-    table: Mapping[str, object],
-    where: str,
-    given: Mapping[str, object] | None = None,
-) -> Any:
-    name = table.get("name")
-    if not isinstance(name, str) or name not in kinds:
-        options = nearest(str(name), kinds) if kinds else "there are none"
-        raise ValueError(f"name in {where} is {name!r}; {options}")
-    rest = {key: value for key, value in table.items() if key != "name"}
-    return READER.read(kinds[name], rest, where, given)
+def _prepare(table: Table) -> Prepare:
+    scale = table.get("scale")
+    if not isinstance(scale, Mapping):
+        return READER.read(Prepare, table, "[prepare]")
+    try:
+        numbers = Prepare.from_settings({"scale": scale}).scale
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"[prepare]: {error}") from error
+    rest = {key: value for key, value in table.items() if key != "scale"}
+    return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
 
 
-def _table(tables: Mapping[str, object], name: str) -> Mapping[str, object]:
+def _table(tables: Table, name: str) -> Table:
     found = tables.get(name, {})
     if not isinstance(found, Mapping):
         raise ValueError(f"{name} is {found!r}; make it a table, [{name}]")
     return found
 
 
-def _tables(tables: Mapping[str, object], name: str) -> tuple[Mapping[str, object], ...]:
+def _tables(tables: Table, name: str) -> tuple[Table, ...]:
     found = tables.get(name, [])
     if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
         raise ValueError(f"{name} is {found!r}; make it a list of tables, [[{name}]]")

@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
+from catchment.data.prepare import Prepare
 from catchment.plans.data import Sharing
-from catchment.plans.file import (
+from catchment.plans.file import RunSettings
+from catchment.plans.names import (
     ALGORITHMS,
     GIVEN,
+    MAPS,
     PLASTICITY,
     PLASTICITY_ROUNDS,
     PROTECTIONS,
     READER,
-    FeatureSettings,
-    RunSettings,
 )
-from catchment.plans.sources import PUBLIC, SOURCES, origin_of
-from catchment.reservoir.recipe import Recipe
+from catchment.plans.sources import PUBLIC, SOURCES, Files, origin_of
+
+OWN = {"type": "string", "pattern": "^[^:]+:[^:]+$", "description": "A class of your own."}
 
 
 def plan_schema() -> dict[str, object]:
     """Return the JSON schema of plan files.
 
     >>> sorted(plan_schema()["properties"])[:3]
-    ['algorithm', 'candidates', 'data']
+    ['candidates', 'data', 'features']
     """
-    recipe = READER.schema(Recipe)
+    features = _chosen("map", MAPS, "echo_state")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A catchment plan",
         "type": "object",
         "properties": {
             "title": {"type": "string"},
-            "data": {"oneOf": [_source_schema(name) for name in (*SOURCES, *PUBLIC)]},
-            "reservoir": recipe,
-            "plasticity": {"oneOf": [_plasticity_schema(name) for name in PLASTICITY]},
-            "features": READER.schema(FeatureSettings),
-            "algorithm": {
-                "oneOf": [READER.named(n, kind, given=GIVEN) for n, kind in ALGORITHMS.items()]
-            },
-            "candidates": {
-                "type": "array",
-                "items": {key: item for key, item in recipe.items() if key != "required"},
-            },
+            "data": {"oneOf": [_files(), *map(_source, (*SOURCES, *PUBLIC))]},
+            "prepare": READER.schema(Prepare),
+            "features": features,
+            "plasticity": {"oneOf": [_plasticity(name) for name in PLASTICITY]},
+            "learn": _chosen("algorithm", ALGORITHMS, "ridge"),
+            "candidates": {"type": "array", "items": features},
             "run": READER.schema(RunSettings),
-            "protections": {
+            "protect": {
                 "type": "array",
                 "items": {
                     "oneOf": [READER.named(n, kind, given=GIVEN) for n, kind in PROTECTIONS.items()]
@@ -50,12 +47,22 @@ def plan_schema() -> dict[str, object]:
             },
             "search": {"type": "object"},
         },
-        "required": ["data", "reservoir"],
+        "required": ["data"],
         "additionalProperties": False,
     }
 
 
-def _plasticity_schema(name: str) -> dict[str, object]:
+def _chosen(key: str, kinds: dict[str, type], usual: str) -> dict[str, object]:
+    """Return the schema of a table whose entry `key` says which it is; one may be left out."""
+    options = [
+        READER.named(name, kind, given=GIVEN, key=key, optional=name == usual)
+        for name, kind in kinds.items()
+    ]
+    own = {"type": "object", "properties": {key: OWN}, "required": [key]}
+    return {"oneOf": [*options, own]}
+
+
+def _plasticity(name: str) -> dict[str, object]:
     made = READER.named(name, PLASTICITY[name], given=GIVEN)
     properties = made["properties"]
     assert isinstance(properties, dict)
@@ -63,12 +70,22 @@ def _plasticity_schema(name: str) -> dict[str, object]:
     return made | {"properties": {**properties, "rounds": rounds}}
 
 
-def _source_schema(name: str) -> dict[str, object]:
+def _files() -> dict[str, object]:
+    return _shared(READER.schema(Files), {}, [])
+
+
+def _source(name: str) -> dict[str, object]:
     kind, given = origin_of(name)
-    made, shared = READER.schema(kind, given=given), READER.schema(Sharing)
-    own, common, required = made["properties"], shared["properties"], made.get("required", [])
+    return _shared(READER.schema(kind, given=given), {"source": {"const": name}}, ["source"])
+
+
+def _shared(
+    made: dict[str, object], first: dict[str, object], needed: list[str]
+) -> dict[str, object]:
+    """Return the schema of a [data] that also says how the data are shared out."""
+    own, common = made["properties"], READER.schema(Sharing)["properties"]
+    required = made.get("required", [])
     assert isinstance(own, dict)
     assert isinstance(common, dict)
     assert isinstance(required, list)
-    properties = {"source": {"const": name}} | own | common
-    return made | {"properties": properties, "required": ["source", *required]}
+    return made | {"properties": first | own | common, "required": [*needed, *required]}

@@ -1,20 +1,46 @@
-"""Where the data of a plan come from: invented, public, or one's own files."""
+"""Where the data of a plan come from: one's own files, invented, or public.
+
+Every client is a source that is read when it is asked, once per process (`Cached`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol
 
+from catchment.data.cache import Cached
 from catchment.data.catalogue import CATALOGUE
-from catchment.data.generators import mackey_glass, narma, one_step
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.clients import Clients as ReadClients
+from catchment.data.generators import mackey_glass, narma
+from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, CHANNELS, wearable_user
-from catchment.engine.local import Source
+from catchment.engine.local import Source, data_of
 
 Clients = dict[str, Source]
+
+
+@dataclass(frozen=True)
+class About:
+    """What everyone must know of the data before anything is built.
+
+    Parameters
+    ----------
+    channels
+        Names of the inputs.
+    classes
+        Names of the outputs, if they are classes.
+    per_step
+        Whether raw recordings have a target for every step; False if they have none.
+    columns
+        How files name what is no channel; the model keeps it.
+    """
+
+    channels: tuple[str, ...]
+    classes: tuple[str, ...] | None = None
+    per_step: bool = False
+    columns: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,16 +48,19 @@ class Recordings:
     """Clients as a source has them, and the publisher's test part if there is one."""
 
     clients: Clients
-    channels: tuple[str, ...]
-    classes: tuple[str, ...] | None = None
+    about: About
     test: Clients = field(default_factory=dict)
-    horizon: int | None = None
 
 
 class Origin(Protocol):
     """Where data come from."""
 
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings: ...
+    @property
+    def has_targets(self) -> bool:
+        """Whether recordings have targets; else a horizon must say what is predicted."""
+
+    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+        """Return the clients and what they share."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +81,36 @@ class Wearables:
     windows_per_user: int = 40
     steps: int = 128
 
+    @property
+    def has_targets(self) -> bool:
+        return True
+
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         if self.users < 1:
             raise ValueError(f"users is {self.users}; pass at least 1")
-        sizes = {"windows_per_user": self.windows_per_user, "steps": self.steps}
         clients: Clients = {
-            f"user-{user:03d}": partial(wearable_user, seed, user, **sizes)
+            f"user-{user:03d}": Cached(Wearer(seed, user, self.windows_per_user, self.steps))
             for user in range(self.users)
         }
-        return Recordings(clients, CHANNELS, ACTIVITIES)
+        return Recordings(clients, About(CHANNELS, ACTIVITIES))
+
+
+@dataclass(frozen=True)
+class Wearer:
+    """One invented person's recordings."""
+
+    seed: int
+    user: int
+    windows: int
+    steps: int
+
+    def __call__(self) -> list[Recording]:
+        return wearable_user(self.seed, self.user, windows_per_user=self.windows, steps=self.steps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MackeyGlass:
-    """A Mackey-Glass series, to be forecast.
+    """A Mackey-Glass series, to be forecast: say how far with a horizon in [prepare].
 
     Parameters
     ----------
@@ -73,18 +118,18 @@ class MackeyGlass:
         Length of the series.
     delay
         Its tau; mildly chaotic from about 17.
-    horizon
-        Steps from input to target.
     """
 
     steps: int = 3000
     delay: float = 17.0
-    horizon: int = 1
+
+    @property
+    def has_targets(self) -> bool:
+        return False
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        series = mackey_glass(self.steps + self.horizon, delay=self.delay, seed=seed)
-        task = one_step(series, self.horizon)
-        return Recordings({"mackey-glass": [task]}, ("x",), horizon=self.horizon)
+        series = mackey_glass(self.steps, delay=self.delay, seed=seed)
+        return Recordings({"mackey-glass": [Recording(series)]}, About(("x",)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +147,13 @@ class Narma:
     steps: int = 3000
     order: int = 10
 
+    @property
+    def has_targets(self) -> bool:
+        return True
+
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         task = narma(self.steps, order=self.order, seed=seed)
-        return Recordings({"narma": [task]}, ("u",), horizon=1)
+        return Recordings({"narma": [task]}, About(("u",), per_step=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +163,7 @@ class PublicSet:
     Parameters
     ----------
     window
-        Steps per sequence; "usual" is the set's own habit, "whole" keeps recordings uncut.
+        Steps per recording; "usual" is the set's own habit, "whole" keeps recordings uncut.
     step
         Steps from one window to the next; the window's length if not given.
     """
@@ -123,114 +172,173 @@ class PublicSet:
     window: int | Literal["usual", "whole"] = "usual"
     step: int | None = None
 
+    @property
+    def has_targets(self) -> bool:
+        return True
+
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         # Slow to import, and a node starts anew for every message.
         from catchment.data.loaders import load
 
         found = load(self.name, directory=data, window=self.window, step=self.step)
-        classes = found.classes or None
         held_out = bool(found.test_clients or found.test_positions)
-        return Recordings(
-            dict(found.train if held_out else found.clients),
-            found.channels,
-            classes,
-            dict(found.test) if held_out else {},
-            horizon=None if classes else 1,
-        )
+        clients: Clients = dict(found.train if held_out else found.clients)
+        first = next(iter(data_of(next(iter(clients.values())))()))
+        about = About(found.channels, found.classes or None, bool(first.per_step))
+        return Recordings(clients, about, dict(found.test) if held_out else {})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class Files:
     """Your own CSV, Parquet or npz files.
 
     Parameters
     ----------
-    path
-        A file, or a pattern such as "logs/*.csv", relative to the plan's folder. Without a client
-        column every file is a client, named after it, and is read only when its turn comes.
+    files
+        A folder, a file, a pattern such as "recordings/*.csv", or a list of these, relative to the
+        plan's folder. Without a client column every file is a client, named after it.
     inputs
-        Columns of the inputs.
+        Columns of the inputs; if not given, every column of numbers that is not named below.
+    label
+        Column of classes.
     target
-        Columns of numbers; or, with classes, one column of labels.
-    horizon
-        Without a target: forecast the inputs so many steps ahead.
-    client, sequence, time
-        Columns that name a row's client and sequence, and by which rows are sorted.
+        Columns of numbers to predict, in the place of a label. With neither, a horizon in [prepare]
+        says how far ahead the inputs are predicted.
+    client, recording, time
+        Columns that name a row's client and recording, and by which rows are sorted.
     classes
-        The labels that may occur, in the order of the outputs.
+        The labels that may occur, in the order of the outputs; "auto" takes those of all files,
+        which only somebody who can read all files can do.
     per_step
-        Whether every step has a target of its own; by default numbers do and labels do not.
+        Whether every step has its own label or target. If not given, whether it changes within a
+        recording; where nobody can read all files, numbers do and labels do not.
     """
 
-    path: str
-    inputs: tuple[str, ...]
+    files: str | tuple[str, ...]
+    inputs: tuple[str, ...] | str | None = None
+    label: str | None = None
     target: tuple[str, ...] | str | None = None
-    horizon: int | None = None
     client: str | None = None
-    sequence: str | None = None
+    recording: str | None = None
     time: str | None = None
-    classes: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | tuple[int, ...] | Literal["auto"] = "auto"
     per_step: bool | None = None
 
     def __post_init__(self) -> None:
-        if (self.target is None) == (self.horizon is None):
-            raise ValueError("name either a target or a horizon, not both and not neither")
-        if self.horizon is not None and self.horizon < 1:
-            raise ValueError(f"horizon is {self.horizon}; pass at least 1 step")
+        if self.label is not None and self.target is not None:
+            raise ValueError(
+                f"label is {self.label!r} and target is {self.target!r}; name a column of classes "
+                "or columns of numbers, not both"
+            )
+        if self.label is None and self.classes != "auto":
+            raise ValueError('classes are of a label; add the column of labels, label = "..."')
+        for name in ("files", "inputs"):
+            if getattr(self, name) == ():
+                raise ValueError(f"{name} is an empty list; name at least one")
 
-    def files(self, base: Path) -> list[Path]:
+    @property
+    def has_targets(self) -> bool:
+        return self.label is not None or self.target is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the plan says everything that clients share, so that no file need be read."""
+        labels = self.label is None or self.classes != "auto"
+        steps = self.per_step is not None or not self.has_targets
+        return self.inputs is not None and labels and steps
+
+    def paths(self, base: Path) -> list[Path]:
         """Return the files in the order of their names; FileNotFoundError if there are none."""
-        pattern = Path(self.path)
-        root = Path(pattern.anchor) if pattern.is_absolute() else base
-        files = sorted(root.glob(str(pattern.relative_to(pattern.anchor))))
-        if not files:
-            raise FileNotFoundError(f"no file matches {base / self.path}; check the path")
-        return files
+        from catchment.data.files import find_files
+
+        return find_files([base / pattern for pattern in _listed(self.files)])
+
+    def first_files(self, base: Path) -> list[Path]:
+        """Return the first file of each pattern."""
+        from catchment.data.files import find_files
+
+        return [find_files(base / pattern)[0] for pattern in _listed(self.files)]
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        files = self.files(base)
-        clients: Clients = {}
-        if self.client is None:
-            clients = {file.stem: partial(self._one, file) for file in files}
-            if len(clients) < len(files):
-                raise ValueError(f"two files of {self.path} have one name; rename one of them")
-        else:
-            held: dict[str, list[Recorded]] = {}
-            for file in files:
-                for name, sequences in self._read(file).items():
-                    held.setdefault(name, []).extend(sequences)
-            clients = dict(held)
-        return Recordings(clients, self.inputs, self.classes, horizon=self.horizon or 1)
+        paths = self.paths(base)
+        if self.client is None and self.is_settled:
+            clients: Clients = {client_of(path): Cached(OneFile(path, self)) for path in paths}
+            if len(clients) < len(paths):
+                raise ValueError(f"two files of {self.files} have one name; rename one of them")
+            return Recordings(clients, self.about())
+        found = self.read(paths)
+        first = next(one for held in found.values() for one in held)
+        classes = None if found.classes is None else tuple(map(str, found.classes))
+        about = self.about(found.channels or (), classes, bool(first.per_step))
+        return Recordings(dict(found), about)
 
-    def _read(self, file: Path) -> dict[str, list[Recorded]]:
+    def read(self, paths: list[Path]) -> ReadClients:
+        """Return the recordings of some files, with the channels and classes they share."""
         # An extra: only those who read files need it.
-        from catchment.data.tables import read_table
+        from catchment.data.files import read
 
-        clients = read_table(
-            file,
+        return read(
+            paths,
             inputs=self.inputs,
+            label=self.label,
             target=self.target,
-            sequence=self.sequence,
             client=self.client,
+            recording=self.recording,
             time=self.time,
             classes=self.classes,
             per_step=self.per_step,
         )
-        if self.horizon is None:
-            return clients
-        return {name: [one_step(s.u, self.horizon) for s in held] for name, held in clients.items()}
 
-    def _one(self, file: Path) -> list[Recorded]:
-        return [s for held in self._read(file).values() for s in held]
+    def about(
+        self,
+        channels: tuple[str, ...] = (),
+        classes: tuple[str, ...] | None = None,
+        per_step: bool | None = None,
+    ) -> About:
+        """Return what clients share: as the plan says it, and else as it was found."""
+        known = tuple(_listed(self.inputs)) if self.inputs is not None else channels
+        named = classes if self.classes == "auto" else tuple(map(str, self.classes))
+        steps = self.per_step if self.per_step is not None else per_step
+        if steps is None:
+            steps = self.target is not None
+        columns = {
+            "time": self.time,
+            "recording": self.recording,
+            "client": self.client,
+            "target": self.label or "\n".join(_listed(self.target)),
+            "per_step": "yes" if steps else "",
+        }
+        kept = tuple((name, column) for name, column in columns.items() if column)
+        return About(known, named if self.label is not None else None, steps, kept)
+
+
+@dataclass(frozen=True)
+class OneFile:
+    """The recordings of one file, all of one client."""
+
+    path: Path
+    how: Files
+
+    def __call__(self) -> list[Recording]:
+        return [one for held in self.how.read([self.path]).values() for one in held]
+
+
+def client_of(path: Path) -> str:
+    """Return the client that a file is: its name without the suffix.
+
+    >>> client_of(Path("logs/ann.csv.gz")), client_of(Path("ann.2.parquet"))
+    ('ann', 'ann.2')
+    """
+    name = path.name.removesuffix(".gz")
+    return name.rpartition(".")[0] or name
 
 
 SOURCES: dict[str, type] = {
     "wearables": Wearables,
     "mackey_glass": MackeyGlass,
     "narma": Narma,
-    "table": Table,
 }
-PUBLIC = tuple(name for name, entry in CATALOGUE.items() if entry.kind == "sequences")
+PUBLIC = tuple(CATALOGUE)
 
 
 def origin_of(source: str) -> tuple[type, Mapping[str, object]]:
@@ -242,3 +350,9 @@ def origin_of(source: str) -> tuple[type, Mapping[str, object]]:
     if source in PUBLIC:
         return PublicSet, {"name": source}
     return SOURCES[source], {}
+
+
+def _listed(names: tuple[str, ...] | str | None) -> list[str]:
+    if names is None:
+        return []
+    return [names] if isinstance(names, str) else list(names)

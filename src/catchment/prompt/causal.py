@@ -24,8 +24,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import MissingExtraError
-from catchment.prompt.language import Slopes, check_question
-from catchment.prompt.weights import locate_model
+from catchment.prompt.language import Slopes, check_question, locate_model
 
 try:
     import torch
@@ -73,14 +72,14 @@ class TransformersLM:
         Parameters
         ----------
         name
-            A folder in the layout of transformers; or the name of one in $CATCHMENT_MODELS,
-            ../shared/models or the cache. Nothing is downloaded.
+            A folder in the layout of transformers; or the name of one in $CATCHMENT_MODELS or
+            the cache. Nothing is downloaded.
         device
             "cpu", "cuda", or "auto" for a GPU if there is one.
         precision
             "float32" or "bfloat16"; if not given, the latter on a GPU.
         """
-        folder = locate_model(str(name))
+        folder = locate_model(name)
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
         if precision is None:

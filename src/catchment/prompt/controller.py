@@ -22,9 +22,9 @@ from functools import cached_property
 import numpy as np
 
 from catchment.arrays import Array, Integers, frozen, refuse_nonfinite
-from catchment.federation.optimisers import Arrays, ServerOptimiser
-from catchment.reservoir.draws import Purpose, Words, integers, signs
-from catchment.reservoir.features import Features
+from catchment.features.echo_state.random_words import Purpose, Words, integers, signs
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.learn.optimisers import Arrays, ServerOptimiser
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Projection:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def first_words(self, vocabulary: int) -> tuple[int, ...]:
-        """Return the tokens (m,) of p0, of a model that knows so many.
+        """Return the tokens (m,) of p0, of a model with this vocabulary.
 
         >>> P = Projection(bottleneck=2, length=3, width=4, seed=1)
         >>> P.first_words(1000) == P.first_words(1000)
@@ -160,7 +160,7 @@ class EdgeController:
     """
 
     projection: Projection
-    features: Features | None = None
+    features: FeatureMap | None = None
     train_projection: bool = False
 
     def __post_init__(self) -> None:
@@ -261,7 +261,7 @@ class EdgeController:
         memory
             What `rule.start(values)` or the last step returned.
 
-        >>> from catchment.federation.optimisers import Mean
+        >>> from catchment.federation.learn.optimisers import Mean
         >>> controller = EdgeController(projection=Projection(bottleneck=1, length=1, width=1))
         >>> controller.apply_gradient(
         ...     (np.ones((1, 1)),), (np.full((1, 1), 2.0),), Mean(learning_rate=0.1), ()

@@ -6,7 +6,7 @@ P. Labels stay with the client unless it tells them; the server then returns gra
 words, L - 1 times as many numbers. Rows that are the same for all examples are sent once.
 
 The server sees every prompt and every context, and a prompt gives a short signal away
-(`catchment.privacy.attacks.prompts`). No secure sum can help: the model must read them.
+(`catchment.privacy.audit.prompts`). No secure sum can help: the model must read them.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.sources import cache_directory
+from catchment.errors import MissingDataError
 
 ENVIRONMENT = "CATCHMENT_MODELS"
 
@@ -144,22 +145,49 @@ def model_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
     """
     if directory is not None:
         return (Path(directory).expanduser(),)
-    shared = Path.cwd().parent / "shared" / "models"
     named = os.environ.get(ENVIRONMENT)
-    return (
-        *([Path(named).expanduser()] if named else []),
-        *([shared] if shared.is_dir() else []),
-        cache_directory() / "models",
-    )
+    return (*([Path(named).expanduser()] if named else []), cache_directory() / "models")
 
 
-def find_model(name: str, *, directory: Path | str | None = None) -> Path | None:
-    """Return the folder of a model with a configuration, or None.
+def is_model(folder: Path) -> bool:
+    """Return whether a folder has a configuration and weights.
+
+    >>> is_model(Path("no/such/place"))
+    False
+    """
+    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+
+
+def find_model(name: str | Path, *, directory: Path | str | None = None) -> Path | None:
+    """Return the folder of a model, or None.
+
+    Parameters
+    ----------
+    name
+        A folder, or the name of one in a directory of models.
+    directory
+        Look only here, instead of the usual directories.
 
     >>> find_model("stories260k", directory="no/such/place") is None
     True
     """
-    for root in model_directories(directory):
-        if (root / name / "config.json").is_file():
-            return root / name
-    return None
+    folders = (Path(name), *(root / name for root in model_directories(directory)))
+    return next((folder for folder in folders if is_model(folder)), None)
+
+
+def locate_model(name: str | Path, *, directory: Path | str | None = None) -> Path:
+    """Return the folder of a model; if there is none, MissingDataError says where to put it.
+
+    >>> locate_model("gpt-9", directory="no/such/place")
+    Traceback (most recent call last):
+    catchment.errors.MissingDataError: the language model 'gpt-9' is not in no/such/place; ...
+    """
+    found = find_model(name, directory=directory)
+    if found is not None:
+        return found
+    roots = model_directories(directory)
+    raise MissingDataError(
+        f"the language model {str(name)!r} is not in {', '.join(map(str, roots))}; put its folder "
+        f"(config.json, tokenizer.json, *.safetensors) there, or name its directory in "
+        f"${ENVIRONMENT}"
+    )

@@ -5,10 +5,12 @@ features once, and then, batch by batch, sends bottlenecks to the language model
 gradients back, works out the loss with labels that it keeps, and moves its own copy. What it sends
 up at the end is how far it moved, times its number of examples; the mean of these moves the server
 (federated averaging, McMahan et al., AISTATS 2017, or any optimiser of
-`catchment.federation.optimisers`).
+`catchment.federation.learn.optimisers`).
 
-Two parties see two things. The federation's server sees each client's change unless a protection
-hides it in a sum. The language model's server sees every prompt and every context's tokens, always.
+Two parties see two things. The federation's server sees each client's change, its mean loss and,
+unless labels are told, its share of right answers, if no protection hides them in a sum; under
+noise, and where a guard blurs prompts, the last two are not sent. The language model's server sees
+every prompt and every context's tokens, always.
 """
 
 from __future__ import annotations
@@ -20,15 +22,15 @@ from typing import cast, final
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.errors import IntegrityError, UploadError
-from catchment.federation.optimisers import Adam, Arrays, Mean, ServerOptimiser
-from catchment.federation.plan import Data, Turn
-from catchment.federation.values import WeightedSum
-from catchment.privacy.prompt_noise import PromptNoise
+from catchment.errors import IntegrityError
+from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.learn.optimisers import Adam, Arrays, Mean, ServerOptimiser
+from catchment.federation.progress import UNKNOWN, Progress
+from catchment.federation.sums import TrainedSum
+from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
 from catchment.prompt.language import losses, softmax
-from catchment.readout.model import Model
 from catchment.wire import Parts
 
 MEAN = Mean()
@@ -38,10 +40,11 @@ ASKED_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Controlled:
-    """The controller's values so far, and what the server's optimiser remembers."""
+    """Values so far, what the server's optimiser remembers, and how clients did last."""
 
     values: Arrays
     memory: Arrays = ()
+    progress: Progress = UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,6 +99,10 @@ class PromptTraining:
         if self.initial is not None:
             _check(self.initial, self.controller)
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     def start(self) -> Controlled:
         values = self.controller.start() if self.initial is None else self.initial
         return Controlled(values, self.optimiser.start(values))
@@ -106,12 +113,12 @@ class PromptTraining:
     def group_size(self, n_clients: int, n_threads: int) -> int:
         return self.at_once
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
         return self.client_updates(received, [(data, turn)])[0]
 
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
-    ) -> list[WeightedSum]:
+    ) -> list[TrainedSum]:
         parts = received.expect("controller", len(self.controller.shapes))
         start = tuple(value.astype(np.float64) for value in parts.arrays)
         _check(start, self.controller)
@@ -126,45 +133,44 @@ class PromptTraining:
                 learner.learn(step, Answer.from_bytes(reply))
         return [learner.upload() for learner in learners]
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        shapes = self.controller.shapes
-        update = WeightedSum.from_parts(parts, len(shapes))
-        if tuple(array.shape for array in update.arrays) != shapes:
-            raise UploadError("shape", f"changes came that are not of shapes {list(shapes)}")
-        return update
+    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
+        return TrainedSum.from_parts(parts).expect(*self.controller.shapes)
 
-    def server_update(self, state: Controlled, total: WeightedSum, turn: Turn) -> Controlled:
+    def server_update(self, state: Controlled, total: TrainedSum, turn: Turn) -> Controlled:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
-        return Controlled(values, memory)
+        return Controlled(values, memory, total.progress(scored=not self.tell_labels))
 
-    def model(self, state: Controlled) -> Model | None:
-        """Return None: what is learned steers a language model; see `chances`."""
-        return None
+    def result(self, state: Controlled) -> Prompter:
+        """Return the controller with the state's values, and the language model it steers."""
+        return Prompter(self, state.values)
 
-    def save_state(self, state: Controlled) -> Parts:
-        return Parts("controlled", {}, (*state.values, *state.memory))
+    def figures(self, state: Controlled) -> dict[str, float]:
+        norm = float(np.sqrt(sum(float((v**2).sum()) for v in state.values)))
+        return {**state.progress.figures, "weight norm": norm}
 
-    def load_state(self, parts: Parts) -> Controlled:
-        n = len(self.controller.shapes)
-        if parts.kind != "controlled" or len(parts.arrays) < n:
-            raise IntegrityError(f"expected a controller of {n} arrays, got {parts.kind!r}")
-        _check(parts.arrays[:n], self.controller)
-        return Controlled(tuple(parts.arrays[:n]), tuple(parts.arrays[n:]))
 
-    def chances(self, state: Controlled, examples: Sequence[Example]) -> Array:
+@dataclass(frozen=True, eq=False)
+class Prompter:
+    """A trained controller in front of the language model's server."""
+
+    training: PromptTraining
+    values: Arrays
+
+    def chances(self, examples: Sequence[Example]) -> Array:
         """Return the chances (n, L) of the label words, asked of the language model's server."""
-        owned = _Owned.of(self, examples)
+        owned = _Owned.of(self.training, examples)
         found = []
         for rows in np.split(np.arange(owned.n), range(ASKED_AT_ONCE, owned.n, ASKED_AT_ONCE)):
-            question = _question(self, state.values, owned, rows, gradient=False)
-            (reply,) = self.server.answers([question.to_bytes(self.controller.projection)])
+            question = _question(self.training, self.values, owned, rows, gradient=False)
+            asked = question.to_bytes(self.training.controller.projection)
+            (reply,) = self.training.server.answers([asked])
             found.append(softmax(Answer.from_bytes(reply).values))
         return np.concatenate(found)
 
-    def accuracy(self, state: Controlled, examples: Sequence[Example]) -> float:
+    def accuracy(self, examples: Sequence[Example]) -> float:
         """Return the share of examples whose label word has the best chance."""
         labels = np.array([example.label for example in examples])
-        return float((self.chances(state, examples).argmax(axis=1) == labels).mean())
+        return float((self.chances(examples).argmax(axis=1) == labels).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +231,7 @@ class _Learner:
         orders = [rng.permutation(owned.n) for _ in range(training.epochs)]
         batches = [rows for order in orders for rows in np.split(order, range(size, owned.n, size))]
         self.batches = batches[: training.max_steps]
+        self.loss, self.right, self.met = 0.0, 0, 0  # sums over the examples of all steps
 
     def question(self, step: int) -> bytes:
         asked = _question(self.training, self.values, self.owned, self.batches[step], gradient=True)
@@ -238,8 +245,14 @@ class _Learner:
         expected = (len(rows), len(training.server.words) - 1)
         if g is None or answer.values.shape != (expected[: 2 - training.tell_labels]):
             raise IntegrityError("the language model's server answered another question")
-        if not training.tell_labels:
-            _, slope = losses(answer.values, self.owned.labels[rows])
+        self.met += len(rows)
+        if training.tell_labels:
+            self.loss += float(answer.values.sum())
+        else:
+            labels = self.owned.labels[rows]
+            loss, slope = losses(answer.values, labels)
+            self.loss += float(loss.sum())
+            self.right += int((softmax(answer.values).argmax(axis=1) == labels).sum())
             g = np.einsum("nl,nl...->n...", slope, g)
         z = self.owned.z[rows[: len(g)]]
         if training.guard is not None:
@@ -249,9 +262,12 @@ class _Learner:
             self.values, gradient, training.local, self.memory
         )
 
-    def upload(self) -> WeightedSum:
+    def upload(self) -> TrainedSum:
         moved = tuple(after - before for after, before in zip(self.values, self.start, strict=True))
-        return WeightedSum.of(moved, float(self.owned.n))
+        done = TrainedSum.of(moved, float(self.owned.n))
+        if self.training.guard is not None:
+            return done
+        return done.told(Progress(self.loss / self.met, self.right / self.met))
 
 
 def _check(values: Sequence[Array], controller: EdgeController) -> None:

@@ -18,15 +18,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence as Recorded
-from catchment.engine.local import fit
+from catchment.data.recording import Recording
+from catchment.engine.local import run_locally
 from catchment.errors import IntegrityError
-from catchment.federation.optimisers import Adam, Arrays, ServerOptimiser
+from catchment.federation.learn.optimisers import Adam, Arrays, ServerOptimiser
+from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Protection
-from catchment.federation.ridge import FederatedRidge
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 
 RULE = Adam(learning_rate=0.05, tau=1e-8)
 
@@ -80,7 +80,7 @@ def label_targets(
     return values[0]
 
 
-def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recorded]:
+def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recording]:
     """Return a client's examples for ridge regression; each has its label's target (k,).
 
     >>> rows = ridge_data([Example(1, np.zeros((4, 2)))], np.eye(3))
@@ -91,7 +91,7 @@ def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recorded]:
     for example in examples:
         if example.u is None:
             raise ValueError("an example has no signal for the reservoir; pass u (steps, channels)")
-        rows.append(Recorded(example.u, targets[example.label], per_step=False))
+        rows.append(Recording(example.u, targets[example.label], per_step=False))
     return rows
 
 
@@ -101,7 +101,7 @@ def values_of(controller: EdgeController, readout: Readout) -> Arrays:
     The readout's intercept goes to the constant feature, which the controller must have.
     """
     features = controller.features
-    if features is None or not features.bias:
+    if features is None or not features.constant:
         raise ValueError("the controller has no constant feature; pass features with bias=True")
     W_out = readout.weights.T.copy()
     W_out[:, features.names().index(_constant(controller))] += readout.intercept
@@ -129,7 +129,7 @@ def closed_form_start(
         raise ValueError("a constant prompt has nothing to regress on; begin at zero")
     algorithm = FederatedRidge(features=controller.features, ridge=ridge, keep_clients=False)
     plan = Plan(algorithm=algorithm, protections=protections)
-    result = fit(plan, {name: ridge_data(held, targets) for name, held in clients.items()})
+    result = run_locally(plan, {name: ridge_data(held, targets) for name, held in clients.items()})
     readout = result.state.readout
     if readout is None:
         raise ValueError("no client sent statistics")

@@ -21,8 +21,8 @@ from functools import cached_property
 import numpy as np
 
 from catchment.arrays import Array, Integers
+from catchment.features.echo_state.random_words import Purpose, Words, uniform
 from catchment.prompt.language import Slopes, check_question, losses
-from catchment.reservoir.draws import Purpose, Words, uniform
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,20 +7,25 @@ because ridge regression on more targets costs next to nothing.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.recording import Recording
+from catchment.data.scaling import Scaler
+from catchment.features.echo_state.advance import advance
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+from catchment.features.own import name_of
 from catchment.readout.model import Model
-from catchment.reservoir.advance import advance
-from catchment.reservoir.features import Features
 
 
 def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
-    """Return targets (T, H K): at each step, the series so many steps later, horizon by horizon.
+    """Return targets (T, H K): at each step, the series each horizon later, horizon by horizon.
 
     Steps whose future is not known have NaN and leave the statistics by themselves.
 
@@ -47,7 +52,7 @@ def horizon_targets(series: ArrayLike, horizons: Sequence[int] = (1,)) -> Array:
     return targets.reshape(T, -1)
 
 
-def next_step_sequence(series: ArrayLike) -> Recorded:
+def next_step_sequence(series: ArrayLike) -> Recording:
     """Return the training sequence whose target is its own next value.
 
     >>> next_step_sequence([1.0, 2.0, 3.0]).y.ravel()
@@ -56,7 +61,7 @@ def next_step_sequence(series: ArrayLike) -> Recorded:
     values = as_matrix(series, "series")
     if len(values) < 2:
         raise ValueError(f"the series has {len(values)} steps; forecasting needs at least 2")
-    return Recorded(values[:-1], values[1:])
+    return Recording(values[:-1], values[1:])
 
 
 def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
@@ -64,11 +69,11 @@ def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
 
     The model was trained on `horizon_targets` of H horizons.
 
-    >>> from catchment import Features, Recipe, Reservoir
+    >>> from catchment import EchoState
     >>> from catchment.readout.model import train
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
+    >>> features = EchoState(50, seed=1, washout=50).build(1, per_step=True)
     >>> s = np.sin(np.arange(600) / 10)
-    >>> model = train(features, [Recorded(s, horizon_targets(s, (1, 10)))])
+    >>> model = train(features, [Recording(s, horizon_targets(s, (1, 10)))])
     >>> (forecast_direct(model, s[:500], 2).ravel() - s[[500, 509]]).round(2)
     array([0., 0.])
     """
@@ -78,11 +83,20 @@ def forecast_direct(model: Model, u: ArrayLike, n_horizons: int) -> Array:
             "pass the number of horizons the model was trained on"
         )
     _per_step(model.features)
-    return np.asarray(model.predict(u)[-1].reshape(n_horizons, -1))
+    return np.asarray(model.outputs(as_matrix(u, "inputs"))[0][-1].reshape(n_horizons, -1))
+
+
+class ForecastLimitWarning(UserWarning):
+    """A closed loop ran into its limit: what comes after it is no forecast."""
 
 
 def forecast(
-    model: Model, warmup: ArrayLike, horizon: int, *, known: ArrayLike | None = None
+    model: Model,
+    warmup: Recording | ArrayLike,
+    horizon: int,
+    *,
+    known: ArrayLike | None = None,
+    limit: ArrayLike | Literal["training"] | None = "training",
 ) -> Array:
     """Return the next values (horizon, K) after the warm-up, each prediction being the next input.
 
@@ -91,63 +105,124 @@ def forecast(
     model
         Trained to predict, at each step, the first K inputs of the next one; features per step.
     warmup
-        (T, I) inputs up to now, longer than the washout.
+        (T, I) raw inputs up to now, longer than the washout.
     horizon
         Number of steps to go on.
     known
         (horizon, I - K) future values of the inputs that are not predicted, such as the hour of
         day; row j belongs to step j of the forecast. Not needed if all inputs are predicted.
+    limit
+        Lowest and highest values (2, K) that are fed back; "training" is the model's own
+        `target_range`, None lets the loop go where it will. A warning says when the limit binds.
 
-    >>> from catchment import Features, Recipe, Reservoir
+    >>> from catchment import EchoState
     >>> from catchment.readout.model import train
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=50, inputs=1, seed=1)), washout=50)
+    >>> features = EchoState(50, seed=1, washout=50).build(1, per_step=True)
     >>> s = np.sin(np.arange(600) / 10)
     >>> model = train(features, [next_step_sequence(s[:500])], 1e-8)
     >>> bool(np.abs(forecast(model, s[:500], 100).ravel() - s[500:]).max() < 0.05)
     True
     """
-    features = model.features
-    _per_step(features)
+    features = _echo_state(model)
     if horizon < 1:
         raise ValueError(f"horizon is {horizon}; pass at least 1 step")
-    given = _known(model, known, horizon)
-    z, x = _last(features, features.checked(warmup, "warm-up"), None)
+    given = _known(model, features, known, horizon)
+    lowest, highest = _limits(model, limit)
+    past = _prepared(model, warmup)
+    z, x = _last(features, features.checked(past, "warm-up"), None)
+    scale = model.prepare.scale
     out = np.empty((horizon, model.n_outputs))
+    first_bound = None
     for step in range(horizon):
-        out[step] = model.readout(z[None])[0]
-        if not np.isfinite(out[step]).all():
+        free = model.readout(z[None])[0]
+        if not np.isfinite(free).all():
             raise ValueError(
                 f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use a "
                 "bounded activation such as tanh"
             )
+        out[step] = np.clip(free, lowest, highest)
+        if first_bound is None and (out[step] != free).any():
+            first_bound = step
         if step + 1 < horizon:
-            u = np.concatenate([out[step], given[step]])
-            z, x = _last(features, u[None], x)
+            u = np.concatenate([out[step], given[step]])[None]
+            z, x = _last(features, scale(u) if isinstance(scale, Scaler) else u, x)
+    if first_bound is not None:
+        warnings.warn(
+            f"the closed loop left the range of its training targets at step {first_bound} of "
+            f"{horizon} and was held at the limit; raise the ridge, or forecast fewer steps",
+            ForecastLimitWarning,
+            stacklevel=2,
+        )
     return out
 
 
-def _last(features: Features, u: Array, x: Array | None) -> tuple[Array, Array]:
+def _prepared(model: Model, warmup: Recording | ArrayLike) -> Array:
+    """Return the warm-up's inputs as the map sees them; they must stay in one piece."""
+    raw = warmup if isinstance(warmup, Recording) else Recording(as_matrix(warmup, "warm-up"))
+    if model.prepare.horizon not in (None, 1):
+        raise ValueError(
+            f"the model looks {model.prepare.horizon} steps ahead, a closed loop goes step by "
+            "step; train with horizon=1, or take predict's last row as the forecast"
+        )
+    if model.prepare.window is not None or model.prepare.scale == "own":
+        raise ValueError(
+            "a closed loop goes on from one recording, scaled by numbers that stay the same; "
+            'train with window=None and scale="federated" or "none"'
+        )
+    pieces = model.prepare.inputs([raw])
+    if not pieces:
+        raise ValueError("nothing of the warm-up is left after preparation; pass a longer one")
+    return pieces[-1].u
+
+
+def _limits(
+    model: Model, limit: ArrayLike | Literal["training"] | None
+) -> tuple[Array | float, Array | float]:
+    if isinstance(limit, str):
+        limit = model.target_range
+    if limit is None:
+        return -np.inf, np.inf
+    limits = np.asarray(limit, dtype=np.float64)
+    if limits.shape != (2, model.n_outputs) or not (limits[0] <= limits[1]).all():
+        raise ValueError(
+            f"limit has shape {limits.shape}; pass the lowest and the highest value of each of "
+            f"{model.n_outputs} outputs, (2, {model.n_outputs})"
+        )
+    return limits[0], limits[1]
+
+
+def _last(features: EchoStateMap, u: Array, x: Array | None) -> tuple[Array, Array]:
     """Return the features (F,) and the state (N, 1) after the last of inputs (T, I)."""
     for block in advance(features.programs, [u], x0=x):
         rows = block.rows[:, -1:]
     z = features.select(rows)[:, 0, 0].astype(np.float64)
-    return z, rows[1 + features.reservoir.n_inputs :, 0].astype(np.float64)
+    return z, rows[1 + features.n_inputs :, 0].astype(np.float64)
 
 
-def _per_step(features: Features) -> None:
+def _echo_state(model: Model) -> EchoStateMap:
+    """Return the map of a model that can be run step by step."""
+    _per_step(model.features)
+    if not isinstance(model.features, EchoStateMap):
+        raise ValueError(
+            f"a closed loop needs a map with a state, {name_of(model.features)} has none; "
+            "use EchoState, or a direct forecast of several horizons"
+        )
+    return model.features
+
+
+def _per_step(features: FeatureMap) -> None:
     if not features.per_step:
         raise ValueError(
-            f"features pooled by {features.pool!r} give one row per sequence; "
-            "forecasts need pool=None"
+            "these features give one row per recording; forecasts need a row per step, pool=None"
         )
 
 
-def _known(model: Model, known: ArrayLike | None, horizon: int) -> Array:
-    n_known = model.features.reservoir.n_inputs - model.n_outputs
+def _known(model: Model, features: EchoStateMap, known: ArrayLike | None, horizon: int) -> Array:
+    n_known = features.n_inputs - model.n_outputs
     if n_known < 0 or (n_known > 0 and known is None):
         raise ValueError(
             f"the model has {model.n_outputs} outputs, which cannot be the next values of its "
-            f"{model.features.reservoir.n_inputs} inputs; train it on next_step_sequence, or pass "
+            f"{features.n_inputs} inputs; train it on next_step_sequence, or pass "
             "`known` for the inputs it does not predict"
         )
     values = np.zeros((horizon, 0)) if known is None else as_matrix(known, "known")

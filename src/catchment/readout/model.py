@@ -1,39 +1,53 @@
-"""A trained model: frozen features and the readout on top, for numbers or for classes.
+"""A trained model: everything from a raw recording to a prediction, for numbers or for classes.
 
 Classification is ridge regression on one-hot targets (Bacciu et al., IJCNN 2021). Its scores
 estimate class probabilities but are not confined to them. Without calibration, probabilities are
 the scores' nearest point on the simplex. With it they are softmax(scores / temperature), the
-temperature fitted by maximum likelihood on held-out sequences (Guo et al., ICML 2017) whose labels
+temperature fitted by maximum likelihood on held-out recordings (Guo et al., ICML 2017) whose labels
 are smoothed by one count per class (as in Platt 1999), so that it stays finite when every held-out
-sequence is classified rightly.
+recording is classified rightly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment.arrays import Array, Integers
-from catchment.data.sequence import Sequence as Recorded
+from catchment.arrays import Array, Integers, frozen
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
 from catchment.errors import FingerprintError
-from catchment.readout.accumulate import accumulate
-from catchment.readout.linear import Readout
+from catchment.features.feature_map import FeatureMap
+from catchment.features.pipeline import Pipeline, as_pipeline
+from catchment.readout.accumulation import accumulate
+from catchment.readout.packing import unpack
+from catchment.readout.predictor import (
+    New,
+    Stored,
+    interval_around,
+    outputs_by_recording,
+    predictions,
+)
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Features of a frozen reservoir and a readout; `train` makes one.
+    """Preparation, feature map and readout: raw recordings in, predictions out.
 
     Parameters
     ----------
-    features
-        Map from an input sequence to feature rows.
+    before
+        Everything before the readout, a `Pipeline`. A bare feature map prepares nothing.
     readout
         Map from feature rows (n, F) to outputs (n, K).
     classes
@@ -43,36 +57,54 @@ class Model:
         data: drop them with `replace(model, statistics=None)` before giving a model away.
     temperature
         Softness of the class probabilities, as fitted by `calibrated`.
+    channels
+        Names of the input channels, in their order, if they are known.
+    target_range
+        (2, K) lowest and highest output that a closed loop may feed back.
+    deviation
+        (K,) root mean squared error that the choice of the ridge found on rows left out.
+    columns
+        How files name what is no channel: columns of "time", "recording", "client" and "target".
 
-    >>> from catchment import Recipe, Reservoir
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1)), washout=20)
+    >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(300) / 5)
-    >>> model = train(features, [Recorded(u[:-1], u[1:])])
+    >>> features = EchoState(30, seed=1, washout=20).build(1, per_step=True)
+    >>> model = train(features, [Recording(u[:-1], u[1:])])
     >>> model.predict(u[:40]).shape
     (20, 1)
     """
 
-    features: Features
+    before: Pipeline | FeatureMap
     readout: Readout
     classes: tuple[str, ...] | None = None
     statistics: RidgeStatistics | None = None
     temperature: float | None = None
+    channels: tuple[str, ...] | None = None
+    target_range: Array | None = None
+    deviation: Array | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.readout.n_features != self.features.n_features:
+        features = self.features
+        if self.readout.n_features != features.n_features:
             raise ValueError(
                 f"the readout takes {self.readout.n_features} features, these features have "
-                f"{self.features.n_features}; use the features it was trained on"
+                f"{features.n_features}; use the features it was trained on"
             )
-        if self.classes is not None:
-            object.__setattr__(self, "classes", tuple(self.classes))
-            if len(set(self.classes)) != self.readout.n_outputs:
-                raise ValueError(
-                    f"{len(set(self.classes))} different classes are named for "
-                    f"{self.readout.n_outputs} outputs; name each output once"
-                )
+        for name in ("classes", "channels"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else tuple(map(str, given)))
+        if self.classes is not None and len(set(self.classes)) != self.readout.n_outputs:
+            raise ValueError(
+                f"{len(set(self.classes))} different classes are named for "
+                f"{self.readout.n_outputs} outputs; name each output once"
+            )
+        if self.channels is not None and features.n_inputs not in (None, len(self.channels)):
+            raise ValueError(
+                f"{len(self.channels)} channels are named, the map takes {features.n_inputs}"
+            )
         if self.statistics is not None:
-            if self.statistics.fingerprint not in ("", self.features.fingerprint):
+            if self.statistics.fingerprint not in ("", features.fingerprint):
                 raise FingerprintError(
                     "the statistics come from other features than the model's; "
                     "accumulate them with the same features"
@@ -84,54 +116,153 @@ class Model:
                 )
         if self.temperature is not None and not 0 < self.temperature < np.inf:
             raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
+        if self.target_range is not None:
+            limits = np.array(self.target_range, dtype=np.float64)
+            if limits.shape != (2, self.n_outputs) or not (limits[0] <= limits[1]).all():
+                raise ValueError(
+                    f"target_range has shape {limits.shape}; pass the lowest and the highest "
+                    f"value of {self.n_outputs} outputs, (2, {self.n_outputs})"
+                )
+            object.__setattr__(self, "target_range", frozen(limits))
+        if self.deviation is not None:
+            deviation = np.array(self.deviation, dtype=np.float64)
+            if deviation.shape != (self.n_outputs,) or not (deviation >= 0).all():
+                raise ValueError(
+                    f"deviation has shape {deviation.shape}; pass one number for each of "
+                    f"{self.n_outputs} outputs, none negative"
+                )
+            object.__setattr__(self, "deviation", frozen(deviation))
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Everything before the readout."""
+        return as_pipeline(self.before)
+
+    @property
+    def features(self) -> FeatureMap:
+        """The feature map."""
+        return self.pipeline.features
+
+    @property
+    def prepare(self) -> Prepare:
+        """What happens to a raw recording before the map."""
+        return self.pipeline.prepare
 
     @property
     def n_outputs(self) -> int:
         return self.readout.n_outputs
 
-    def predict(self, u: ArrayLike) -> Array:
-        """Return the outputs (rows, K) of one sequence of inputs (T, I).
+    @property
+    def n_inputs(self) -> int | None:
+        return self.features.n_inputs
 
-        There is a row per step after the washout, or one row if the features are pooled.
+    @property
+    def per_step(self) -> bool:
+        return self.features.per_step
+
+    @property
+    def washout(self) -> int:
+        return self.features.washout
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Nobody: a model is the same for all."""
+        return ()
+
+    def predict(self, new: New, client: str = "") -> Any:
+        """Return what the model says of raw recordings: numbers, or names of classes.
+
+        Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
+        just the name where there is one row. Rows are steps after the washout, windows, or the
+        whole recording, as the model was trained. Of several recordings: a list of these.
         """
-        return self.readout(self.features(u))
+        return predictions(self, new, client)
 
-    def predict_all(self, sequences: Sequence[ArrayLike | Recorded]) -> list[Array]:
-        """Return the outputs (rows, K) of each sequence, run side by side."""
-        return [self.readout(z) for z in self.features.rows([_inputs(s) for s in sequences])]
+    def outputs(self, new: New) -> list[Array]:
+        """Return the readout's outputs (rows, K) of each raw recording, run side by side."""
+        return outputs_by_recording(self, new)
 
-    def scores(self, sequences: Sequence[ArrayLike | Recorded]) -> Array:
-        """Return one row of class scores (n, K) per sequence, the mean over its rows."""
+    def outputs_of(self, prepared: Sequence[Recording], client: str = "") -> list[Array]:
+        """Return the readout's outputs (rows, K) of each prepared recording."""
+        return [self.readout(z) for z in self.features.rows([one.u for one in prepared])]
+
+    def scores(self, new: New) -> Array:
+        """Return one row of class scores (n, K) per recording, the mean over its rows."""
         self._names()
-        if len(sequences) == 0:
+        found = self.outputs(new)
+        if not found:
             return np.zeros((0, self.n_outputs))
-        return np.array([y.mean(axis=0) for y in self.predict_all(sequences)])
+        return np.array([y.mean(axis=0) for y in found])
 
-    def predict_proba(self, sequences: Sequence[ArrayLike | Recorded]) -> Array:
-        """Return one row of class probabilities (n, K) per sequence; each row sums to 1."""
-        scores = self.scores(sequences)
+    def proba(self, new: New) -> Array:
+        """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
+        return self.probabilities(self.scores(new))
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the class probabilities (n, K) of rows of scores."""
+        self._names()
         if self.temperature is None:
             return simplex_projection(scores)
         return softmax(scores / self.temperature)
 
-    def classify(self, sequences: Sequence[ArrayLike | Recorded]) -> list[str]:
-        """Return the name of the class of each sequence."""
+    def classify(self, new: New) -> list[str]:
+        """Return the name of the class of each recording."""
         names = self._names()
-        return [names[k] for k in self.scores(sequences).argmax(axis=1)]
+        return [names[k] for k in self.scores(new).argmax(axis=1)]
 
-    def calibrated(self, held_out: Sequence[Recorded]) -> Model:
+    def forecast(
+        self, past: Recording | ArrayLike, horizon: int, *, known: ArrayLike | None = None
+    ) -> Array:
+        """Return the next values (horizon, K) after a raw recording, in closed loop.
+
+        `catchment.readout.forecast.forecast` has the details and a limit of one's own.
+        """
+        from catchment.readout.forecast import forecast
+
+        return forecast(self, past, horizon, known=known)
+
+    def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.
+
+        They hold a new target with this probability if errors on new data are normal and as large
+        as on the rows that were left out when the ridge was chosen.
+        """
+        return interval_around(outputs, self.deviation, coverage)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Model:
+        """Return the model with the preparation that its training data had, and their channels."""
+        known = self.channels if channels is None else tuple(channels)
+        return replace(self, before=Pipeline(prepare, self.features), channels=known)
+
+    def read_from(self, columns: Mapping[str, str]) -> Model:
+        """Return the model with the names that files have for what is no channel."""
+        return replace(self, columns=dict(columns))
+
+    def stored(self) -> Stored:
+        """Return what a file holds of the model."""
+        from catchment.readout.storage import stored_model
+
+        return stored_model(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file, whole or not at all, and return its path."""
+        from catchment.readout.storage import save
+
+        return save(self, path)
+
+    def calibrated(self, held_out: Sequence[Recording]) -> Model:
         """Return the model with the temperature that makes held-out labels most likely.
 
         Parameters
         ----------
         held_out
-            Sequences with one-hot targets (K,) that took no part in training. Those whose target is
-            missing are left out.
+            Raw recordings with one-hot targets (K,) that took no part in training. Those whose
+            target is missing are left out.
         """
         labels = np.array([self._label(s, k) for k, s in enumerate(held_out)], dtype=np.int64)
         known = [s for s, label in zip(held_out, labels, strict=True) if label >= 0]
         if not known:
-            raise ValueError("there are no held-out sequences with a target; pass at least one")
+            raise ValueError("there are no held-out recordings with a target; pass at least one")
         temperature = fitted_temperature(self.scores(known), labels[labels >= 0])
         return replace(self, temperature=temperature)
 
@@ -140,50 +271,112 @@ class Model:
             raise ValueError("the model predicts numbers; name its classes to classify with it")
         return self.classes
 
-    def _label(self, sequence: Recorded, k: int) -> int:
+    def _label(self, recording: Recording, k: int) -> int:
         """Return the number of the class, -1 if it is missing."""
-        y = sequence.y
+        y = recording.y
         if y is None or y.shape != (self.n_outputs,):
             raise ValueError(
-                f"held-out sequence {k} has no target of shape ({self.n_outputs},); "
-                "use Sequence.labelled"
+                f"held-out recording {k} has no target of shape ({self.n_outputs},); "
+                "use Recording.labelled"
             )
         return -1 if np.isnan(y).any() else int(y.argmax())
 
 
 def train(
-    features: Features,
-    sequences: Iterable[Recorded],
+    pipeline: Pipeline | FeatureMap,
+    recordings: Iterable[Recording],
     ridge: float | Array = 1e-6,
     *,
     classes: Sequence[str] | None = None,
     intercept: bool = True,
     threads: int | None = None,
 ) -> Model:
-    """Return the model that predicts the sequences' targets, with its statistics.
+    """Return the model that predicts the recordings' targets at a given ridge, with its statistics.
+
+    `catchment.fit` chooses map, ridge and classes by the data; this does what it is told.
 
     Parameters
     ----------
-    features
-        Map from inputs to feature rows.
-    sequences
-        With targets; one-hot rows if there are classes.
+    pipeline
+        A fitted preparation and a built map, or the map alone.
+    recordings
+        Raw, with targets; one-hot rows if there are classes.
     ridge
         One number, or (K,) numbers, one per output.
     classes
         Names of the K targets if they are classes.
 
-    >>> from catchment import Recipe, Reservoir
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=1, seed=1))
+    >>> from catchment import EchoState
+    >>> features = EchoState(30, seed=1).build(1, per_step=False)
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recorded.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
-    >>> model = train(Features(reservoir, pool="mean_std"), data, classes=("fast", "slow"))
-    >>> model.classify(waves[:3])
+    >>> data = [Recording.labelled(u, k % 2, 2) for k, u in enumerate(waves)]
+    >>> train(features, data, classes=("fast", "slow")).classify(waves[:3])
     ['fast', 'slow', 'fast']
     """
-    statistics = accumulate(features, sequences, threads=threads)
+    known = as_pipeline(pipeline)
+    statistics = accumulate(known.features, known.prepare.apply(recordings), threads=threads)
     readout = solve_readout(statistics, ridge, intercept=intercept)
-    return Model(features, readout, None if classes is None else tuple(classes), statistics)
+    return Model(
+        known,
+        readout,
+        None if classes is None else tuple(classes),
+        statistics,
+        target_range=target_range(statistics),
+    )
+
+
+def solved_model(
+    before: Pipeline | FeatureMap,
+    statistics: RidgeStatistics,
+    readout: Readout,
+    choice: RidgeChoice | None = None,
+    *,
+    classes: tuple[str, ...] | None = None,
+    channels: tuple[str, ...] | None = None,
+) -> Model:
+    """Return the model of a readout, with what its sums tell: the range of targets, and the error.
+
+    Parameters
+    ----------
+    statistics
+        What the readout was solved from; the model does not keep them.
+    choice
+        How its ridge was chosen, which tells the error on new rows.
+
+    >>> from catchment import EchoState
+    >>> from catchment.readout.ridge_choice import chosen_readout
+    >>> features = EchoState(5).build(1, per_step=True)
+    >>> s = accumulate(features, [Recording(np.arange(9.0), np.arange(9.0) % 2)])
+    >>> choice, readout = chosen_readout(s, "gcv")
+    >>> solved_model(features, s, readout, choice).target_range.ravel().round(1)
+    array([-2.5,  3.4])
+    """
+    return Model(
+        before,
+        readout,
+        classes,
+        channels=channels,
+        target_range=None if classes is not None else target_range(statistics),
+        deviation=None if choice is None or classes is not None else choice.deviation,
+    )
+
+
+def target_range(statistics: RidgeStatistics, deviations: float = 6.0) -> Array | None:
+    """Return the lowest and the highest output (2, K) that training targets make believable.
+
+    Sums know no extremes, so these are means plus and minus a few standard deviations; None if
+    there are no rows.
+
+    >>> z = np.array([[0.0], [0.0]])
+    >>> target_range(RidgeStatistics.from_states(z, np.array([[1.0], [3.0]]))).ravel()
+    array([-4.,  8.])
+    """
+    if not statistics.weight > 0:
+        return None
+    mean = statistics.target_sum / statistics.weight
+    squares = unpack(statistics.target_gram).diagonal() / statistics.weight
+    spread = deviations * np.sqrt(np.maximum(squares - mean**2, 0.0))
+    return np.array([mean - spread, mean + spread])
 
 
 def softmax(scores: Array) -> Array:
@@ -243,7 +436,3 @@ def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = N
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if too_sharp(middle) else (low, middle)
     return float(np.sqrt(low * high))
-
-
-def _inputs(sequence: ArrayLike | Recorded) -> ArrayLike:
-    return sequence.u if isinstance(sequence, Recorded) else sequence

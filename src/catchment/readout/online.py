@@ -23,7 +23,7 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 from catchment.readout.solve import checked_ridges, solve_readout
 from catchment.readout.statistics import RidgeStatistics
 

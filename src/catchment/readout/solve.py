@@ -18,7 +18,7 @@ from scipy.linalg import eigh, eigvalsh, lapack
 
 from catchment.arrays import Array
 from catchment.errors import SingularError
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 
 EPS = float(np.finfo(np.float64).eps)

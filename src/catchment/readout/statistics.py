@@ -10,27 +10,28 @@ how the data were cut.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.linalg import blas
 
 from catchment.arrays import Array, refuse_nonfinite
-from catchment.errors import FingerprintError, IntegrityError, UploadError
-from catchment.readout.linear import Readout
+from catchment.errors import FingerprintError
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
-from catchment.wire import Parts
+from catchment.readout.readout import Readout
+from catchment.structure import ROWS, Kind, Shape, Structure, Triangle
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.
 CONSTANT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeStatistics:
+class RidgeStatistics(Structure):
     """Additive moments of features and targets.
 
-    `gram` and `target_gram` are packed upper triangles. `weight` is the sum of the sample weights
-    and equals `n_rows` when none were given. `fingerprint` names the features: statistics of
-    different features do not add.
+    They travel as half a Gram matrix, with no ridge and no names. `gram` and `target_gram` are
+    packed upper triangles. `weight` is the sum of the sample weights and equals `n_rows` when none
+    were given. `fingerprint` names the features: statistics of different features do not add.
 
     >>> z, y = np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [4.0], [6.0]])
     >>> a, b = RidgeStatistics.from_states(z[:1], y[:1]), RidgeStatistics.from_states(z[1:], y[1:])
@@ -40,13 +41,24 @@ class RidgeStatistics:
     True
     """
 
-    n_rows: int
+    KIND: ClassVar[Kind] = Kind(
+        "ridge-statistics",
+        "sums over the client's rows: how many there are, the sum of every feature and target, and "
+        "the sums of their products",
+        (
+            "how many rows the client has, and for classes how many of each, exactly",
+            "the mean state of each class; a class with one sequence gives that sequence's state",
+            "whether a given recording is among the client's",
+        ),
+    )
+
+    n_rows: Annotated[int, ROWS]
     weight: float
-    feature_sum: Array  # (F,)
-    target_sum: Array  # (K,)
-    gram: Array  # (F(F+1)/2,)
-    cross: Array  # (F, K)
-    target_gram: Array  # (K(K+1)/2,)
+    feature_sum: Annotated[Array, Shape("features")]
+    target_sum: Annotated[Array, Shape("targets")]
+    gram: Annotated[Array, Triangle("features")]
+    cross: Annotated[Array, Shape("features", "targets")]
+    target_gram: Annotated[Array, Triangle("targets")]
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
@@ -256,46 +268,6 @@ class RidgeStatistics:
         from catchment.readout.solve import solve_readout
 
         return solve_readout(self, ridge, intercept=intercept)
-
-    def parts(self) -> Parts:
-        """Return the statistics as they travel: half a Gram matrix, no ridge, no names."""
-        return Parts(
-            "ridge-statistics",
-            {"fingerprint": self.fingerprint},
-            (
-                np.array([self.n_rows, self.weight]),
-                self.feature_sum,
-                self.target_sum,
-                self.gram,
-                self.cross,
-                self.target_gram,
-            ),
-        )
-
-    @classmethod
-    def from_parts(cls, parts: Parts) -> RidgeStatistics:
-        """Return the statistics that travelled; IntegrityError if they are malformed."""
-        counts, feature_sum, target_sum, gram, cross, target_gram = parts.expect(
-            "ridge-statistics", 6
-        ).arrays
-        if any(array.dtype != np.float64 for array in parts.arrays):
-            kinds = sorted({str(array.dtype) for array in parts.arrays})
-            raise UploadError("type", f"statistics came as {', '.join(kinds)}; they are float64")
-        if counts.shape != (2,) or cross.ndim != 2:
-            raise IntegrityError(f"counts {counts.shape}, cross moments {cross.shape} do not fit")
-        rows, weight = counts
-        if not (0 <= rows < 2**53 and rows == int(rows)):
-            raise UploadError("count", f"{rows} is not a number of rows")
-        return cls(
-            int(rows),
-            float(weight),
-            feature_sum,
-            target_sum,
-            gram,
-            cross,
-            target_gram,
-            str(parts.facts.get("fingerprint", "")),
-        )
 
     def _refuse_mixing(self, other: RidgeStatistics) -> None:
         if not isinstance(other, RidgeStatistics):

@@ -1,11 +1,10 @@
-"""Models and statistics as files: safetensors, no pickle, every byte under a checksum.
+"""Predictors and statistics as files: safetensors, no pickle, every byte under a checksum.
 
 The file is an ordinary safetensors file. Its metadata hold one entry, `catchment`: a JSON object
 with the format, what is stored, and the SHA-256 of every tensor's bytes and of the header itself.
-The header's own digest is taken with sixty-four zeros in its place. A reservoir is stored as its
-recipe when it has one and is rebuilt bit for bit, else as its weights; either way its fingerprint
-is compared on loading. Checksums find damage, not malice: whoever can write a file can write its
-checksums too.
+The header's own digest is taken with sixty-four zeros in its place. The preparation is stored as
+its settings, the feature map as its recipe; the fingerprint of both is compared on loading.
+Checksums find damage, not malice: whoever can write a file can write its checksums too.
 
 A file is written beside its destination, flushed to the disk and then renamed, so that a crash
 leaves the old file or the new one.
@@ -14,13 +13,13 @@ leaves the old file or the new one.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import os
 import re
-import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,59 +27,103 @@ from safetensors import SafetensorError
 from safetensors import numpy as safe
 
 import catchment
+from catchment.data.prepare import Prepare
 from catchment.errors import IntegrityError
-from catchment.readout.linear import Readout
+from catchment.features.feature_map import FeatureMap
+from catchment.features.kept import restored
+from catchment.features.pipeline import Pipeline
+from catchment.files import replace_file
 from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor, Stored
+from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
-from catchment.reservoir.weights import ACTIVATIONS, LayerWeights, SparseRows
+from catchment.wire import Parts
 
-FORMAT = 1
+FORMAT = 2
 MAX_HEADER = 1 << 20
 
 _KEY = "catchment"
 _DIGEST = re.compile(rb'header_sha256\\":\\"([0-9a-f]{64})\\"')
 _SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
-_SPARSE = ("starts", "columns", "values")
-_UNIT = ("bias", "leak", "gain", "shift", "activation")
 
 Tensors = dict[str, NDArray[Any]]
 Header = dict[str, Any]
+P = TypeVar("P")
 
 
-def save(model: Model, path: str | Path) -> Path:
-    """Write a model to a file, whole or not at all, and return its path.
+def save(predictor: Predictor, path: str | Path) -> Path:
+    """Write a model, or whatever else predicts, to a file, whole or not at all; return its path.
 
-    The file holds everything the model does: also its statistics, if it kept them.
+    The file holds everything that it does: preparation, map, readout, names of channels and
+    classes, and a model's statistics, if it kept them.
 
     >>> import tempfile
-    >>> from catchment.data.sequence import Sequence
+    >>> from catchment import EchoState, Recording
     >>> from catchment.readout.model import train
-    >>> features = Features(Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1)))
     >>> u = np.sin(np.arange(100) / 5)
-    >>> model = train(features, [Sequence(u[:-1], u[1:])])
+    >>> model = train(EchoState(20, seed=1).build(1, per_step=True), [Recording(u[:-1], u[1:])])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     same = load(save(model, Path(folder) / "wave.safetensors"))
+    ...     same = load_model(save(model, Path(folder) / "wave.safetensors"))
     >>> bool((same.predict(u) == model.predict(u)).all())
     True
     """
-    header, tensors = _model_parts(model)
-    return _write(Path(path), header, tensors)
+    replace_file(Path(path), to_bytes(predictor))
+    return Path(path)
 
 
-def load(path: str | Path) -> Model:
-    """Return the model of a file that `save` wrote; its predictions are the same to the last bit.
+def to_bytes(predictor: Predictor) -> bytes:
+    """Return a predictor as the content of its file."""
+    held = predictor.stored()
+    return _packed({"kind": held.kind, **held.facts}, held.tensors)
 
-    IntegrityError if the file is damaged, of another kind, or of a newer format.
+
+def load_model(path: str | Path, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model of a file; its predictions are the same to the last bit.
+
+    IntegrityError if the file is damaged, of another kind, or of a newer format. A file of any
+    kind is loaded by `catchment.load`.
+
+    Parameters
+    ----------
+    use
+        Classes of feature maps of one's own that the model may name. A file imports nothing: it
+        finds them here or in modules that the program has imported already.
     """
-    header, tensors = _read(Path(path), "model")
+    with Path(path).open("rb") as file:
+        return as_described(str(path), read_stored(file, str(path), "model"), model_of, use)
+
+
+def model_from_bytes(content: bytes, *, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model of a file's content, as `load_model` does."""
+    held = read_stored(io.BytesIO(content), "the model", "model")
+    return as_described("the model", held, model_of, use)
+
+
+def read_stored(file: BinaryIO, name: str, kind: str = "") -> Stored:
+    """Return what an open file holds, every checksum compared.
+
+    Parameters
+    ----------
+    kind
+        What it must hold; anything but statistics if not given.
+    """
+    header, tensors = _read(file, name, kind)
+    return Stored(str(header["kind"]), header, tensors)
+
+
+def as_described(
+    name: str,
+    held: Stored,
+    make: Callable[[Stored, Iterable[Callable[..., Any]]], P],
+    use: Iterable[Callable[..., Any]] = (),
+) -> P:
+    """Return what `make` makes of a file's content; IntegrityError if it does not describe it."""
     try:
-        return _model(header, tensors)
+        return make(held, use)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise IntegrityError(
-            f"{path} does not describe a model ({type(error).__name__}: {error}); save it again"
+            f"{name} does not describe a {held.kind} ({type(error).__name__}: {error}); "
+            "save it again"
         ) from error
 
 
@@ -95,7 +138,8 @@ def save_statistics(statistics: RidgeStatistics, path: str | Path) -> Path:
     True
     """
     facts, tensors = _statistics_parts(statistics, "")
-    return _write(Path(path), {"kind": "statistics", **facts}, tensors)
+    replace_file(Path(path), _packed({"kind": "statistics", **facts}, tensors))
+    return Path(path)
 
 
 def load_statistics(path: str | Path) -> RidgeStatistics:
@@ -103,7 +147,8 @@ def load_statistics(path: str | Path) -> RidgeStatistics:
 
     IntegrityError if the file is damaged, of another kind, or of a newer format.
     """
-    header, tensors = _read(Path(path), "statistics")
+    with Path(path).open("rb") as file:
+        header, tensors = _read(file, str(path), "statistics")
     try:
         return _statistics(header, tensors, "")
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -112,60 +157,116 @@ def load_statistics(path: str | Path) -> RidgeStatistics:
         ) from error
 
 
-def _model_parts(model: Model) -> tuple[Header, Tensors]:
-    readout, reservoir = model.readout, model.features.reservoir
-    recipe = reservoir.recipe
-    tensors: Tensors = {
+def stored_model(model: Model) -> Stored:
+    """Return what a file holds of a model."""
+    described = stored_map(model.features, "map")
+    tensors = stored_readout(model.readout) | dict(described.tensors)
+    known = {"target_range": model.target_range, "deviation": model.deviation}
+    tensors |= {name: array for name, array in known.items() if array is not None}
+    facts: Header = {
+        "fingerprint": model.pipeline.fingerprint,
+        **around(model),
+        "map": described.facts,
+        "temperature": model.temperature,
+        "statistics": None,
+    }
+    if model.statistics is not None:
+        facts["statistics"], sums = _statistics_parts(model.statistics, "statistics.")
+        tensors |= sums
+    return Stored("model", facts, tensors)
+
+
+def model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Model:
+    """Return the model that a file holds."""
+    header, tensors = held.facts, held.tensors
+    pipeline = Pipeline(
+        Prepare.from_settings(header["prepare"]), map_of(header["map"], tensors, "map", use)
+    )
+    if pipeline.fingerprint != header["fingerprint"]:
+        raise ValueError(
+            f"the pipeline has fingerprint {pipeline.fingerprint}, the file says "
+            f"{header['fingerprint']}"
+        )
+    facts, known = header["statistics"], Around.of(header)
+    return Model(
+        pipeline,
+        readout_of(tensors),
+        known.classes,
+        None if facts is None else _statistics(facts, tensors, "statistics."),
+        header["temperature"],
+        known.channels,
+        tensors.get("target_range"),
+        tensors.get("deviation"),
+        known.columns,
+    )
+
+
+@dataclass(frozen=True)
+class Around:
+    """What every kind of file says beside what was learned."""
+
+    prepare: Prepare
+    classes: tuple[str, ...] | None
+    channels: tuple[str, ...] | None
+    columns: Mapping[str, str]
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Around:
+        classes, channels = facts["classes"], facts["channels"]
+        return cls(
+            Prepare.from_settings(facts["prepare"]),
+            None if classes is None else tuple(map(str, classes)),
+            None if channels is None else tuple(map(str, channels)),
+            dict(facts["columns"]),
+        )
+
+
+def around(predictor: Predictor) -> Header:
+    """Return the facts of which `Around.of` makes an `Around` again."""
+    return {
+        "prepare": predictor.prepare.settings(),
+        "classes": None if predictor.classes is None else list(predictor.classes),
+        "channels": None if predictor.channels is None else list(predictor.channels),
+        "columns": dict(predictor.columns),
+    }
+
+
+def stored_map(features: FeatureMap, prefix: str) -> Stored:
+    """Return what a file holds of a feature map, its arrays numbered behind a prefix."""
+    described = features.parts()
+    arrays = {f"{prefix}.{k}": array for k, array in enumerate(described.arrays)}
+    return Stored("map", {"kind": described.kind, "facts": described.facts}, arrays)
+
+
+def map_of(
+    facts: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    prefix: str,
+    use: Iterable[Callable[..., Any]] = (),
+) -> FeatureMap:
+    """Return the feature map that `stored_map` described."""
+    n_arrays = sum(name.startswith(f"{prefix}.") for name in tensors)
+    arrays = tuple(tensors[f"{prefix}.{k}"] for k in range(n_arrays))
+    classes = [one for one in use if isinstance(one, type)]
+    return restored(Parts(facts["kind"], facts["facts"], arrays), classes)
+
+
+def stored_readout(readout: Readout) -> Tensors:
+    """Return a readout's arrays by the names that a file has for them."""
+    return {
         "readout.weights": readout.weights,
         "readout.intercept": readout.intercept,
         "readout.ridge": np.asarray(readout.ridge, dtype=np.float64),
     }
-    header: Header = {
-        "kind": "model",
-        "fingerprint": model.features.fingerprint,
-        "features": model.features.settings(),
-        "classes": None if model.classes is None else list(model.classes),
-        "temperature": model.temperature,
-        "recipe": None,
-        "layers": None,
-        "statistics": None,
-    }
-    if recipe is not None and recipe.fingerprint == reservoir.fingerprint:
-        header["recipe"] = recipe.to_json()
-    else:
-        header["layers"] = len(reservoir.layers)
-        for k, layer in enumerate(reservoir.layers):
-            tensors |= _layer_tensors(layer, f"layer{k}.")
-    if model.statistics is not None:
-        header["statistics"], sums = _statistics_parts(model.statistics, "statistics.")
-        tensors |= sums
-    return header, tensors
 
 
-def _model(header: Header, tensors: Tensors) -> Model:
-    if header["recipe"] is not None:
-        reservoir = Reservoir.from_recipe(Recipe.from_json(header["recipe"]))
-    else:
-        layers = (_layer(tensors, f"layer{k}.") for k in range(header["layers"]))
-        reservoir = Reservoir(tuple(layers))
-    features = Features(reservoir, **header["features"])
-    if features.fingerprint != header["fingerprint"]:
-        raise ValueError(
-            f"features have fingerprint {features.fingerprint}, the file says "
-            f"{header['fingerprint']}"
-        )
-    ridge = _typed(tensors, "readout.ridge", np.float64)
-    facts, classes = header["statistics"], header["classes"]
-    return Model(
-        features,
-        Readout(
-            _typed(tensors, "readout.weights", np.float64),
-            _typed(tensors, "readout.intercept", np.float64),
-            ridge if ridge.ndim else float(ridge),
-        ),
-        None if classes is None else tuple(classes),
-        None if facts is None else _statistics(facts, tensors, "statistics."),
-        header["temperature"],
+def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
+    """Return the readout that `stored_readout` described."""
+    ridge = typed(tensors, "readout.ridge", np.float64)
+    return Readout(
+        typed(tensors, "readout.weights", np.float64),
+        typed(tensors, "readout.intercept", np.float64),
+        ridge if ridge.ndim else float(ridge),
     )
 
 
@@ -178,55 +279,26 @@ def _statistics_parts(statistics: RidgeStatistics, prefix: str) -> tuple[Header,
     return facts, {prefix + name: getattr(statistics, name) for name in _SUMS}
 
 
-def _statistics(facts: Header, tensors: Tensors, prefix: str) -> RidgeStatistics:
-    sums = {name: _typed(tensors, prefix + name, np.float64) for name in _SUMS}
+def _statistics(
+    facts: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], prefix: str
+) -> RidgeStatistics:
+    sums = {name: typed(tensors, prefix + name, np.float64) for name in _SUMS}
     n_rows, weight = facts["n_rows"], facts["weight"]
     if type(n_rows) is not int or not isinstance(weight, float | int):
         raise TypeError(f"statistics of {n_rows!r} rows of weight {weight!r}")
     return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=str(facts["fingerprint"]))
 
 
-def _layer_tensors(layer: LayerWeights, prefix: str) -> Tensors:
-    tensors: Tensors = {prefix + name: getattr(layer, name) for name in _UNIT}
-    for name, matrix in (("W", layer.W), ("W_in", layer.W_in)):
-        tensors |= {f"{prefix}{name}.{part}": getattr(matrix, part) for part in _SPARSE}
-        tensors[f"{prefix}{name}.n_columns"] = np.array(matrix.n_columns, dtype=np.int64)
-    return tensors
-
-
-def _layer(tensors: Tensors, prefix: str) -> LayerWeights:
-    activation = _typed(tensors, prefix + "activation", np.uint8)
-    if (activation >= len(ACTIVATIONS)).any():
-        raise ValueError(f"activation {activation.max()} is unknown")
-    return LayerWeights(
-        W=_sparse(tensors, prefix + "W."),
-        W_in=_sparse(tensors, prefix + "W_in."),
-        activation=activation,
-        **{name: _typed(tensors, prefix + name, np.float64) for name in _UNIT[:-1]},
-    )
-
-
-def _sparse(tensors: Tensors, prefix: str) -> SparseRows:
-    """Return the matrix, after checking what the kernels trust: that every index is inside."""
-    starts = _typed(tensors, prefix + "starts", np.int64)
-    columns = _typed(tensors, prefix + "columns", np.uint32)
-    values = _typed(tensors, prefix + "values", np.float64)
-    n_columns = int(_typed(tensors, prefix + "n_columns", np.int64))
-    inside = starts.ndim == columns.ndim == values.ndim == 1 and len(columns) == len(values)
-    inside = inside and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values)
-    if not (inside and (np.diff(starts) >= 0).all() and (columns < max(n_columns, 0)).all()):
-        raise ValueError(f"the sparse matrix {prefix[:-1]} points outside itself")
-    return SparseRows(starts, columns, values, n_columns)
-
-
-def _typed(tensors: Tensors, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return an array of a file; TypeError if it has another type than it was saved with."""
     tensor = tensors[name]
     if tensor.dtype != dtype:
         raise TypeError(f"tensor {name} has type {tensor.dtype}, not {np.dtype(dtype)}")
     return tensor
 
 
-def _write(path: Path, header: Header, tensors: Mapping[str, NDArray[Any]]) -> Path:
+def _packed(header: Header, tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file."""
     dense = {name: np.asarray(tensor, order="C") for name, tensor in tensors.items()}
     stored = header | {
         "format": FORMAT,
@@ -242,27 +314,26 @@ def _write(path: Path, header: Header, tensors: Mapping[str, NDArray[Any]]) -> P
             f"the header would have {size} bytes, the limit is {MAX_HEADER}; "
             "name the classes more briefly"
         )
-    place = _digest_place(bytes(content[:size]), path)
+    place = _digest_place(bytes(content[:size]), "the file")
     content[place] = hashlib.sha256(content[:size]).hexdigest().encode()
-    replace_file(path, bytes(content))
-    return path
+    return bytes(content)
 
 
-def _read(path: Path, kind: str) -> tuple[Header, Tensors]:
-    with path.open("rb") as file:
-        raw = file.read(8)
-        size = int.from_bytes(raw, "little")
-        # Nothing more is read before the length is known to be sensible: it may be any file.
-        raw += file.read(min(size, MAX_HEADER))
-        if len(raw) < 8 + size:
-            raise IntegrityError(
-                f"{path} is no safetensors file, or it was cut short in its header of {size} "
-                f"bytes (at most {MAX_HEADER} are read); get it again from where it was saved"
-            )
-        header = _checked_header(raw, path)
-        if header.get("kind") != kind:
-            raise IntegrityError(f"{path} holds {header.get('kind')!r}, this reads {kind!r}")
-        content = raw + file.read()
+def _read(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
+    raw = file.read(8)
+    size = int.from_bytes(raw, "little")
+    # Nothing more is read before the length is known to be sensible: it may be any file.
+    raw += file.read(min(size, MAX_HEADER))
+    if len(raw) < 8 + size:
+        raise IntegrityError(
+            f"{path} is no safetensors file, or it was cut short in its header of {size} "
+            f"bytes (at most {MAX_HEADER} are read); get it again from where it was saved"
+        )
+    header = _checked_header(raw, path)
+    found = header.get("kind")
+    if found != kind if kind else found == "statistics":
+        raise IntegrityError(f"{path} holds {found!r}, this reads {kind or 'what predicts'!r}")
+    content = raw + file.read()
     try:
         tensors = safe.load(content)
     except SafetensorError as error:
@@ -276,7 +347,7 @@ def _read(path: Path, kind: str) -> tuple[Header, Tensors]:
     return header, {name: tensor.copy() for name, tensor in tensors.items()}
 
 
-def _checked_header(raw: bytes, path: Path) -> Header:
+def _checked_header(raw: bytes, path: str) -> Header:
     """Return the description inside a safetensors header, after its digest has been compared."""
     place = _digest_place(raw, path)
     blank = raw[: place.start] + b"0" * 64 + raw[place.stop :]
@@ -298,7 +369,7 @@ def _checked_header(raw: bytes, path: Path) -> Header:
     return dict(header)
 
 
-def _digest_place(raw: bytes, path: Path) -> slice:
+def _digest_place(raw: bytes, path: str) -> slice:
     found = list(_DIGEST.finditer(raw))
     if len(found) != 1:
         raise IntegrityError(
@@ -311,35 +382,3 @@ def _digest_place(raw: bytes, path: Path) -> slice:
 def _sha256(tensor: NDArray[Any]) -> str:
     little = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)
     return hashlib.sha256(np.asarray(little, order="C").data).hexdigest()
-
-
-def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """Write a file whole or not at all: beside its place, to the disk, and then renamed.
-
-    Parameters
-    ----------
-    mode
-        Who may read and write it, less what the process's mask takes away; 0o600 for secrets.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     replace_file(Path(folder) / "note", b"kept")
-    ...     (Path(folder) / "note").read_bytes()
-    b'kept'
-    """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    if os.name == "posix":
-        # The rename itself is only on the disk once the folder is.
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

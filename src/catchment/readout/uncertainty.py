@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from catchment.arrays import Array, refuse_nonfinite
-from catchment.readout.linear import Readout
+from catchment.readout.readout import Readout
 from catchment.readout.solve import Spectrum, checked_ridges, solve_readout
 from catchment.readout.statistics import RidgeStatistics
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.reservoir.weights import LayerWeights
+from catchment.features.echo_state.weights import LayerWeights
 
 Layout = Literal["spring", "circular"]
 
@@ -51,7 +51,7 @@ class Graph:
 def graph_of(layer: LayerWeights, *, layout: Layout, max_units: int) -> Graph:
     """Return the picture's graph: the first units, the strongest connections among them.
 
-    >>> from catchment.reservoir.weights import SparseRows
+    >>> from catchment.features.echo_state.weights import SparseRows
     >>> W = SparseRows.from_dense(np.array([[0.0, 0.5], [0.0, 0.1]]))
     >>> one, zero = np.ones(2), np.zeros(2)
     >>> layer = LayerWeights(W, W, zero, one, one, zero, zero.astype(np.uint8))

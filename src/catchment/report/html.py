@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from catchment.federation.comparison import Comparison, Row
-from catchment.federation.explain import Explanation, Sent, explain, say_bytes
-from catchment.federation.runs import Run, read_run
-from catchment.federation.store import PLAN
-from catchment.readout.storage import replace_file
+from catchment.arrays import Array
+from catchment.federation.course import PLASTICITY, TRAINING
+from catchment.federation.measure.comparison import Comparison, Row
+from catchment.federation.runs.explain import Explanation, Sent, explain, say_bytes
+from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.write import PLAN
+from catchment.files import replace_file
 from catchment.report.page import figure, page, score, table
 from catchment.report.svg import Line, dot_chart, line_chart
 
@@ -61,6 +63,7 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
         _tiles(run),
         _compared(run),
         _pictures(run),
+        _course(run),
         _confused(run),
         _left(run),
         _rounds(run),
@@ -221,6 +224,43 @@ def _forecast_charts(run: Run) -> Iterable[str]:
         )
 
 
+def _course(run: Run) -> str:
+    """Return every figure of the stages that learn: drawn over their rounds, or as a number."""
+    charts, single = [], []
+    for stage in (PLASTICITY, TRAINING):
+        records = run.rounds.get(stage, ())
+        for name in dict.fromkeys(name for record in records for name in record.figures):
+            values = np.array([record.figures.get(name, math.nan) for record in records])
+            known = values[np.isfinite(values)]
+            if len(known) > 1:
+                charts.append(_figure_chart(stage, name, values))
+            elif len(known) == 1:
+                single.append(("", (escape(stage), escape(name), _said(name, float(known[0])))))
+    if not charts and not single:
+        return ""
+    drawn = f'<div class="charts">{"".join(charts)}</div>' if charts else ""
+    listed = table(("stage", "figure", "value"), single, (2,), "") if single else ""
+    return f"<h3>Round by round</h3>{drawn}{listed}"
+
+
+def _figure_chart(stage: str, name: str, values: Array) -> str:
+    chart = line_chart(
+        [Line(np.arange(1.0, len(values) + 1), values, "s0")],
+        label=f"{name} after every round of {stage}",
+        x_label="round",
+        y_label=name,
+        whole_x=True,
+    )
+    known = values[np.isfinite(values)]
+    first, last = (_said(name, float(value)) for value in known[[0, -1]])
+    heading = escape(f"{name[0].upper()}{name[1:]}")
+    return figure(heading, chart, f"{stage.capitalize()}: from {first} to {last}.")
+
+
+def _said(name: str, value: float) -> str:
+    return score(value, "accuracy" if "accuracy" in name else name)
+
+
 def _confused(run: Run) -> str:
     if run.confusion is None:
         return ""
@@ -329,6 +369,7 @@ def _refused(run: Run) -> str:
 
 def _facts(run: Run) -> str:
     names = {
+        "map": "feature map",
         "units": "reservoir units",
         "n_features": "features",
         "features_fingerprint": "features' fingerprint",
@@ -361,6 +402,6 @@ def _worst(run: Run) -> tuple[str, float]:
     return name, values[name]
 
 
-def _spans_decades(errors: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
+def _spans_decades(errors: Array) -> bool:
     known = errors[np.isfinite(errors)]
     return bool(known.min() > 0 and known.max() > 30 * known.min())

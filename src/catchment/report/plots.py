@@ -2,7 +2,6 @@
 
 Every function returns a Figure of its own, drawn without pyplot: nothing is shown, kept open or set
 globally. Save with `figure.savefig("name.png")`; a notebook displays the returned figure.
-`catchment.report.interactive` has the same functions with plotly.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from catchment.errors import MissingExtraError
+from catchment.features.echo_state.weights import LayerWeights
 from catchment.report import graph as graphs
-from catchment.report import values
+from catchment.report import plot_inputs as values
 from catchment.report.theme import Theme, theme
-from catchment.reservoir.weights import LayerWeights
 
 try:
     from matplotlib.axes import Axes
@@ -46,7 +45,7 @@ def reservoir_graph(
     layout
         "spring" pulls connected units together; "circular" puts them in order on a circle.
     max_units
-        Only the first so many units are drawn, and the title says so.
+        Only the first units, this many, are drawn, and the title says so.
 
     >>> from catchment import Reservoir
     >>> layer = Reservoir.from_matrices(np.diag([0.5, 0.2], 1), np.ones((3, 1))).layers[0]

@@ -37,9 +37,10 @@ class Axis:
     low: float
     high: float
     log: bool = False
+    whole: bool = False  # whether ticks are whole numbers, such as those of rounds
 
     @classmethod
-    def around(cls, values: Array, *, log: bool = False) -> Axis:
+    def around(cls, values: Array, *, log: bool = False, whole: bool = False) -> Axis:
         """Return an axis that holds all finite values, with a little room at both ends.
 
         >>> Axis.around(np.array([0.0, 10.0])).ticks()
@@ -49,8 +50,8 @@ class Axis:
         if log:
             known = np.log10(known[known > 0])
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        room = 0.04 * (high - low) or 0.5
-        return cls(low - room, high + room, log)
+        room = 0.5 if whole else 0.04 * (high - low) or 0.5
+        return cls(low - room, high + room, log, whole)
 
     def place(self, value: float) -> float:
         """Return where a value lies, 0 at the low end and 1 at the high one; NaN if nowhere."""
@@ -69,6 +70,7 @@ class Axis:
         rough = (self.high - self.low) / n
         unit = 10.0 ** math.floor(math.log10(rough))
         step = min((m * unit for m in (1, 2, 5, 10)), key=lambda s: abs(s - rough))
+        step = max(step, 1.0) if self.whole else step
         first = math.ceil(self.low / step)
         return [k * step + 0.0 for k in range(first, math.floor(self.high / step) + 1)]
 
@@ -80,6 +82,7 @@ def line_chart(
     x_label: str = "",
     y_label: str = "",
     log_x: bool = False,
+    whole_x: bool = False,
     log_y: bool = False,
     marks: Sequence[tuple[float, str]] = (),
     height: int = 240,
@@ -92,6 +95,8 @@ def line_chart(
         Drawn in this order.
     label
         What the chart shows, for those who do not see it.
+    whole_x
+        Whether x counts something, so that only whole numbers are written below.
     marks
         Values of x with a vertical line and a word each.
 
@@ -99,7 +104,7 @@ def line_chart(
     >>> line_chart([Line(x, x**2, "s0")], label="squares").startswith("<svg")
     True
     """
-    x_axis = Axis.around(np.concatenate([line.x for line in lines]), log=log_x)
+    x_axis = Axis.around(np.concatenate([line.x for line in lines]), log=log_x, whole=whole_x)
     y_axis = Axis.around(np.concatenate([line.y for line in lines]), log=log_y)
     longest = max((len(_number(tick)) for tick in y_axis.ticks()), default=1)
     left, right, top, bottom = 28 + round(LETTER * longest), 18, 24, 42

@@ -1,9 +1,13 @@
 """Reservoirs with scikit-learn's manners: `fit`, `predict`, pipelines, searches, pickling.
 
+The estimators describe an `EchoState` and a `Prepare` with the library's own defaults, and learn by
+the functions behind `catchment.fit`: the same data give the same readout to the bit. X is raw: gaps
+are filled and inputs scaled as in `fit`.
+
 One rule says what X holds. Without a pool the samples are steps; with a pool they are sequences:
 
 =================================  ===========================  ================================
-X                                  `pool=None`                  `pool="mean"` and the others
+X                                  `pool=None`                  `pool="mean_std"` and the others
 =================================  ===========================  ================================
 matrix (n, m)                      one sequence of n steps      n sequences of m steps, each of
                                    with m inputs                one input
@@ -12,6 +16,11 @@ arrays (T_k, I)
 y, sample_weight, predictions      one row per step, in the     one row per sequence
                                    arrangement of X
 =================================  ===========================  ================================
+
+With `pool="auto"`, the default, a matrix is one sequence for `EchoStateRegressor` and
+`EchoStateFeatures`, and holds a sequence in each row for `EchoStateClassifier`. Several sequences
+are pooled unless y has as many values for a sequence as it has steps. Time comes before channels:
+arrays (n, channels, time), as aeon and sktime have them, are to be transposed.
 
 Every sequence starts from a state of zero, also in `predict` and in each call of `partial_fit`.
 Without a pool the order of the rows is therefore part of the data: do not shuffle them, and split

@@ -1,102 +1,124 @@
-"""The settings that the estimators share, and the way from them to a reservoir."""
+"""The settings that the estimators share, and the way from them to a pipeline."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from typing import Any
+import warnings
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from catchment.arrays import Array
-from catchment.parallel import available_cores, single_blas_thread
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.recipe import Recipe
-from catchment.reservoir.reservoir import Reservoir
-from catchment.reservoir.settings import Mixture, Spread
-from catchment.sklearn.inputs import Given, Inputs, read_inputs
+from catchment.data.prepare import Prepare
+from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.settings import Mixture, Spread
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.pipeline import Pipeline
+from catchment.parallel import available_cores
+from catchment.sklearn.inputs import Given, Inputs, read_inputs, several
+
+Gaps = Literal["hold", "interpolate", "error"]
 
 
-class EchoState(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Settings of a reservoir and of its features, named as in `Recipe` and `Features`."""
+@dataclass(eq=False, repr=False)
+class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Settings of `EchoState` and of `Prepare`, under their names and with their defaults.
 
-    def __init__(
-        self,
-        units: int | tuple[int, ...] = 200,
-        *,
-        spectral_radius: float | tuple[float, ...] = 0.9,
-        leak_rate: float | Spread | tuple[float | Spread, ...] = 0.3,
-        input_scaling: float | tuple[float, ...] = 0.5,
-        bias_scaling: float | tuple[float, ...] = 0.2,
-        topology: str | tuple[str, ...] = "random",
-        density: float | tuple[float | None, ...] | None = None,
-        connections: int | tuple[int | None, ...] | None = None,
-        input_connections: int | tuple[int | None, ...] | None = None,
-        random_signs: bool | tuple[bool, ...] = False,
-        activation: str | Mixture | tuple[str | Mixture, ...] = "tanh",
-        input: bool = True,
-        washout: int = 0,
-        pool: Pool | None = None,
-        segments: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.units = units
-        self.spectral_radius = spectral_radius
-        self.leak_rate = leak_rate
-        self.input_scaling = input_scaling
-        self.bias_scaling = bias_scaling
-        self.topology = topology
-        self.density = density
-        self.connections = connections
-        self.input_connections = input_connections
-        self.random_signs = random_signs
-        self.activation = activation
-        self.input = input
-        self.washout = washout
-        self.pool = pool
-        self.segments = segments
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    They are written once, here: a dataclass makes the constructor that scikit-learn reads.
+
+    Parameters
+    ----------
+    units
+        Number of units; a tuple makes a deep stack, and other settings may then be tuples too.
+    topology, density, connections, rewiring, jump, jump_weight, random_signs
+        Wiring, as in `Recipe`.
+    spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
+        Dynamics, as in `EchoState`.
+    bias, input, state
+        Whether the readout sees a constant one, the inputs and the states.
+    pool, segments
+        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
+        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
+    washout
+        Steps at the start of each sequence that are not learnt from, nor scored.
+    precision
+        Of the states: "float64" or "float32".
+    gaps
+        What replaces NaN in X: "hold", "interpolate" or, to refuse it, "error".
+    scale
+        Whether every input is brought to mean 0 and standard deviation 1 over the data of `fit`;
+        `partial_fit` keeps the scale of its first call.
+    random_state
+        An integer is the seed of `EchoState` and names the weights; None draws new ones at each
+        fit.
+    n_jobs
+        Threads; None is one, -1 all cores. Results do not depend on it.
+    """
+
+    units: int | tuple[int, ...] = EchoState.units
+    _: KW_ONLY
+    topology: str | tuple[str, ...] = EchoState.topology
+    density: float | tuple[float | None, ...] | None = EchoState.density
+    connections: int | tuple[int | None, ...] | None = EchoState.connections
+    rewiring: float | tuple[float | None, ...] | None = EchoState.rewiring
+    jump: int | tuple[int | None, ...] | None = EchoState.jump
+    jump_weight: float | tuple[float | None, ...] | None = EchoState.jump_weight
+    random_signs: bool | tuple[bool, ...] = EchoState.random_signs
+    spectral_radius: float | tuple[float, ...] | Literal["auto"] = EchoState.spectral_radius
+    input_scaling: float | tuple[float, ...] | Literal["auto"] = EchoState.input_scaling
+    input_connections: int | tuple[int | None, ...] | None = EchoState.input_connections
+    bias_scaling: float | tuple[float, ...] = EchoState.bias_scaling
+    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = EchoState.leak_rate
+    activation: str | Mixture | tuple[str | Mixture, ...] = EchoState.activation
+    bias: bool = EchoState.bias
+    input: bool = EchoState.input
+    state: bool = EchoState.state
+    pool: Pool | Literal["auto"] | None = EchoState.pool
+    segments: int = EchoState.segments
+    washout: int = EchoState.washout
+    precision: Literal["float64", "float32"] = EchoState.precision
+    gaps: Gaps = "hold"
+    scale: bool = True
+    random_state: int | np.random.RandomState | None = 0
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = self.gaps != "error"
         return tags
 
-    def _read(self, X: Inputs, *, reset: bool) -> Given:
-        return read_inputs(self, X, pooled=self.pool is not None, reset=reset)
+    def _pipeline(self) -> Pipeline:
+        """Return the preparation and the map that the settings describe."""
+        if self.gaps not in ("hold", "interpolate", "error"):
+            raise ValueError(
+                f"gaps is {self.gaps!r}; pass hold, interpolate or error: every sample keeps its "
+                "prediction"
+            )
+        prepare = Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
+        return Pipeline(prepare, self._description())
 
-    def _features(self, n_inputs: int) -> Features:
-        """Return the features that the settings name, for so many inputs."""
+    def _description(self) -> EchoState:
         state = self.random_state
         if not isinstance(state, int | np.integer):
             state = int(check_random_state(state).randint(2**31 - 1))
-        recipe = Recipe(
-            units=self.units,
-            inputs=n_inputs,
-            spectral_radius=self.spectral_radius,
-            leak_rate=self.leak_rate,
-            input_scaling=self.input_scaling,
-            bias_scaling=self.bias_scaling,
-            topology=self.topology,
-            density=self.density,
-            connections=self.connections,
-            input_connections=self.input_connections,
-            random_signs=self.random_signs,
-            activation=self.activation,
-            seed=int(state),
-        )
-        return Features(
-            Reservoir.from_recipe(recipe),
-            input=self.input,
-            washout=self.washout,
-            pool=self.pool,
-            segments=self.segments,
-        )
+        shared = {field.name for field in fields(EchoState)} - {"seed"}
+        settings = {name: getattr(self, name) for name in shared}
+        return EchoState(seed=int(state), **settings)
+
+    def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:
+        given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
+        if given.form == "stack" and given.n_inputs > len(given.inputs[0]):
+            warnings.warn(
+                f"X holds {len(given.inputs)} sequences of {len(given.inputs[0])} steps with "
+                f"{given.n_inputs} inputs each; if channels come before time, as in aeon and "
+                "sktime, pass X.transpose(0, 2, 1)",
+                stacklevel=3,
+            )
+        return given
 
     def _threads(self) -> int:
         n_jobs = 1 if self.n_jobs is None else self.n_jobs
@@ -106,11 +128,33 @@ class EchoState(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             )
         return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
 
-    def _solver(self) -> AbstractContextManager[None]:
-        """Return a context in which the linear algebra keeps to the number of threads."""
-        return single_blas_thread() if self._threads() == 1 else nullcontext()
-
-    def _rows(self, features: Features, given: Given) -> Array:
+    def _rows(self, pipeline: Pipeline, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""
-        every = features if given.pooled else replace(features, washout=0)
-        return np.concatenate(every.rows(given.inputs, threads=self._threads()))
+        inputs = [piece.u for piece in pipeline.prepare.inputs(given.recordings())]
+        features = pipeline.features
+        if not given.pooled:
+            assert isinstance(features, EchoStateMap)
+            features = replace(features, washout=0)
+        return np.concatenate(features.rows(inputs, threads=self._threads()))
+
+
+def one_target_each(X: Inputs, y: Any) -> bool:
+    """Whether several sequences have one target each, and not one for every step.
+
+    As in `Recording`, values as many as a sequence has steps are a target per step.
+
+    >>> one_target_each([[[1.0]] * 5, [[1.0]] * 3], [0, 1])
+    True
+    >>> one_target_each([[[1.0]] * 5, [[1.0]] * 3], [[0] * 5, [1] * 3])
+    False
+    """
+    if y is None or np.isscalar(y):
+        return False
+    return not any(np.ndim(t) > 0 and len(t) == len(u) for u, t in zip(X, y, strict=False))  # type: ignore[arg-type]
+
+
+def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> bool:
+    """Whether there is one sample per sequence, as the pool says or as "auto" finds."""
+    if pool != "auto":
+        return pool is not None
+    return one_target_each(X, y) if several(X, pooled=matrix_pooled) else matrix_pooled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,25 +15,18 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from catchment.arrays import Array, Integers
 from catchment.readout.model import Model, fitted_temperature, softmax
-from catchment.readout.solve import solve_readout
-from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.settings import Mixture, Spread
-from catchment.sklearn.base import EchoState
+from catchment.sklearn.base import follows_data
 from catchment.sklearn.inputs import Given, Inputs, Targets
-from catchment.sklearn.learning import chosen_ridge, known_statistics, leave_one_out, training_rows
-
-# One-hot targets need no closer fit than to a hundredth; a smaller ridge would fit rounding.
-FINEST = 1e-4
+from catchment.sklearn.learning import ReadoutEstimator, known_statistics, leave_one_out
 
 
-class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
-    """Ridge regression on one-hot classes; with a pool, the default, one class per sequence.
+class EchoStateClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[misc]
+    """Ridge regression on one-hot classes: of whole sequences, or of their steps.
 
-    A matrix X then holds a sequence of one input in each row; lists of (T, I) arrays and arrays
-    (B, T, I) hold sequences of several inputs. With `pool=None` every step has a class of its own,
-    and a matrix X is one sequence. `catchment.sklearn` has the whole table.
+    By default a matrix X holds a sequence of one input in each row; lists of (T, I) arrays and
+    arrays (B, T, I) hold sequences of several inputs, with a label each or one for every step. With
+    `pool=None` every step has a class of its own, and a matrix X is one sequence.
+    `catchment.sklearn` has the whole table.
 
     Scores are the readout's. Probabilities are softmax(scores / temperature), the temperature being
     the likeliest for the scores that each training sample has when it is left out.
@@ -40,16 +34,13 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
     Parameters
     ----------
     pool, segments
-        How a sequence is summed up: `last`, `mean`, `mean_std` or `max`, of each of so many equal
-        parts; None classifies every step.
+        How a sequence is summed up: `last`, `mean`, `mean_std` or `max`, of each of this many equal
+        parts; None classifies every step. "auto" is `mean_std` unless several sequences have a
+        label for every step.
     washout
         Steps at the start of each sequence that are neither pooled nor learnt from.
-    units, spectral_radius, leak_rate, input_scaling, bias_scaling, activation
-        As in `EchoStateRegressor`.
-    topology, density, connections, input_connections, random_signs
-        Wiring, as in `Recipe`.
-    input, ridge, random_state, n_jobs
-        As in `EchoStateRegressor`.
+    units, topology, density, connections, rewiring, jump, jump_weight, random_signs
+        As in `EchoStateRegressor`, and so are all others.
 
     Attributes
     ----------
@@ -69,52 +60,10 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
     ['fast', 'slow', 'fast', 'slow']
     """
 
-    def __init__(
-        self,
-        units: int | tuple[int, ...] = 200,
-        *,
-        spectral_radius: float | tuple[float, ...] = 0.9,
-        leak_rate: float | Spread | tuple[float | Spread, ...] = 0.3,
-        input_scaling: float | tuple[float, ...] = 0.5,
-        bias_scaling: float | tuple[float, ...] = 0.2,
-        topology: str | tuple[str, ...] = "random",
-        density: float | tuple[float | None, ...] | None = None,
-        connections: int | tuple[int | None, ...] | None = None,
-        input_connections: int | tuple[int | None, ...] | None = None,
-        random_signs: bool | tuple[bool, ...] = False,
-        activation: str | Mixture | tuple[str | Mixture, ...] = "tanh",
-        input: bool = True,
-        washout: int = 0,
-        pool: Pool | None = "mean",
-        segments: int = 1,
-        ridge: float | Array | str = "gcv",
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            units,
-            spectral_radius=spectral_radius,
-            leak_rate=leak_rate,
-            input_scaling=input_scaling,
-            bias_scaling=bias_scaling,
-            topology=topology,
-            density=density,
-            connections=connections,
-            input_connections=input_connections,
-            random_signs=random_signs,
-            activation=activation,
-            input=input,
-            washout=washout,
-            pool=pool,
-            segments=segments,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.ridge = ridge
-
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from inputs and labels, forgetting what was learnt before."""
-        given = self._read(X, reset=True)
+        self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=True)
+        given = self._read(X, pooled=self.pooled_, reset=True)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         # A class that occurs only with weight zero does not occur.
         classes = np.unique(labels if weight is None else labels[weight > 0])
@@ -123,8 +72,7 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
         if weight is not None:
             weight = np.where(np.isin(labels, classes), weight, 0.0)
             labels = np.where(np.isin(labels, classes), labels, classes[0])
-        features = self._features(given.n_inputs)
-        return self._learn(given, labels, weight, classes, features, None)
+        return self._learn(given, labels, weight, classes, None)
 
     def partial_fit(
         self,
@@ -133,9 +81,10 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
         classes: ArrayLike | None = None,
         sample_weight: Targets | None = None,
     ) -> Self:
-        """Learn from more sequences; the result is that of one fit on all of them as a list.
+        """Learn from more sequences; inputs are scaled as in the first call.
 
-        Only the temperature of the probabilities is fitted on the samples of the last call alone.
+        With `scale=False` the result is that of one fit on all sequences as a list; only the
+        temperature of the probabilities is fitted on the samples of the last call alone.
 
         Parameters
         ----------
@@ -151,16 +100,16 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
                 f"classes {np.unique(classes)} differ from {known} of the first call; "
                 "pass the same ones or none"
             )
-        given = self._read(X, reset=first)
+        if first:
+            self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=True)
+        given = self._read(X, pooled=self.pooled_, reset=first)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         unknown = np.setdiff1d(labels, known)
         if len(unknown):
             raise ValueError(
                 f"y has the label {unknown[0]}, which is not among the classes {known}"
             )
-        features = self._features(given.n_inputs) if first else self.model_.features
-        past = None if first else known_statistics(self.model_)
-        return self._learn(given, labels, weight, known, features, past)
+        return self._learn(given, labels, weight, known, None if first else self.model_)
 
     def decision_function(self, X: Inputs) -> NDArray[Any]:
         """Return scores (n, K), or for two classes the second's lead (n,), arranged like X."""
@@ -188,8 +137,8 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
 
     def _scores(self, X: Inputs) -> tuple[Given, Array]:
         check_is_fitted(self)
-        given = self._read(X, reset=False)
-        return given, self.model_.readout(self._rows(self.model_.features, given))
+        given = self._read(X, pooled=self.pooled_, reset=False)
+        return given, self.model_.readout(self._rows(self.model_.pipeline, given))
 
     def _labels(self, given: Given, y: Targets | None) -> NDArray[Any]:
         if y is None:
@@ -207,21 +156,17 @@ class EchoStateClassifier(ClassifierMixin, EchoState):  # type: ignore[misc]
         labels: NDArray[Any],
         weight: Array | None,
         classes: NDArray[Any],
-        features: Features,
-        past: RidgeStatistics | None,
+        past: Model | None,
     ) -> Self:
-        index: Integers = np.searchsorted(classes, labels)[given.after(features.washout)]
-        weight = None if weight is None else weight[given.after(features.washout)]
-        z, y = training_rows(features, given, threads=self._threads()), np.eye(len(classes))[index]
-        statistics = RidgeStatistics.from_states(
-            z, y, weight=weight, fingerprint=features.fingerprint
-        )
-        total = statistics if past is None else past + statistics
-        with self._solver():
-            readout = solve_readout(total, chosen_ridge(self.ridge, total, finest=FINEST))
-            honest = leave_one_out(total, readout, z, y)
-        self.temperature_ = fitted_temperature(honest, index, weight)
-        self.classes_ = classes
+        index: Integers = np.searchsorted(classes, labels)
+        y = np.eye(len(classes))[index]
         names = tuple(str(label) for label in classes)
-        self.model_ = Model(features, readout, names, total, self.temperature_)
+        model, z = self._learned(given, y, weight, past, names)
+        assert z is not None
+        kept = given.after(model.features.washout)
+        honest = leave_one_out(known_statistics(model), model.readout, z, y[kept])
+        kept_weight = None if weight is None else weight[kept]
+        self.temperature_ = fitted_temperature(honest, index[kept], kept_weight)
+        self.classes_ = classes
+        self.model_ = replace(model, temperature=self.temperature_)
         return self

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
 from catchment.arrays import Array, Booleans, as_matrix
+from catchment.data.recording import Recording
 
 Inputs = ArrayLike | Sequence[ArrayLike]
 Targets = ArrayLike | Sequence[ArrayLike]
@@ -25,6 +26,7 @@ class Given:
     inputs: list[Array]
     form: Form
     pooled: bool
+    channels: tuple[str, ...] | None = None
 
     @property
     def lengths(self) -> list[int]:
@@ -60,9 +62,26 @@ class Given:
             rows = np.concatenate(parts)
         if len(rows) != self.n_samples:
             raise ValueError(
-                f"{name} has {len(rows)} samples, X has {self.n_samples}; pass one for each"
+                f"{name} has {len(rows)} samples, X has {self.n_samples}; pass one for each, or "
+                "for a target per step one row per step of each sequence"
             )
         return rows
+
+    def recordings(
+        self, targets: Array | None = None, weight: Array | None = None
+    ) -> list[Recording]:
+        """Return the sequences as recordings, with targets (n, K) and weights (n,) of samples.
+
+        Only samples that are whole sequences have weights here.
+        """
+        if targets is None:
+            return [Recording(u, channels=self.channels) for u in self.inputs]
+        weights = np.ones(len(self.inputs)) if weight is None or not self.pooled else weight
+        rows = targets if self.pooled else np.split(targets, np.cumsum(self.lengths)[:-1])
+        return [
+            Recording(u, y, float(w), per_step=not self.pooled, channels=self.channels)
+            for u, y, w in zip(self.inputs, rows, weights, strict=True)
+        ]
 
     def arranged(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return rows (n, ...) in the arrangement of X; for a list, an array (B,) of arrays."""
@@ -96,7 +115,9 @@ class Given:
         return weight
 
 
-def read_inputs(estimator: BaseEstimator, X: Inputs, *, pooled: bool, reset: bool) -> Given:
+def read_inputs(
+    estimator: BaseEstimator, X: Inputs, *, pooled: bool, reset: bool, allow_nan: bool = False
+) -> Given:
     """Return X as sequences; with `reset`, note its features on the estimator, else compare them.
 
     >>> from sklearn.base import BaseEstimator
@@ -105,10 +126,15 @@ def read_inputs(estimator: BaseEstimator, X: Inputs, *, pooled: bool, reset: boo
     >>> [u.shape for u in read_inputs(BaseEstimator(), np.eye(3), pooled=True, reset=True).inputs]
     [(3, 1), (3, 1), (3, 1)]
     """
-    if not _is_many(X, pooled):
-        matrix = validate_data(estimator, X, reset=reset, dtype=np.float64)
+    if not several(X, pooled=pooled):
+        finite = "allow-nan" if allow_nan else True
+        matrix = validate_data(
+            estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite
+        )
         inputs = [one[:, None] for one in matrix] if pooled else [matrix]
-        return Given(inputs, "matrix", pooled)
+        named = getattr(estimator, "feature_names_in_", None)
+        channels = None if named is None or pooled else tuple(map(str, named))
+        return Given(inputs, "matrix", pooled, channels)
     parts = [as_matrix(u, f"sequence {k}") for k, u in enumerate(_listed(X, "X"))]
     widths = {u.shape[1] for u in parts}
     if len(widths) != 1:
@@ -121,8 +147,12 @@ def read_inputs(estimator: BaseEstimator, X: Inputs, *, pooled: bool, reset: boo
     return Given(parts, "stack" if stacked else "list", pooled)
 
 
-def _is_many(X: Inputs, pooled: bool) -> bool:
-    """Say whether X holds several sequences as arrays of their own."""
+def several(X: Inputs, *, pooled: bool) -> bool:
+    """Whether X holds several sequences as arrays of their own.
+
+    >>> several(np.zeros((2, 5, 1)), pooled=False), several(np.eye(3), pooled=True)
+    (True, False)
+    """
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X.ndim == 3
     if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:

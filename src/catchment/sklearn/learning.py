@@ -1,4 +1,4 @@
-"""What the regressor and the classifier do alike: statistics, the ridge, honest training scores.
+"""What the regressor and the classifier do alike: statistics, the readout, honest training scores.
 
 Leaving row i out of a ridge regression with an unpenalised intercept changes its residual from e to
 e / (1 - h), with h = 1/n + (z - m)'(G + ridge I)^-1 (z - m) on centred moments, so leave-one-out
@@ -7,40 +7,104 @@ scores need no second fit. Weights count as repetitions: one unit of weight is l
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Literal
+
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.sequence import Sequence as Recorded
-from catchment.readout.accumulate import accumulate
-from catchment.readout.linear import Readout
+from catchment.data.recording import Recording
+from catchment.data.scaling import Scaler
+from catchment.features.pipeline import Pipeline
+from catchment.readout.accumulation import accumulate, accumulate_with_rows
 from catchment.readout.model import Model
-from catchment.readout.selection import choose_by_gcv, ridge_grid
+from catchment.readout.one_owner import fitted_pipeline, solved
+from catchment.readout.readout import Readout
 from catchment.readout.solve import Spectrum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.reservoir.features import Features
+from catchment.sklearn.base import EchoStateEstimator
 from catchment.sklearn.inputs import Given
 
 
-def statistics_of(
-    features: Features, given: Given, y: Array, weight: Array | None, *, threads: int
-) -> RidgeStatistics:
-    """Return the statistics of all samples: targets (n, K), weights (n,) or None."""
-    if given.pooled or weight is not None:
-        z, kept = training_rows(features, given, threads=threads), given.after(features.washout)
-        weight = None if weight is None else weight[kept]
-        return RidgeStatistics.from_states(
-            z, y[kept], weight=weight, fingerprint=features.fingerprint
+@dataclass(eq=False, repr=False)
+class ReadoutEstimator(EchoStateEstimator):
+    """An estimator with a ridge readout.
+
+    Parameters
+    ----------
+    ridge
+        A number, one number per output, or "gcv": chosen by generalised cross-validation.
+    """
+
+    ridge: float | Array | Literal["gcv"] = "gcv"
+
+    def _learned(
+        self,
+        given: Given,
+        y: Array,
+        weight: Array | None,
+        past: Model | None,
+        classes: tuple[str, ...] | None = None,
+    ) -> tuple[Model, Array | None]:
+        """Return the model of samples with targets (n, K), and their feature rows where needed.
+
+        Without weights it is what `catchment.fit` learns from the same recordings, to the bit.
+        """
+        recordings = given.recordings(y, weight)
+        if past is None:
+            pipeline = fitted_pipeline(self._scaled(given, weight), recordings)
+        else:
+            pipeline = past.pipeline
+        features, threads = pipeline.features, self._threads()
+        prepared = pipeline.prepare.apply(recordings)
+        rows: Array | None = None
+        if weight is not None and not given.pooled:
+            kept = given.after(features.washout)
+            rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
+            total = RidgeStatistics.from_states(
+                rows, y[kept], weight=weight[kept], fingerprint=features.fingerprint
+            )
+        elif classes is None:
+            total = accumulate(features, prepared, threads=threads)
+        else:
+            total, rows = accumulate_with_rows(features, prepared, threads=threads)
+        if past is not None:
+            total = known_statistics(past) + total
+        found = solved(
+            pipeline, total, self.ridge, classes=classes, channels=recordings[0].channels
         )
-    targets = np.split(y, np.cumsum(given.lengths)[:-1])
-    sequences = (
-        Recorded(u, target, per_step=True) for u, target in zip(given.inputs, targets, strict=True)
+        return replace(found.model, statistics=total), rows
+
+    def _scaled(self, given: Given, weight: Array | None) -> Pipeline:
+        """Return the pipeline as described; samples with weights are weighted in its scale too."""
+        pipeline = self._pipeline()
+        if weight is None or pipeline.prepare.is_fitted:
+            return pipeline
+        filled = pipeline.prepare.before_scaling(given.recordings())
+        scaler = weighted_scaler(filled, np.split(weight, np.cumsum(given.lengths)[:-1]))
+        return Pipeline(pipeline.prepare.fitted(scaler), pipeline.map)
+
+
+def weighted_scaler(recordings: list[Recording], weights: list[Array]) -> Scaler:
+    """Return the scaler of inputs whose steps, or whole recordings, count by their weights.
+
+    >>> scaler = weighted_scaler([Recording([0.0, 4.0])], [np.array([3.0, 1.0])])
+    >>> scaler.mean, scaler.scale.round(3)
+    (array([1.]), array([1.732]))
+    """
+    u = np.concatenate([recording.u for recording in recordings])
+    w = np.concatenate(
+        [np.broadcast_to(w, r.n_steps) for r, w in zip(recordings, weights, strict=True)]
     )
-    return accumulate(features, sequences, threads=threads)
-
-
-def training_rows(features: Features, given: Given, *, threads: int) -> Array:
-    """Return the feature rows of all sequences, without their washout, one after the other."""
-    return np.concatenate(features.rows(given.inputs, threads=threads))
+    known = ~np.isnan(u)
+    share = known * w[:, None]
+    n = np.maximum(share.sum(axis=0), np.finfo(np.float64).tiny)
+    values = np.where(known, u, 0.0)
+    mean = (share * values).sum(axis=0) / n
+    variance = (share * (values - mean) ** 2).sum(axis=0) / n
+    # What is within rounding of zero is a constant.
+    varies = variance > 1e-12 * (variance + mean**2)
+    return Scaler(mean, np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0))
 
 
 def known_statistics(model: Model) -> RidgeStatistics:
@@ -48,44 +112,6 @@ def known_statistics(model: Model) -> RidgeStatistics:
     if model.statistics is None:
         raise ValueError("the fitted model has lost its statistics; fit the estimator again")
     return model.statistics
-
-
-def chosen_ridge(
-    ridge: float | Array | str, statistics: RidgeStatistics, *, finest: float = 0.0
-) -> float | Array:
-    """Return the ridge to solve with: the one given, or for "gcv" the best of a wide grid.
-
-    Parameters
-    ----------
-    ridge
-        A number, one per output, or "gcv".
-    statistics
-        Of the training rows.
-    finest
-        Share of the targets' variance that the training error need not fall below: ridges that
-        fit more closely are not tried.
-
-    >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
-    >>> s = RidgeStatistics.from_states(z, z)
-    >>> chosen_ridge(0.5, s), chosen_ridge("gcv", s) < 1e-4 < chosen_ridge("gcv", s, finest=1e-8)
-    (0.5, True)
-    """
-    if not isinstance(ridge, str):
-        return ridge
-    if ridge != "gcv":
-        raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
-    if statistics.n_rows == 0 or not statistics.lower_moments()[0].diagonal().any():
-        # Nothing varies, so every positive ridge gives the mean of the targets.
-        return 1.0
-    low, high = ridge_grid(statistics, 2)
-    # With fewer rows than features the best ridge may be as large as the largest eigenvalue.
-    grid = np.geomspace(low, high * statistics.n_features, 33)
-    if finest > 0:
-        spectrum = Spectrum.of(statistics)
-        left = np.array([spectrum.squared_errors(tried).sum() for tried in grid])
-        coarse = left >= finest * spectrum.target_moments.sum()
-        grid = grid[coarse] if coarse.any() else grid[-1:]
-    return choose_by_gcv(statistics, grid).best
 
 
 def leave_one_out(statistics: RidgeStatistics, readout: Readout, z: Array, y: Array) -> Array:

@@ -13,41 +13,38 @@ from sklearn.utils.validation import check_is_fitted
 from catchment.arrays import Array, as_matrix, refuse_infinite
 from catchment.readout.forecast import forecast
 from catchment.readout.model import Model
-from catchment.readout.solve import solve_readout
-from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.uncertainty import bayesian_readout
-from catchment.reservoir.features import Features
-from catchment.reservoir.pooling import Pool
-from catchment.reservoir.settings import Mixture, Spread
-from catchment.sklearn.base import EchoState
+from catchment.sklearn.base import follows_data
 from catchment.sklearn.inputs import Given, Inputs, Targets
-from catchment.sklearn.learning import chosen_ridge, known_statistics, statistics_of
+from catchment.sklearn.learning import ReadoutEstimator, known_statistics
 
 
-class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
+class EchoStateRegressor(RegressorMixin, ReadoutEstimator):  # type: ignore[misc]
     """Ridge regression on reservoir states; a matrix X is one sequence with a row per step.
 
     `catchment.sklearn` says what else X may be. Rows whose target is NaN are left out of `fit`.
 
     Parameters
     ----------
-    units
-        Number of units; a tuple makes a deep stack, and other settings may then be tuples too.
-    spectral_radius, leak_rate, input_scaling, bias_scaling, activation
-        As in `Recipe`.
-    topology, density, connections, input_connections, random_signs
-        Wiring, as in `Recipe`.
-    input
-        Whether the readout sees the inputs beside the states.
+    units, topology, density, connections, rewiring, jump, jump_weight, random_signs
+        The reservoir and its wiring, as in `EchoState`.
+    spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
+        Its dynamics, as in `EchoState`.
+    bias, input, state, precision
+        What the readout sees of it, as in `EchoState`.
+    pool, segments
+        None for a target per step; else how a sequence with one target is summed up. With "auto",
+        a matrix is one sequence with a target per step, and several sequences have one target each
+        if y has.
     washout
         Steps at the start of each sequence that are not learnt from, nor scored.
-    pool, segments
-        None for a target per step; else how a sequence with one target is summed up, as in
-        `Features`.
+    gaps, scale
+        What replaces NaN in X ("hold", "interpolate" or "error"), and whether inputs are scaled to
+        mean 0 and standard deviation 1 over the data of `fit`.
     ridge
         A number, one number per output, or "gcv": chosen by generalised cross-validation.
     random_state
-        An integer names the reservoir's weights; None draws new ones at each fit.
+        An integer is the seed of `EchoState`; None draws new weights at each fit.
     n_jobs
         Threads; None is one, -1 all cores. Results do not depend on it.
 
@@ -66,49 +63,6 @@ class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
     (3,)
     """
 
-    def __init__(
-        self,
-        units: int | tuple[int, ...] = 200,
-        *,
-        spectral_radius: float | tuple[float, ...] = 0.9,
-        leak_rate: float | Spread | tuple[float | Spread, ...] = 0.3,
-        input_scaling: float | tuple[float, ...] = 0.5,
-        bias_scaling: float | tuple[float, ...] = 0.2,
-        topology: str | tuple[str, ...] = "random",
-        density: float | tuple[float | None, ...] | None = None,
-        connections: int | tuple[int | None, ...] | None = None,
-        input_connections: int | tuple[int | None, ...] | None = None,
-        random_signs: bool | tuple[bool, ...] = False,
-        activation: str | Mixture | tuple[str | Mixture, ...] = "tanh",
-        input: bool = True,
-        washout: int = 0,
-        pool: Pool | None = None,
-        segments: int = 1,
-        ridge: float | Array | str = "gcv",
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            units,
-            spectral_radius=spectral_radius,
-            leak_rate=leak_rate,
-            input_scaling=input_scaling,
-            bias_scaling=bias_scaling,
-            topology=topology,
-            density=density,
-            connections=connections,
-            input_connections=input_connections,
-            random_signs=random_signs,
-            activation=activation,
-            input=input,
-            washout=washout,
-            pool=pool,
-            segments=segments,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.ridge = ridge
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -116,16 +70,18 @@ class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
 
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from inputs and targets, forgetting what was learnt before."""
-        given = self._read(X, reset=True)
-        return self._learn(given, y, sample_weight, self._features(given.n_inputs), None)
+        self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=False)
+        return self._learn(self._read(X, pooled=self.pooled_, reset=True), y, sample_weight, None)
 
     def partial_fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
-        """Learn from more sequences; the result is that of one fit on all of them as a list."""
+        """Learn from more sequences; inputs are scaled as in the first call.
+
+        With `scale=False` the result is that of one fit on all sequences as a list.
+        """
         if not hasattr(self, "model_"):
             return self.fit(X, y, sample_weight)
-        given = self._read(X, reset=False)
-        past = known_statistics(self.model_)
-        return self._learn(given, y, sample_weight, self.model_.features, past)
+        given = self._read(X, pooled=self.pooled_, reset=False)
+        return self._learn(given, y, sample_weight, self.model_)
 
     @overload
     def predict(self, X: Inputs, return_std: Literal[False] = False) -> NDArray[Any]: ...
@@ -143,8 +99,8 @@ class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
         The deviation is that of a new target under the Bayesian linear model of `bayesian_readout`.
         """
         check_is_fitted(self)
-        given = self._read(X, reset=False)
-        z = self._rows(self.model_.features, given)
+        given = self._read(X, pooled=self.pooled_, reset=False)
+        z = self._rows(self.model_.pipeline, given)
         mean = given.arranged(self._narrow(self.model_.readout(z)))
         if not return_std:
             return mean
@@ -154,15 +110,18 @@ class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:
         """Return the share of variance explained (R2), the washout of each sequence left out."""
         check_is_fitted(self)
-        given = self._read(X, reset=False)
+        given = self._read(X, pooled=self.pooled_, reset=False)
         target, weight = as_matrix(self._target(given, y), "y"), given.weights(sample_weight)
         kept = given.after(self.washout) & ~np.isnan(target).any(axis=1)
-        predicted = self.model_.readout(self._rows(self.model_.features, given))
+        predicted = self.model_.readout(self._rows(self.model_.pipeline, given))
         weight = None if weight is None else weight[kept]
         return float(r2_score(target[kept], predicted[kept], sample_weight=weight))
 
     def forecast(self, X: ArrayLike, horizon: int, *, known: ArrayLike | None = None) -> Array:
         """Return the next values (horizon,) or (horizon, K), each one being the next input.
+
+        The loop is held within the range of the training targets, and warns where it would leave
+        it; see `catchment.readout.forecast.forecast`.
 
         Parameters
         ----------
@@ -178,22 +137,11 @@ class EchoStateRegressor(RegressorMixin, EchoState):  # type: ignore[misc]
         return self._narrow(forecast(self.model_, X, horizon, known=known))
 
     def _learn(
-        self,
-        given: Given,
-        y: Targets,
-        sample_weight: Targets | None,
-        features: Features,
-        past: RidgeStatistics | None,
+        self, given: Given, y: Targets, sample_weight: Targets | None, past: Model | None
     ) -> Self:
         target, weight = self._target(given, y), given.weights(sample_weight)
-        statistics = statistics_of(
-            features, given, as_matrix(target, "y"), weight, threads=self._threads()
-        )
-        total = statistics if past is None else past + statistics
-        with self._solver():
-            readout = solve_readout(total, chosen_ridge(self.ridge, total))
+        self.model_, _ = self._learned(given, as_matrix(target, "y"), weight, past)
         self._narrowed = target.ndim == 1
-        self.model_ = Model(features, readout, None, total)
         return self
 
     def _target(self, given: Given, y: Targets | None) -> Array:

@@ -10,25 +10,26 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from catchment.sklearn.base import EchoState
+from catchment.features.feature_map import FeatureMap
+from catchment.features.pipeline import Pipeline
+from catchment.sklearn.base import EchoStateEstimator
 from catchment.sklearn.inputs import Inputs
 
 
-class EchoStateFeatures(TransformerMixin, EchoState):  # type: ignore[misc]
+class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[misc]
     """The features of a reservoir, as a step of a pipeline before any other estimator.
 
-    `catchment.sklearn` says what X may be. `fit` only builds the reservoir: nothing is learnt.
-    Without a pool there is a row for every step, those of the washout included.
-
-    Parameters
-    ----------
-    units, spectral_radius, leak_rate, input_scaling, bias_scaling, activation
-        As in `EchoStateRegressor`; so are all others but `ridge`.
+    `catchment.sklearn` says what X may be; a pool of "auto" is none here. `fit` builds the
+    reservoir and takes the scale of the inputs: nothing else is learnt. Without a pool there is a
+    row for every step, those of the washout included. The settings are those of
+    `EchoStateRegressor` but for `ridge`.
 
     Attributes
     ----------
+    pipeline_
+        The fitted `Pipeline`: preparation and map.
     features_
-        The `Features`.
+        Its `EchoStateMap`.
     n_features_in_
         Columns of X.
 
@@ -41,22 +42,35 @@ class EchoStateFeatures(TransformerMixin, EchoState):  # type: ignore[misc]
     """
 
     def fit(self, X: Inputs, y: object = None) -> Self:
-        """Build the reservoir for the inputs of X; y is not used."""
-        self.features_ = self._features(self._read(X, reset=True).n_inputs)
+        """Build the reservoir and take the scale of X; y is not used."""
+        pooled = self.pool not in (None, "auto")
+        given = self._read(X, pooled=pooled, reset=True)
+        described = self._pipeline()
+        built = described.built(given.n_inputs, per_step=not pooled)
+        prepare = described.prepare
+        if not prepare.is_fitted:
+            prepare = prepare.fitted(prepare.moments(given.recordings()))
+        self.pipeline_ = Pipeline(prepare, built.map)
+        self.pooled_ = pooled
         return self
+
+    @property
+    def features_(self) -> FeatureMap:
+        """The map."""
+        return self.pipeline_.features
 
     def transform(self, X: Inputs) -> NDArray[Any]:
         """Return the features (n, F) of every sample, arranged like X."""
-        check_is_fitted(self)
-        given = self._read(X, reset=False)
-        return given.arranged(self._rows(self.features_, given))
+        check_is_fitted(self, "pipeline_")
+        given = self._read(X, pooled=self.pooled_, reset=False)
+        return given.arranged(self._rows(self.pipeline_, given))
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
         """Return the names (F,) of the features: inputs by their own names, states as x0, x1...
 
         Where the columns of X are not the inputs, the inputs are u0, u1 and so on.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "pipeline_")
         names = self.features_.names()
         own = getattr(self, "feature_names_in_", None)
         if input_features is not None:
@@ -69,6 +83,7 @@ class EchoStateFeatures(TransformerMixin, EchoState):  # type: ignore[misc]
                     f"({self.n_features_in_}), got {len(given)}"
                 )
             own = given
-        if own is not None and self.pool is None and self.input:
-            names[: len(own)] = [str(name) for name in own]
+        if own is not None and not self.pooled_ and self.input:
+            first = int(self.bias)
+            names[first : first + len(own)] = [str(name) for name in own]
         return np.asarray(names, dtype=object)

@@ -1,50 +1,40 @@
-"""Public data sets by name, in our compact form or as their publishers distribute them.
+"""Public data sets of time series by name, from the files that their publishers distribute.
 
-`load`, `load_images` and `load_texts` check the compact files' SHA-256 first. The functions of
-each set, such as `catchment.data.loaders.hhar.hhar`, have its own options.
+`load` reads any of them; the functions of each set, such as `hhar`, have its own options. `pack`
+turns a set into one file that loads in a second.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from catchment.data.loaders.federated import emnist, femnist, stackoverflow
-from catchment.data.loaders.har import uci_har
+from catchment.data.loaders.fsdd import fsdd
 from catchment.data.loaders.hhar import hhar
-from catchment.data.loaders.images import cifar10, fashion_mnist, mnist_writers
-from catchment.data.loaders.motion import motionsense, wisdm_watch
-from catchment.data.loaders.series import santafe_laser, sunspots
-from catchment.data.loaders.speech import fsdd, japanese_vowels
-from catchment.data.loaders.text import shakespeare, sotu, sst2
-from catchment.data.loaders.values import Dataset, Images, Text, Texts, Window
+from catchment.data.loaders.japanese_vowels import japanese_vowels
+from catchment.data.loaders.motionsense import motionsense
+from catchment.data.loaders.packed import pack, unpack
+from catchment.data.loaders.santafe_laser import santafe_laser
+from catchment.data.loaders.sunspots import sunspots
+from catchment.data.loaders.uci_har import uci_har
+from catchment.data.loaders.values import Dataset, Window
 from catchment.data.loaders.wesad import wesad
-from catchment.data.sources import locate, source, verify
+from catchment.data.loaders.wisdm_watch import wisdm_watch
+from catchment.data.sources import source
 
 __all__ = [
     "Dataset",
-    "Images",
-    "Text",
-    "Texts",
     "Window",
-    "cifar10",
-    "emnist",
-    "fashion_mnist",
-    "femnist",
     "fsdd",
     "hhar",
     "japanese_vowels",
     "load",
-    "load_images",
-    "load_texts",
-    "mnist_writers",
+    "load_whole",
     "motionsense",
+    "pack",
     "santafe_laser",
-    "shakespeare",
-    "sotu",
-    "sst2",
-    "stackoverflow",
     "sunspots",
     "uci_har",
+    "unpack",
     "wesad",
     "wisdm_watch",
 ]
@@ -62,19 +52,6 @@ _UNCUT = {
     "santafe_laser": santafe_laser,
     "sunspots": sunspots,
 }
-_IMAGES = {
-    "mnist_writers": mnist_writers,
-    "cifar10": cifar10,
-    "fashion_mnist": fashion_mnist,
-    "emnist": emnist,
-    "femnist": femnist,
-}
-_TEXTS = {
-    "sst2": sst2,
-    "shakespeare": shakespeare,
-    "sotu": sotu,
-    "stackoverflow": stackoverflow,
-}
 
 
 def load(
@@ -84,7 +61,7 @@ def load(
     window: Window = "usual",
     step: int | None = None,
 ) -> Dataset:
-    """Return a data set of sequences by its name.
+    """Return a public data set by its name.
 
     Parameters
     ----------
@@ -98,11 +75,11 @@ def load(
     step
         Steps from one window to the next; the window's length if not given.
 
-    >>> load("mnist_writers")
+    >>> load("mnist")
     Traceback (most recent call last):
-    ValueError: mnist_writers holds images; use load_images
+    ValueError: no data set is called 'mnist'; choose from uci_har, ...
     """
-    _prepare(name, "sequences", directory)
+    source(name)
     if name in _CUT:
         return _CUT[name](directory=directory, window=window, step=step)
     if window != "usual" or step is not None:
@@ -110,31 +87,26 @@ def load(
     return _UNCUT[name](directory=directory)
 
 
-def load_images(name: str, *, directory: Path | str | None = None) -> Images:
-    """Return a data set of images: mnist_writers, cifar10, fashion_mnist, emnist or femnist.
+def load_whole(name: str, *, directory: Path | str | None = None) -> Dataset:
+    """Return a public data set as recorded: uncut, sound as samples, series without targets.
 
-    >>> load_images("uci_har")
+    Parameters
+    ----------
+    name
+        A name of the catalogue.
+    directory
+        Data directory; the usual ones if not given.
+
+    >>> load_whole("sunspots", directory="no/such/place")
     Traceback (most recent call last):
-    ValueError: uci_har holds sequences; use load
+    catchment.errors.MissingDataError: sunspots (yearly sunspot numbers, ...
     """
-    _prepare(name, "images", directory)
-    return _IMAGES[name](directory=directory)
-
-
-def load_texts(name: str, *, directory: Path | str | None = None) -> Texts:
-    """Return a data set of texts by its name: sst2, shakespeare, sotu or stackoverflow.
-
-    >>> load_texts("cifar10")
-    Traceback (most recent call last):
-    ValueError: cifar10 holds images; use load_images
-    """
-    _prepare(name, "texts", directory)
-    return _TEXTS[name](directory=directory)
-
-
-def _prepare(name: str, kind: str, directory: Path | str | None) -> None:
-    entry = source(name)
-    if entry.kind != kind:
-        function = "load" if entry.kind == "sequences" else f"load_{entry.kind}"
-        raise ValueError(f"{name} holds {entry.kind}; use {function}")
-    verify(locate(name, directory=directory))
+    source(name)
+    if name in _CUT:
+        return _CUT[name](directory=directory, window="whole")
+    if name == "fsdd":
+        return fsdd(directory=directory, raw=True)
+    if name == "japanese_vowels":
+        return japanese_vowels(directory=directory)
+    series = {"santafe_laser": santafe_laser, "sunspots": sunspots}
+    return series[name](directory=directory, horizon=0)

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
-import zlib
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catchment.arrays import Array
 from catchment.data.archive import Folder
-from catchment.data.sources import Place
 from catchment.errors import IntegrityError
-
-
-def read_arrays(place: Place, keys: Iterable[str]) -> Mapping[str, NDArray[Any]]:
-    """Return the named arrays of a set's compact file."""
-    path = place.directory / place.source.files[0][0]
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return MappingProxyType({key: archive[key] for key in keys})
-    except KeyError as error:
-        raise IntegrityError(f"{path} lacks {error}; get a fresh copy") from error
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise IntegrityError(f"{path} is damaged ({error}); get a fresh copy") from error
 
 
 def read_numbers(

@@ -11,32 +11,31 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.data.archive import Folder
-from catchment.data.loaders.files import read_arrays, require
+from catchment.data.loaders.files import require
+from catchment.data.loaders.packed import whole_set
 from catchment.data.loaders.values import (
     Dataset,
-    Recording,
+    Stretch,
     Window,
     cut,
     float_rows,
-    names_of,
+    gathered,
     runs,
-    window_steps,
 )
-from catchment.data.sources import Place, locate
 from catchment.errors import IntegrityError
 
 _HEADER = b"Index,Arrival_Time,Creation_Time,x,y,z,User,Model,Device,gt"
 _CLASSES = ("bike", "sit", "stairsdown", "stairsup", "stand", "walk")
 _RATE_HZ = {"nexus4": 200.0, "s3": 150.0, "s3mini": 100.0, "samsungold": 50.0}
-_COMPACT_MODEL = "samsungold"
-_COMPACT_STEPS = 128
 _MAX_GAP_NS = 500_000_000
+_SECONDS = 2
 
 
 def hhar(
@@ -54,75 +53,37 @@ def hhar(
     directory
         Data directory; the usual ones if not given.
     window
-        Steps per sequence; `usual` is 400 (2 s of a Nexus 4) from the original files and 128 from
-        the compact ones, which hold nothing longer; `whole` keeps recordings uncut.
+        Steps per sequence; `usual` is 2 s, 400 steps of a Nexus 4; `whole` keeps recordings uncut.
     step
         Steps from one window to the next; the window's length if not given.
     model
-        nexus4, s3, s3mini or samsungold. If not given, nexus4 from the original files; the compact
-        form holds samsungold only.
+        nexus4, s3, s3mini or samsungold. If not given, nexus4; or what a packed file has.
     gyroscope
-        Whether to add its 3 channels to the accelerometer's. If not given, from the original files
-        only; the compact form has none.
+        Whether to add its 3 channels to the accelerometer's. If not given, yes; or what a packed
+        file has.
 
     >>> hhar(directory="no/such/place")
     Traceback (most recent call last):
-    catchment.errors.MissingDataError: hhar (phones around the waist; ...
+    catchment.errors.MissingDataError: hhar (phones around the waist, ...
     """
-    place = locate("hhar", directory=directory)
     if model is not None and model not in _RATE_HZ:
         raise ValueError(f"model is {model!r}; choose from {', '.join(_RATE_HZ)}")
-    if place.original is None:
-        return _compact(place, window, step, model, gyroscope)
-    model, gyroscope = model or "nexus4", gyroscope is not False
-    clients, _ = cut(
-        _original(place.original, model, gyroscope),
-        n_classes=len(_CLASSES),
-        window=window_steps(window, step, usual=400),
-        step=step,
-    )
+    read = partial(_read, model=model or "nexus4", gyroscope=gyroscope is not False)
+    return cut(whole_set("hhar", read, directory, model=model, gyroscope=gyroscope), window, step)
+
+
+def _read(folder: Folder, model: str, gyroscope: bool) -> Dataset:
+    steps = round(_SECONDS * _RATE_HZ[model])
     sensors = ("acc", "gyro") if gyroscope else ("acc",)
-    return Dataset(
-        name="hhar",
-        clients=dict(sorted(clients.items())),
+    return gathered(
+        "hhar",
+        _recordings(folder, model, gyroscope),
         channels=tuple(f"{sensor}_{axis}" for sensor in sensors for axis in "xyz"),
         classes=_CLASSES,
         rate_hz=_RATE_HZ[model],
-        notes=(f"original form, {model}; the rate is nominal",),
-    )
-
-
-def _compact(
-    place: Place, window: Window, step: int | None, model: str | None, gyroscope: bool | None
-) -> Dataset:
-    if model not in (None, _COMPACT_MODEL) or gyroscope:
-        raise ValueError(
-            f"the compact form in {place.directory} has only the accelerometer of "
-            f"{_COMPACT_MODEL}, not {model or 'the gyroscope'}; put {place.source.original} there"
-        )
-    steps = window_steps(window, step, usual=_COMPACT_STEPS)
-    if steps is not None and steps > _COMPACT_STEPS:
-        raise ValueError(f"window is {steps}; the compact form has pieces of {_COMPACT_STEPS}")
-    arrays = read_arrays(place, ("counts", "scale", "user", "label", "user_names", "rate_hz"))
-    readings = float_rows(arrays["counts"], float(arrays["scale"]))
-    users = names_of(arrays["user_names"])
-    recordings = [
-        Recording(users[user], label, u)
-        for u, user, label in zip(
-            readings, arrays["user"].tolist(), arrays["label"].tolist(), strict=True
-        )
-    ]
-    clients, _ = cut(recordings, n_classes=len(_CLASSES), window=steps, step=step)
-    return Dataset(
-        name="hhar",
-        clients=dict(sorted(clients.items())),
-        channels=("acc_x", "acc_y", "acc_z"),
-        classes=_CLASSES,
-        rate_hz=float(arrays["rate_hz"]),
-        notes=(
-            "compact form: a 30 % sample of the samsungold windows, in random order",
-            "offsets per user and axis are estimates, good to about 0.3 m/s^2",
-        ),
+        usual=(steps, steps),
+        options={"model": model, "gyroscope": gyroscope},
+        notes=(f"{model}; the rate is nominal",),
     )
 
 
@@ -145,9 +106,9 @@ class _Readings:
 _Phones = dict[tuple[str, str], _Readings]
 
 
-def _original(folder: Folder, model: str, gyroscope: bool) -> Iterator[Recording]:
-    phones = _read(folder, "Phones_accelerometer.csv", model)
-    turning = _read(folder, "Phones_gyroscope.csv", model) if gyroscope else {}
+def _recordings(folder: Folder, model: str, gyroscope: bool) -> Iterator[Stretch]:
+    phones = _phones(folder, "Phones_accelerometer.csv", model)
+    turning = _phones(folder, "Phones_gyroscope.csv", model) if gyroscope else {}
     for user, device in sorted(phones):
         time, label, u = phones.pop((user, device)).in_order()
         usable = label >= 0
@@ -158,7 +119,7 @@ def _original(folder: Folder, model: str, gyroscope: bool) -> Iterator[Recording
         stretch = np.cumsum(np.diff(time, prepend=time[0]) > _MAX_GAP_NS)
         for start, stop in runs(label, usable, stretch):
             if usable[start]:
-                yield Recording(user, int(label[start]), float_rows(u[start:stop]))
+                yield Stretch(user, int(label[start]), float_rows(u[start:stop]))
 
 
 def _interpolated(readings: _Readings, moments: Integers) -> tuple[Booleans, Array]:
@@ -177,7 +138,7 @@ def _interpolated(readings: _Readings, moments: Integers) -> tuple[Booleans, Arr
     return inside & (gap <= _MAX_GAP_NS), np.stack(columns, axis=1)
 
 
-def _read(folder: Folder, file: str, model: str) -> _Phones:
+def _phones(folder: Folder, file: str, model: str) -> _Phones:
     (name, *_) = require(folder, file)
     code = {activity.encode(): k for k, activity in enumerate(_CLASSES)} | {b"null": -1, b"": -1}
     wanted = f",{model},".encode()

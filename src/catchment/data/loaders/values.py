@@ -1,11 +1,11 @@
-"""What loaders return: sequences by client, images, or texts."""
+"""What readers of public data sets return, and how it is cut into windows."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from collections.abc import Sequence as Many
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -13,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, frozen
-from catchment.data.sequence import Sequence
+from catchment.data.recording import Recording
 
-Bytes = NDArray[np.uint8]
 Window = int | Literal["usual", "whole"]
+Option = str | int | bool
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
-    """One stretch of a client's data under one label: `u` is (T, I); `test` is the publisher's."""
+class Stretch:
+    """One stretch of a client's data under one label: `u` is (T, I); `test` is the publisher's.
+
+    A series to be forecast has no label: None.
+    """
 
     client: str
-    label: int
+    label: int | None
     u: Array
     test: bool = False
 
@@ -34,9 +37,11 @@ class Dataset:
     """Sequences by client, as the publisher split them if a split is known.
 
     `test_clients` are held out whole; `test_positions` says, for other clients, which of their
-    sequences are. Both are empty where the publisher names no test part.
+    sequences are. Both are empty where the publisher names no test part. `usual` is the window and
+    the step that people use with this set, None where recordings are not cut; `options` are the
+    choices with which the files were read.
 
-    >>> one, two = Sequence([0.0, 1.0]), Sequence([2.0])
+    >>> one, two = Recording([0.0, 1.0]), Recording([2.0])
     >>> data = Dataset(name="toy", clients={"a": [one, two], "b": [two]}, channels=("x",),
     ...                test_clients=("b",), test_positions={"a": (1,)})
     >>> {name: len(part) for name, part in data.train.items()}
@@ -46,15 +51,18 @@ class Dataset:
     """
 
     name: str
-    clients: Mapping[str, list[Sequence]]
+    clients: Mapping[str, list[Recording]]
     channels: tuple[str, ...]
     classes: tuple[str, ...] = ()
     rate_hz: float | None = None
     test_clients: tuple[str, ...] = ()
     test_positions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    usual: tuple[int, int] | None = None
+    options: Mapping[str, Option] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
         object.__setattr__(self, "clients", MappingProxyType(dict(self.clients)))
         object.__setattr__(self, "test_positions", MappingProxyType(dict(self.test_positions)))
 
@@ -63,16 +71,16 @@ class Dataset:
         return sum(map(len, self.clients.values()))
 
     @property
-    def train(self) -> dict[str, list[Sequence]]:
+    def train(self) -> dict[str, list[Recording]]:
         """The clients and sequences that the publisher does not hold out."""
         return self._part(test=False)
 
     @property
-    def test(self) -> dict[str, list[Sequence]]:
+    def test(self) -> dict[str, list[Recording]]:
         """The clients and sequences that the publisher holds out."""
         return self._part(test=True)
 
-    def _part(self, *, test: bool) -> dict[str, list[Sequence]]:
+    def _part(self, *, test: bool) -> dict[str, list[Recording]]:
         part = {}
         for name, sequences in self.clients.items():
             held_out = set(self.test_positions.get(name, ()))
@@ -83,138 +91,153 @@ class Dataset:
         return part
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Images:
-    """Images (n, height, width) grey or (n, height, width, 3) colour, bytes, with their labels.
+def gathered(
+    name: str,
+    stretches: Iterable[Stretch],
+    *,
+    channels: Sequence[str],
+    classes: Sequence[str] = (),
+    rate_hz: float | None = None,
+    usual: tuple[int, int] | None = None,
+    options: Mapping[str, Option] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Dataset:
+    """Return whole recordings by client, clients in the order of their names.
 
-    `train_clients` and `test_clients` name the client of each image; they are empty where there
-    are no natural clients.
+    A client all of whose recordings are for test is a test client.
 
-    >>> dot = np.zeros((2, 3, 3), dtype=np.uint8)
-    >>> label = np.array([0, 1], dtype=np.uint8)
-    >>> images = Images(name="toy", train=dot, train_labels=label, test=dot[:1],
-    ...                 test_labels=label[:1], classes=("no", "yes"), train_clients=("a", "b"))
-    >>> images.positions["b"]
-    array([1])
+    >>> u = np.zeros((3, 1))
+    >>> parts = [Stretch("s10", 0, u, test=True), Stretch("s2", 1, u), Stretch("s2", 0, u)]
+    >>> data = gathered("toy", parts, channels=("x",), classes=("no", "yes"))
+    >>> {name: len(held) for name, held in data.clients.items()}, data.test_clients
+    ({'s2': 2, 's10': 1}, ('s10',))
     """
-
-    name: str
-    train: Bytes
-    train_labels: Bytes
-    test: Bytes
-    test_labels: Bytes
-    classes: tuple[str, ...]
-    train_clients: tuple[str, ...] = ()
-    test_clients: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for images, labels in ((self.train, self.train_labels), (self.test, self.test_labels)):
-            if len(images) != len(labels):
-                raise ValueError(
-                    f"{self.name} has {len(images)} images and {len(labels)} labels; "
-                    f"pass one label for each image"
-                )
-            images.flags.writeable = labels.flags.writeable = False
-
-    @property
-    def positions(self) -> dict[str, NDArray[np.int64]]:
-        """Client name to the positions of its training images."""
-        if not self.train_clients:
-            return {}
-        names, member = np.unique(np.array(self.train_clients), return_inverse=True)
-        order = np.argsort(member, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(member))[:-1])
-        return {str(name): part for name, part in zip(names, parts, strict=True)}
+    clients: dict[str, list[Recording]] = {}
+    test: dict[str, list[int]] = {}
+    for stretch in stretches:
+        held = clients.setdefault(stretch.client, [])
+        if stretch.test:
+            test.setdefault(stretch.client, []).append(len(held))
+        held.append(
+            Recording(stretch.u)
+            if stretch.label is None
+            else Recording.labelled(stretch.u, stretch.label, len(classes))
+        )
+    names = sorted(clients, key=_natural)
+    whole = {client for client in test if len(test[client]) == len(clients[client])}
+    return Dataset(
+        name=name,
+        clients={client: clients[client] for client in names},
+        channels=tuple(channels),
+        classes=tuple(classes),
+        rate_hz=rate_hz,
+        test_clients=tuple(client for client in names if client in whole),
+        test_positions={c: tuple(test[c]) for c in names if c in test and c not in whole},
+        notes=notes,
+        usual=usual,
+        options=options or {},
+    )
 
 
-@dataclass(frozen=True)
-class Text:
-    """One text, with its author or its class where there is one."""
-
-    text: str
-    client: str | None = None
-    label: int | None = None
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts S2 before S10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Texts:
-    """Texts for training and, where the publisher names them, for development and test.
-
-    >>> texts = Texts(name="toy", train=(Text("to be", client="HAMLET"),))
-    >>> texts.clients["HAMLET"][0].text
-    'to be'
-    """
-
-    name: str
-    train: tuple[Text, ...]
-    test: tuple[Text, ...] = ()
-    development: tuple[Text, ...] = ()
-    classes: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def clients(self) -> dict[str, list[Text]]:
-        """Client name to its training texts, in order of appearance."""
-        clients: dict[str, list[Text]] = {}
-        for text in self.train:
-            if text.client is not None:
-                clients.setdefault(text.client, []).append(text)
-        return clients
-
-
-def cut(
-    recordings: Iterable[Recording], *, n_classes: int, window: int | None, step: int | None = None
-) -> tuple[dict[str, list[Sequence]], dict[str, tuple[int, ...]]]:
-    """Return labelled sequences by client, and the positions of those that are for test.
+def cut(data: Dataset, window: Window = "usual", step: int | None = None) -> Dataset:
+    """Return whole recordings cut into windows; one that is shorter than a window gives none.
 
     Parameters
     ----------
-    recordings
-        Any number; one shorter than the window gives nothing.
-    n_classes
-        Length of the one-hot targets.
+    data
+        Whole recordings, each with one label or none.
     window
-        Steps per sequence; None keeps recordings whole.
+        Steps per sequence; `usual` is the set's own habit, `whole` cuts nothing.
     step
-        Steps from one window to the next; the window's length if not given.
+        Steps from one window to the next; the window's length, or the set's habit, if not given.
 
-    >>> recording = Recording("a", 1, np.arange(10.0)[:, None], test=True)
-    >>> clients, test = cut([recording], n_classes=2, window=4, step=3)
-    >>> [s.u.ravel().tolist() for s in clients["a"]], test
-    ([[0.0, 1.0, 2.0, 3.0], [3.0, 4.0, 5.0, 6.0], [6.0, 7.0, 8.0, 9.0]], {'a': (0, 1, 2)})
+    >>> stretch = Stretch("a", 1, np.arange(10.0)[:, None])
+    >>> data = gathered("toy", [stretch], channels=("x",), classes=("no", "yes"))
+    >>> [s.u.ravel().tolist() for s in cut(data, 4, step=3).clients["a"]]
+    [[0.0, 1.0, 2.0, 3.0], [3.0, 4.0, 5.0, 6.0], [6.0, 7.0, 8.0, 9.0]]
     """
-    clients: dict[str, list[Sequence]] = {}
-    test: dict[str, list[int]] = {}
-    for recording in recordings:
-        u = recording.u
-        for start, stop in _bounds(len(u), window, step):
-            sequences = clients.setdefault(recording.client, [])
-            if recording.test:
-                test.setdefault(recording.client, []).append(len(sequences))
-            sequences.append(Sequence.labelled(u[start:stop], recording.label, n_classes))
-    return clients, {client: tuple(positions) for client, positions in test.items()}
+    steps, stride = window_steps(window, step, usual=data.usual)
+    if steps is None:
+        return data
+    clients: dict[str, list[Recording]] = {}
+    test: dict[str, tuple[int, ...]] = {}
+    for client, recordings in data.clients.items():
+        held_out = set(data.test_positions.get(client, ()))
+        pieces: list[Recording] = []
+        positions: list[int] = []
+        for number, recording in enumerate(recordings):
+            for start in range(0, recording.n_steps - steps + 1, stride):
+                if number in held_out:
+                    positions.append(len(pieces))
+                pieces.append(replace(recording, u=recording.u[start : start + steps]))
+        if pieces:
+            clients[client] = pieces
+        if positions:
+            test[client] = tuple(positions)
+    if data.clients and not clients:
+        longest = max(r.n_steps for held in data.clients.values() for r in held)
+        raise ValueError(
+            f"window is {steps}; the longest recording of {data.name} has {longest} steps, pass "
+            f"that or less"
+        )
+    return replace(
+        data,
+        clients=clients,
+        test_clients=tuple(client for client in data.test_clients if client in clients),
+        test_positions=test,
+        usual=None,
+    )
 
 
-def _bounds(n_steps: int, window: int | None, step: int | None) -> list[tuple[int, int]]:
-    if window is None:
-        return [(0, n_steps)] if n_steps else []
-    stride = window if step is None else step
-    return [(start, start + window) for start in range(0, n_steps - window + 1, stride)]
+def window_steps(
+    window: Window, step: int | None, *, usual: tuple[int, int] | None
+) -> tuple[int | None, int]:
+    """Return the steps per window that a caller's choice means, None for whole, and the stride.
 
-
-def window_steps(window: Window, step: int | None, *, usual: int | None) -> int | None:
-    """Return the steps per window that a caller's choice means, None for whole recordings.
-
-    >>> window_steps("usual", None, usual=128), window_steps("whole", None, usual=128)
-    (128, None)
+    >>> window_steps("usual", None, usual=(128, 64)), window_steps("whole", None, usual=(128, 64))
+    ((128, 64), (None, 1))
     """
     if window not in ("usual", "whole") and (not isinstance(window, int) or window < 1):
         raise ValueError(f"window is {window!r}; pass a number of steps, 'usual' or 'whole'")
-    steps = usual if window == "usual" else None if window == "whole" else window
-    if step is not None and (steps is None or step < 1):
+    steps, stride = (None, 1)
+    if window == "usual" and usual is not None:
+        steps, stride = usual
+    elif isinstance(window, int):
+        steps, stride = window, window
+    if step is None:
+        return steps, stride
+    if steps is None or step < 1:
         raise ValueError(f"step is {step}; pass 1 or more, and a window that is a number of steps")
-    return steps
+    return steps, step
+
+
+def ahead(data: Dataset, horizon: int) -> Dataset:
+    """Return series whose targets are their own values, a number of steps later.
+
+    Parameters
+    ----------
+    horizon
+        Steps from input to target; 0 leaves the targets out.
+
+    >>> series = gathered("toy", [Stretch("a", None, np.arange(4.0)[:, None])], channels=("x",))
+    >>> ahead(series, 1).clients["a"][0].y.ravel()
+    array([1., 2., 3.])
+    """
+    clients = {}
+    for client, recordings in data.clients.items():
+        shortest = min(recording.n_steps for recording in recordings)
+        if not 0 <= horizon < shortest:
+            raise ValueError(f"horizon is {horizon}; pass 0 to {shortest - 1}")
+        clients[client] = [
+            Recording(r.u[: r.n_steps - horizon], y=r.u[horizon:]) if horizon else r
+            for r in recordings
+        ]
+    return replace(data, clients=clients)
 
 
 def runs(*keys: NDArray[Any]) -> list[tuple[int, int]]:
@@ -239,6 +262,6 @@ def float_rows(value: NDArray[Any], scale: float | Array | None = None) -> Array
     return frozen(rows if scale is None else rows * scale)
 
 
-def names_of(value: NDArray[Any] | Many[object]) -> tuple[str, ...]:
+def names_of(value: NDArray[Any] | Sequence[object]) -> tuple[str, ...]:
     """Return an array of names as a tuple."""
     return tuple(str(item) for item in value)

@@ -12,8 +12,8 @@
 
 Three kinds of keys, because three things are proved: the server's name (TLS), a node's right to
 fetch messages (Flower's node authentication), and that nobody, the server included, invents clients
-of a secure sum (Ed25519, see `catchment.privacy.keys`). Private files are for their owner only, and
-no file that is there is written again.
+of a secure sum (Ed25519, see `catchment.privacy.secure_sum.keys`). Private files are for their
+owner only, and no file that is there is written again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from catchment.errors import IntegrityError, MissingExtraError
-from catchment.privacy.keys import new_identity
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.rules import is_name
+from catchment.privacy.secure_sum.client_rules import is_name
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import new_identity
 
 try:
     from cryptography import x509

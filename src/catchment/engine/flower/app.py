@@ -16,32 +16,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.engine.flower.line import GridLine, packed, unpacked_order
-from catchment.engine.flower.roll import HELLO, Hello, Order, Roll
-from catchment.federation.ledger import Entry
-from catchment.federation.loop import Keeper, Record, Result, run
-from catchment.federation.node import REFUSED, Node, refusal
-from catchment.federation.plan import Additive, Memory, Plan
-from catchment.federation.store import Store
-from catchment.privacy.journal import Journal
-from catchment.privacy.memory import FileMemory
-from catchment.privacy.plain import networked
+from catchment.engine.flower.roster import HELLO, Hello, Order, Roll
+from catchment.engine.flower.transport import GridLine, packed, unpacked_order
+from catchment.federation.client import REFUSED, Node, refusal
+from catchment.federation.loop import Result, model_of, run
+from catchment.federation.plan import Memory, Plan
+from catchment.federation.runs.logged import Logged
+from catchment.federation.runs.write import Store
+from catchment.privacy.in_the_clear import networked
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.server_journal import Journal
 
 S = TypeVar("S")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
 Config = Mapping[str, bool | float | int | str]
 Load = Callable[[Config], Iterable[Any]]
-Answering = Callable[[Order, Config, Memory], "Node[Any, Any]"]
-
-log = logging.getLogger(__name__)
+Answering = Callable[[Order, Config, Memory], "Node[Any, Any, Any]"]
 
 JOURNAL = "sums"  # folder of a run's journal of secure sums
 
@@ -95,7 +94,7 @@ class Terms:
     def engine(
         self, grid: Grid, *, fewest: int, expect: int = 0, keys: Mapping[str, bytes] | None = None
     ) -> FlowerEngine:
-        """Return the engine over a grid, for a plan that needs so many clients.
+        """Return the engine over a grid, for a plan that needs this many clients.
 
         Parameters
         ----------
@@ -109,10 +108,10 @@ class Terms:
         )
 
 
-def needed(plan: Plan[Any, Any]) -> int:
+def needed(plan: Plan[Any, Any, Any]) -> int:
     """Return the fewest clients with which a round of a plan can end.
 
-    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> from catchment.federation.learn.input_scaling import FederatedScaling
     >>> needed(Plan(algorithm=FederatedScaling(channels=1), min_clients=4))
     4
     """
@@ -120,11 +119,11 @@ def needed(plan: Plan[Any, Any]) -> int:
 
 
 def server_app(
-    plan: Plan[S, U],
+    plan: Plan[S, U, R],
     folder: str | Path | None = None,
     *,
     terms: Terms | None = None,
-    done: Callable[[Result[S]], None] | None = None,
+    done: Callable[[Result[S, R]], None] | None = None,
 ) -> ServerApp:
     """Return the Flower app of a plan's server.
 
@@ -140,7 +139,7 @@ def server_app(
     done
         Called with the result.
 
-    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> from catchment.federation.learn.input_scaling import FederatedScaling
     >>> type(server_app(Plan(algorithm=FederatedScaling(channels=1)), "runs/1")).__name__
     'ServerApp'
     """
@@ -151,11 +150,12 @@ def server_app(
         engine = own.engine(grid, fewest=needed(agreed))
         with kept(folder, agreed) as (store, journal):
             keeper = (
-                Aloud(store.keeper("training", agreed), "training", plan.rounds) if store else None
+                Logged(store.keeper("training", agreed), "training", plan.rounds) if store else None
             )
             result = run(agreed, engine, keeper=keeper, journal=journal)
-            if store and result.model is not None:
-                store.save_model(result.model)
+            model = model_of(result.result)
+            if store and model is not None:
+                store.save_model(model)
         if done:
             done(result)
 
@@ -164,7 +164,7 @@ def server_app(
 
 @contextmanager
 def kept(
-    folder: str | Path | None, plan: Plan[Any, Any]
+    folder: str | Path | None, plan: Plan[Any, Any, Any]
 ) -> Iterator[tuple[Store | None, Journal | None]]:
     """Open a run's folder and its journal for a plan of its own, if there is a folder."""
     if folder is None:
@@ -174,38 +174,6 @@ def kept(
         store = stack.enter_context(Store(folder, fingerprint=plan.fingerprint(), resume=True))
         journal = stack.enter_context(Journal(Path(folder) / JOURNAL)) if plan.masking else None
         yield store, journal
-
-
-@dataclass(frozen=True, eq=False)
-class Aloud(Generic[S]):
-    """A keeper around another one that also says what came of each round."""
-
-    keeper: Keeper[S]
-    stage: str
-    rounds: int
-
-    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
-        found = self.keeper.resume()
-        if found:
-            log.info("%s: %d of %d rounds are done", self.stage, len(found[1]), self.rounds)
-        return found
-
-    def note(self, entry: Entry) -> None:
-        self.keeper.note(entry)
-
-    def close_round(self, state: S, record: Record) -> None:
-        self.keeper.close_round(state, record)
-        log.info(
-            "%s, round %d of %d: %d of %d clients, %.1f s",
-            self.stage,
-            record.round + 1,
-            self.rounds,
-            record.n_used,
-            record.n_asked,
-            record.seconds,
-        )
-        for refused in record.refused:
-            log.warning("%s was left out: %s", refused.client, refused.reason)
 
 
 def serving(work: Callable[[Grid, Config], None]) -> ServerApp:
@@ -229,7 +197,7 @@ def speak() -> None:
 
 
 def client_app(
-    plan: Plan[S, U],
+    plan: Plan[S, U, R],
     load_data: Load,
     *,
     allow_plain_statistics: bool = False,
@@ -248,10 +216,10 @@ def client_app(
     name
         Makes a client's name from its node config; if not given, `name` or `partition-id` in it.
 
-    >>> from catchment.data.sequence import Sequence
-    >>> from catchment.federation.input_scaling import FederatedScaling
+    >>> from catchment.data.recording import Recording
+    >>> from catchment.federation.learn.input_scaling import FederatedScaling
     >>> def load_data(config):
-    ...     return [Sequence([1.0, 2.0, 3.0])]
+    ...     return [Recording([1.0, 2.0, 3.0])]
     >>> type(client_app(Plan(algorithm=FederatedScaling(channels=1)), load_data)).__name__
     'ClientApp'
     """
@@ -260,7 +228,7 @@ def client_app(
     def hello(config: Config) -> Hello:
         return Hello(named(config))
 
-    def node(order: Order, config: Config, memory: Memory) -> Node[S, U]:
+    def node(order: Order, config: Config, memory: Memory) -> Node[S, U, R]:
         agreed = networked(plan, allow_plain_statistics=allow_plain_statistics)
         return Node(named(config), agreed, lambda: load_data(config), memory)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-from catchment.engine.flower.roll import Line, Order, Roll
-from catchment.engine.flower.shelf import Shelf
-from catchment.federation.post import Reply
+from catchment.engine.flower.reply_buffer import Shelf
+from catchment.engine.flower.roster import Line, Order, Roll
+from catchment.federation.messages import Reply
 
 COLLECT = 32  # tickets looked up at a time, so that few answers are in memory at once
 SHORT, LONG = 0.02, 1.0  # seconds between two looks: more and more while nothing comes
@@ -31,8 +31,6 @@ class FlowerEngine:
         Who is there; the stages of one run share it.
     stage
         What the letters belong to, such as "training".
-    attachment
-        What every letter of the stage carries besides.
     fewest
         Clients without which no round begins.
     timeout
@@ -46,7 +44,6 @@ class FlowerEngine:
     line: Line
     roll: Roll
     stage: str = "training"
-    attachment: bytes = b""
     fewest: int = 1
     timeout: float = 600.0
     in_flight: int = 256
@@ -59,9 +56,9 @@ class FlowerEngine:
         if self.in_flight < 1:
             raise ValueError(f"in_flight is {self.in_flight}; pass at least 1 letter")
 
-    def at(self, stage: str, *, attachment: bytes = b"", fewest: int = 1) -> FlowerEngine:
+    def at(self, stage: str, *, fewest: int = 1) -> FlowerEngine:
         """Return the engine of another stage of the same run."""
-        return replace(self, stage=stage, attachment=attachment, fewest=fewest)
+        return replace(self, stage=stage, fewest=fewest)
 
     def clients(self) -> Sequence[str]:
         return self.roll.present(self.stage, self.fewest)
@@ -106,7 +103,7 @@ class _Mail:
             if node is None:
                 self._errors[client] = "it is not connected"
                 continue
-            order = Order(engine.stage, self._letters[client], engine.attachment)
+            order = Order(engine.stage, self._letters[client])
             ticket = engine.line.send(node, order, engine.timeout)
             if ticket:
                 self._waiting[ticket] = (client, engine.clock() + engine.timeout)

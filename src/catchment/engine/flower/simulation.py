@@ -23,22 +23,23 @@ from flwr.serverapp import Grid, ServerApp
 
 from catchment.engine.flower.app import Config, Terms, answering
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.engine.flower.roll import Hello, Order
+from catchment.engine.flower.roster import Hello, Order
 from catchment.engine.local import Source, data_of
 from catchment.errors import MissingExtraError
+from catchment.federation.client import Node
 from catchment.federation.loop import Keeper, Result, Watch, run
-from catchment.federation.node import Node
-from catchment.federation.plan import Additive, Journal, Memory, Plan
+from catchment.federation.plan import Journal, Memory, Plan
 
 S = TypeVar("S")
 T = TypeVar("T")
-U = TypeVar("U", bound=Additive)
+U = TypeVar("U")
+R = TypeVar("R")
 
-Serve = Callable[[Order, str, Memory], "Node[Any, Any]"]
+Serve = Callable[[Order, str, Memory], "Node[Any, Any, Any]"]
 
 
 def fit_simulated(
-    plan: Plan[S, U],
+    plan: Plan[S, U, R],
     clients: Mapping[str, Source],
     *,
     keeper: Keeper[S] | None = None,
@@ -47,7 +48,7 @@ def fit_simulated(
     journal: Journal | None = None,
     cpus_per_client: float = 1.0,
     terms: Terms | None = None,
-) -> Result[S]:
+) -> Result[S, R]:
     """Return the result of a plan on simulated clients; it is that of `fit`, bit for bit.
 
     Starting Ray takes from ten seconds to a minute: for clients that fit into one process `fit` is
@@ -76,7 +77,7 @@ def fit_simulated(
     agreed = share(plan)
     sources = {name: share((source, known.get(name, {}))) for name, source in clients.items()}
 
-    def serve(order: Order, name: str, memory: Memory) -> Node[S, U]:
+    def serve(order: Order, name: str, memory: Memory) -> Node[S, U, R]:
         source, before = sources[name].get()
         remind(memory, before)
         return Node(name, agreed.get(), data_of(source), memory)
@@ -143,7 +144,7 @@ def simulated(
     def hello(config: Config) -> Hello:
         return Hello(name(config), parts.get(name(config), ()))
 
-    def node(order: Order, config: Config, memory: Memory) -> Node[Any, Any]:
+    def node(order: Order, config: Config, memory: Memory) -> Node[Any, Any, Any]:
         return serve(order, name(config), memory)
 
     with grid_of(answering(hello, node), len(called), cpus_per_client=cpus_per_client) as grid:

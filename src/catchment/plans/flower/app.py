@@ -17,15 +17,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catchment.engine.flower.app import Config, Terms, answering, needed, serving
-from catchment.engine.flower.line import read_keys
-from catchment.engine.flower.roll import Hello, Order
-from catchment.federation.node import Node
+from catchment.engine.flower.app import Config, Terms, answering, serving
+from catchment.engine.flower.roster import Hello, Order
+from catchment.engine.flower.transport import read_keys
+from catchment.federation.client import Node
 from catchment.federation.plan import Memory
 from catchment.plans.file import read_plan
+from catchment.plans.flower.agreement import agreement
 from catchment.plans.flower.node import PlanNode
 from catchment.plans.flower.server import serve_plan
-from catchment.plans.flower.stages import agreement
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
@@ -42,7 +42,7 @@ def server_of(plan: str | Path) -> ServerApp:
             identities=_given(config, "identities"),
             allow_plain_statistics=terms.allow_plain_statistics,
         )
-        engine = terms.engine(grid, fewest=needed(agreed.training), keys=_keys(config))
+        engine = terms.engine(grid, fewest=agreed.fewest, keys=_keys(config))
         serve_plan(agreed, engine, _given(config, "out") or Path("runs") / "flower")
 
     return serving(work)
@@ -55,8 +55,8 @@ def client_of(plan: str | Path) -> ClientApp:
         node = PlanNode(config, Path(plan))
         return Hello(node.name, node.stages)
 
-    def client(order: Order, config: Config, memory: Memory) -> Node[Any, Any]:
-        return PlanNode(config, Path(plan)).client(order.stage, order.attachment, memory)
+    def client(order: Order, config: Config, memory: Memory) -> Node[Any, Any, Any]:
+        return PlanNode(config, Path(plan)).client(order.stage, order.letter, memory)
 
     return answering(hello, client)
 

@@ -6,6 +6,7 @@ The node config says all that a node must know:
     data                    path or pattern of its own files, CSV, Parquet or npz
     keys                    its folder of keys, as `catchment flower keys` makes it
     identities, memory      public keys of all clients, and a private folder; by default in `keys`
+    model                   folder for the latest model; by default in `keys`, else in Flower's home
     plan                    a plan of its own to hold the server to; by default the app's
     test                    whether it only tests, in plans that test whole clients
     allow-plain-statistics  whether it answers without a secure sum
@@ -17,39 +18,34 @@ Without `data` a node takes one client of the plan's own source: the one of its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from catchment.data.scaling import Scaler
-from catchment.data.sequence import Sequence as Recorded
+from catchment.data.cache import Cached
+from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
-from catchment.federation.node import Node
+from catchment.federation.client import Node
+from catchment.federation.course import DELIVERY, EVALUATION, LEARNING, TRAINING
 from catchment.federation.plan import Memory
 from catchment.plans.data import PlanData, arrange
 from catchment.plans.file import PlanFile, read_plan
-from catchment.plans.flower.stages import (
-    EVALUATION,
-    PLASTICITY,
-    SCALING,
-    TRAINING,
-    Told,
-    agreement,
-    description,
-)
-from catchment.plans.sources import Table
+from catchment.plans.flower.agreement import Agreement, agreement
+from catchment.plans.flower.places import ModelFolder
+from catchment.plans.sources import Files, Recordings
 
 Config = Mapping[str, bool | float | int | str]
 
-TRAINS = (SCALING, PLASTICITY, TRAINING)
 KNOWN = (
     "name",
     "data",
     "keys",
     "identities",
     "memory",
+    "model",
     "plan",
     "test",
     "allow-plain-statistics",
@@ -93,58 +89,68 @@ class PlanNode:
         place = self.config.get("partition-id")
         if place is None or "data" in self.config:
             raise ValueError('this node has no name; put one into its node config, name="ann"')
-        names = sorted({*self._shared.train, *self._shared.whole})
+        names = self._shared.names
         if not 0 <= int(place) < len(names):
             raise ValueError(f"partition-id is {place}, the plan's data have {len(names)} clients")
         return names[int(place)]
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages in which the client has something to say."""
+        """The stages in which the client has something to say; everyone is given the model."""
         if self._own is None:
             return stages_of(self.name, self._shared)
         if not self._by_clients:
-            return (*TRAINS, EVALUATION)
-        return (EVALUATION,) if self.config.get("test", False) else TRAINS
+            return (*LEARNING, DELIVERY, EVALUATION)
+        tests = self.config.get("test", False)
+        return (DELIVERY, EVALUATION) if tests else (*LEARNING, DELIVERY)
 
-    def client(self, stage: str, attachment: bytes, memory: Memory) -> Node[Any, Any]:
-        """Return the client that answers a letter of a stage."""
-        told = Told.from_bytes(attachment)
+    @property
+    def place(self) -> ModelFolder:
+        """Where the latest model is kept."""
+        keys, home = self._path("keys"), os.environ.get("FLWR_HOME")
+        beside = Path(home) if home else Path.home() / ".flwr"
+        usual = keys / "model" if keys else beside / "catchment" / self.name
+        return ModelFolder(self._path("model") or usual)
+
+    @cached_property
+    def agreed(self) -> Agreement:
+        """What this node agrees to."""
         keys = self._path("keys")
-        agreed = agreement(
+        return agreement(
             self.file,
             identities=self._path("identities") or (keys / "identities.json" if keys else None),
             allow_plain_statistics=bool(self.config.get("allow-plain-statistics", False)),
         )
-        name, scaling = self.name, self.file.sharing.scaling
-        plan = agreed.plan(stage, told)
-        return Node(
-            name, plan, lambda: data_at(stage, name, self._held, scaling, told.scaler), memory
-        )
+
+    def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
+        """Return the client that answers a letter of a stage."""
+        name = self.name
+        plan = self.agreed.plan(stage, letter, name, self.place)
+        return Node(name, plan, lambda: data_at(stage, name, self._held), memory)
 
     @cached_property
-    def _own(self) -> Table | None:
+    def _own(self) -> Files | None:
         """Where the node's own files are, if it has any."""
         if "data" not in self.config:
             return None
         origin, split = self.file.origin, self.file.sharing.split
-        if not isinstance(origin, Table):
+        if not isinstance(origin, Files):
             raise ValueError(
                 f"the plan's data come from {self.file.source!r}, this node has files of its own; "
-                'use source = "table", or leave out data'
+                'write files = "*.csv" in place of the source, or leave out data'
             )
         if split not in (None, "natural"):
             raise ValueError(
                 f"split is {split!r}, which deals all clients' data anew; no node can do that, "
                 "leave it out"
             )
-        return replace(origin, path=str(self.config["data"]))
+        per_step = self.file.about().per_step or self.file.prepare.window is not None
+        return replace(origin, files=str(self.config["data"]), per_step=per_step)
 
     @property
     def _by_clients(self) -> bool:
         """Whether whole clients are kept for the test."""
-        of = self.file.sharing.test_of
-        return of == "clients" or (of is None and description(self.file)[1] is not None)
+        return self.file.sharing.tests_of(self.file.about()) == "clients"
 
     @cached_property
     def _shared(self) -> PlanData:
@@ -156,48 +162,40 @@ class PlanNode:
         """The node's own data, for training and for the test."""
         if self._own is None:
             return self._shared
-        sharing, washout = self.file.sharing, self.file.features.washout
-        found = self._own.load(sharing.seed, None, Path())
-        mine: dict[str, Source] = {self.name: lambda: list(_joined(found.clients))}
-        whole = replace(found, clients=mine)
+        file, about = self.file, self.file.about()
+        washout = file.washout if file.prepare.window is None else 0
+        mine: dict[str, Source] = {self.name: Cached(OwnFiles(self._own))}
         if not self._by_clients:
-            return arrange(whole, replace(sharing, split="natural"), washout=washout)
+            sharing = replace(file.sharing, split="natural")
+            return arrange(Recordings(mine, about), sharing, washout=washout)
         trains = TRAINING in self.stages
-        return PlanData(
-            mine if trains else {},
-            {} if trains else mine,
-            found.channels,
-            found.classes,
-            found.horizon,
-            sharing.test_after,
-            washout,
-        )
+        after = file.sharing.test_after
+        return PlanData(mine if trains else {}, {} if trains else mine, about, after, washout)
 
     def _path(self, key: str) -> Path | None:
         return Path(str(self.config[key])) if key in self.config else None
 
 
+@dataclass(frozen=True)
+class OwnFiles:
+    """The recordings of all of a node's files, in the order of their names."""
+
+    how: Files
+
+    def __call__(self) -> list[Recording]:
+        found = self.how.read(self.how.paths(Path()))
+        return [one for name in sorted(found) for one in found[name]]
+
+
 def stages_of(name: str, held: PlanData) -> tuple[str, ...]:
     """Return the stages in which a client has something to say, by the data that all hold."""
-    trains = TRAINS if name in held.train else ()
-    return trains + ((EVALUATION,) if name in held.whole else ())
+    trains = LEARNING if name in held.train else ()
+    return (*trains, DELIVERY, *((EVALUATION,) if name in held.whole else ()))
 
 
-def data_at(
-    stage: str, name: str, held: PlanData, scaling: str, scaler: Scaler | None
-) -> Iterable[Recorded]:
-    """Return a client's data at a stage: as they are before scaling, else scaled."""
-    if stage != SCALING:
-        if scaling == "federated" and scaler is None:
-            raise ValueError("the plan scales by all clients' data, and no scaler came")
-        held = held.scaled(scaling, scaler if scaling == "federated" else None)
-    part = held.test if stage == EVALUATION else held.train
+def data_at(stage: str, name: str, held: PlanData) -> Iterable[Recording]:
+    """Return a client's raw data at a stage."""
+    part = held.at(stage)
     if name not in part:
         raise ValueError(f"{name} takes no part in {stage}; its data are for other stages")
     return data_of(part[name])()
-
-
-def _joined(clients: Mapping[str, Source]) -> Iterator[Recorded]:
-    """Yield the sequences of all files, in the order of their names."""
-    for name in sorted(clients):
-        yield from data_of(clients[name])()

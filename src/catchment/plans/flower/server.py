@@ -1,4 +1,4 @@
-"""The server's half of a plan file on Flower: the stages of `catchment run`, over a network.
+"""The server's half of a plan file on Flower: the conductor of `catchment run`, over a network.
 
 The run's folder is that of `catchment run`: `catchment explain` and `catchment report` read it.
 What only somebody with all data could say, such as baselines and a forecast, is not in it.
@@ -6,61 +6,33 @@ What only somebody with all data could say, such as baselines and a forecast, is
 
 from __future__ import annotations
 
-import datetime
-import hashlib
-import json
-import logging
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from catchment.data.scaling import Scaler
-from catchment.engine.flower.app import JOURNAL, Aloud, needed
+from catchment.engine.flower.app import JOURNAL, needed
 from catchment.engine.flower.engine import FlowerEngine
-from catchment.errors import FederationError, TooFewClientsError
-from catchment.federation.evaluation import Scores
-from catchment.federation.loop import Result, run
-from catchment.federation.plan import Plan
-from catchment.federation.store import MODEL, Store
-from catchment.plans.file import PlanFile
-from catchment.plans.flower.stages import (
-    EVALUATION,
-    PLASTICITY,
-    SCALING,
-    TRAINING,
-    Agreement,
-    Told,
-)
-from catchment.plans.keep import (
-    metrics,
-    write_comparison,
-    write_flags,
-    write_path,
-    write_rows,
-    write_scores,
-)
-from catchment.plans.run import label, own_row, write_scaler
-from catchment.privacy.journal import Journal
-
-log = logging.getLogger(__name__)
+from catchment.federation.course import AnyPlan
+from catchment.federation.loop import Engine
+from catchment.federation.runs.write import MODEL, Store
+from catchment.plans.conductor import Conductor, own_rows
+from catchment.plans.flower.agreement import Agreement
+from catchment.privacy.secure_sum.server_journal import Journal
 
 
 @dataclass(frozen=True, eq=False)
-class Service:
-    """Stages run one after the other over one network, into one folder."""
+class OverFlower:
+    """The clients of a plan file behind one network."""
 
     agreed: Agreement
-    engine: FlowerEngine
-    store: Store
-    journal: Journal | None
+    base: FlowerEngine
+    name: str = "flower"
 
-    def fit(self, stage: str, told: Told) -> tuple[Plan[Any, Any], Result[Any]]:
-        """Run a stage, or what is left of it."""
-        plan = self.agreed.plan(stage, told)
-        engine = self.engine.at(stage, attachment=told.to_bytes(), fewest=needed(plan))
-        keeper = Aloud(self.store.keeper(stage, plan), stage, plan.rounds)
-        return plan, run(plan, engine, keeper=keeper, journal=self.journal)
+    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
+        return self.agreed.allowed(stage, plan)
+
+    def engine(self, stage: str, plan: AnyPlan) -> Engine:
+        return self.base.at(stage, fewest=needed(plan))
 
 
 def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> Path:
@@ -83,93 +55,8 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
         # A simulated client forgets its secrets with the simulation: its round begins anew.
         if file.is_secret and not agreed.simulated:
             journal = stack.enter_context(Journal(Path(folder) / JOURNAL))
-        if "started" not in store.facts():
-            title = file.title or f"{file.algorithm['name']} on {file.source}"
-            store.write_facts({"started": _now(), "title": title})
-        service = Service(agreed, engine, store, journal)
-        told = _scaled(service, Told(agreed.training.fingerprint()))
-        told = _adapted(service, told)
-        plan, result = service.fit(TRAINING, told)
-        if result.model is None:
-            raise FederationError(
-                f"{file.algorithm['name']} makes no single model; use it from Python"
-            )
-        path = store.save_model(result.model)
-        scores = _scores(service, replace(told, model=path.read_bytes()))
-        _keep(store, agreed, plan, result, scores)
-    return path
-
-
-def _scaled(service: Service, told: Told) -> Told:
-    if service.agreed.file.sharing.scaling != "federated":
-        return told
-    _, result = service.fit(SCALING, told)
-    scaler = Scaler.from_moments(result.state)
-    write_scaler(service.store, scaler)
-    return replace(told, scaler=scaler)
-
-
-def _adapted(service: Service, told: Told) -> Told:
-    if not service.agreed.file.plasticity:
-        return told
-    _, result = service.fit(PLASTICITY, told)
-    return replace(told, plasticity=(result.state.gain, result.state.shift))
-
-
-def _scores(service: Service, told: Told) -> Scores:
-    """Return how the model does; with too few clients for a test, nothing, and the run says why."""
-    try:
-        _, result = service.fit(EVALUATION, told)
-    except TooFewClientsError as error:
-        log.warning("the model is not tested: %s", error)
-        service.store.write_facts({"untested": str(error)})
-        return Scores()
-    scores: Scores = result.state
-    return scores
-
-
-def _keep(
-    store: Store,
-    agreed: Agreement,
-    plan: Plan[Any, Any],
-    result: Result[Any],
-    scores: Scores,
-) -> None:
-    file, state = agreed.file, result.state
-    write_scores(store, scores, agreed.classes)
-    write_rows(store, state)
-    write_flags(store, state)
-    write_path(store, state, agreed.classes)
-    if scores.total is not None:
-        write_comparison(store, [own_row(file, result, scores)])
-        store.write_facts({"metric": metrics(scores.total)[0][0]})
-    store.write_facts(_facts(file, agreed, plan, result))
-    digest = hashlib.sha256((store.folder / MODEL).read_bytes()).hexdigest()
-    if "finished" not in store.facts():
-        store.write_facts({"finished": _now(), "model_sha256": digest})
-    log.info("model: %s, SHA-256 %s", (store.folder / MODEL).resolve(), digest)
-
-
-def _facts(
-    file: PlanFile, agreed: Agreement, plan: Plan[Any, Any], result: Result[Any]
-) -> dict[str, str]:
-    model = result.model
-    assert model is not None
-    return {
-        "source": file.source,
-        "algorithm": str(file.algorithm["name"]),
-        "own_row": label(file),
-        "classes": json.dumps(agreed.classes),
-        "channels": json.dumps(agreed.channels),
-        "train_clients": str(result.records[-1].n_asked),
-        "units": str(model.features.reservoir.n_units),
-        "n_features": str(model.features.n_features),
-        "features_fingerprint": model.features.fingerprint,
-        "plan_fingerprint": plan.fingerprint(),
-        "scaling": file.sharing.scaling,
-        "engine": "flower",
-    }
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        engines = OverFlower(agreed, engine)
+        conductor = Conductor(file, agreed.course, agreed.about, engines, store, journal)
+        done = conductor.conduct()
+        conductor.finish(own_rows(file, done))
+    return Path(folder) / MODEL

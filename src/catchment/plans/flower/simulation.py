@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from catchment.engine.flower.app import Terms, speak
-from catchment.engine.flower.roll import Order
+from catchment.engine.flower.roster import Order
 from catchment.engine.flower.simulation import remind, share, simulated
-from catchment.federation.node import Node
+from catchment.federation.client import Node
 from catchment.federation.plan import Memory
+from catchment.plans.conductor import client_memories
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
+from catchment.plans.flower.agreement import Agreement, refuse_folds
 from catchment.plans.flower.node import data_at, stages_of
+from catchment.plans.flower.places import Remembered
 from catchment.plans.flower.server import serve_plan
-from catchment.plans.flower.stages import Agreement, Told
-from catchment.plans.run import client_memories
-from catchment.privacy.keys import new_identity
+from catchment.privacy.secure_sum.keys import new_identity
 
 
 def simulate_plan(
@@ -44,31 +45,26 @@ def simulate_plan(
     terms
         How long to wait for clients.
     """
+    refuse_folds(file)
     held = file.load_data(data)
     memories: Mapping[str, Memory] = {}
     if file.is_secret:
-        memories = client_memories(Path(folder), held.train)
+        memories = client_memories(Path(folder), held.names)
     known = {name: new_identity(memory) for name, memory in memories.items()}
-    agreed = Agreement(file, held.channels, held.classes, known, simulated=True)
-    names = sorted({*held.train, *held.whole})
+    agreed = Agreement(file, held.about, known, simulated=True, n_clients=len(held.train))
     plan_of_all = share(agreed)
-    parts = {name: share((_only(held, name), dict(memories.get(name, {})))) for name in names}
+    parts = {name: share((_only(held, name), dict(memories.get(name, {})))) for name in held.names}
 
-    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any]:
+    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any, Any]:
         mine, before = parts[name].get()
         remind(memory, before)
-        agreed = plan_of_all.get()
-        told = Told.from_bytes(order.attachment)
-        scaling = agreed.file.sharing.scaling
-        plan = agreed.plan(order.stage, told)
-        return Node(
-            name, plan, lambda: data_at(order.stage, name, mine, scaling, told.scaler), memory
-        )
+        plan = plan_of_all.get().plan(order.stage, order.letter, name, Remembered(memory))
+        return Node(name, plan, lambda: data_at(order.stage, name, mine), memory)
 
     speak()
-    stages = {name: stages_of(name, held) for name in names}
+    stages = {name: stages_of(name, held) for name in held.names}
     with simulated(
-        serve, names, stages=stages, cpus_per_client=cpus_per_client, terms=terms
+        serve, held.names, stages=stages, cpus_per_client=cpus_per_client, terms=terms
     ) as engine:
         return serve_plan(agreed, engine, folder)
 

@@ -1,0 +1,1 @@
+"""Readers of images and texts, and the compact form of data sets."""

@@ -1,0 +1,143 @@
+"""What `fedpt` is set to do, and what comes of it: settings, trainings, rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from reproductions.study import Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedptSettings:
+    """How far to go.
+
+    Parameters
+    ----------
+    noises
+        Noise multipliers of the private runs; 0 clips and adds none.
+    clip
+        Bound of a client's change in the private runs.
+    rates
+        The private server's learning rate at each noise, with everything trained and in part.
+    cifar_rates
+        The clients' learning rate with everything trained, and in part, where none is chosen.
+    cifar_candidates
+        Rates from which each share's is chosen on training images that are held out for it; with
+        none of them, `cifar_rates` are taken.
+    cifar_held_out
+        Training images that the choice is made on. The runs of the table have all images.
+    cifar_search_rounds, cifar_search_seed
+        How the choice is trained: shorter than the table, and another network.
+    cifar_every
+        Rounds between two points of a run's curve on the test part; nothing is chosen by it.
+    precision
+        Of products in `cifar` and `text`.
+    n_test
+        Examples to test on, if not all.
+    at_once
+        Clients of a group in `writers` and `private` on a GPU; while a group is trained, the
+        messages of those before it are packed and read.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    writers_rounds: int = 60
+    writers_cohort: int = 40
+    n_writers: int | None = None
+    cifar_rounds: int = 150
+    cifar_cohort: int = 5
+    cifar_clients: int = 10
+    cifar_shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
+    cifar_rates: tuple[float, float] = (0.02, 0.05)
+    cifar_candidates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2)
+    cifar_held_out: int = 1000
+    cifar_search_rounds: int = 40
+    cifar_search_seed: int = 9
+    cifar_every: int = 25
+    text_rounds: int = 40
+    text_cohort: int = 5
+    text_steps: int = 64
+    text_shares: tuple[float, ...] = (100.0, 91.28, 82.56, 73.84)
+    private_rounds: int = 30
+    private_cohort: int = 20
+    noises: tuple[float, ...] = (0.0, 1.0, 4.0)
+    rates: tuple[tuple[float, float], ...] = ((0.3, 0.3), (0.1, 0.3), (0.1, 0.3))
+    clip: float = 0.3
+    delta: float = 1e-3
+    precision: Literal["float32", "bfloat16"] = "bfloat16"
+    n_test: int | None = None
+    at_once: int = 5
+
+
+QUICK = FedptSettings(
+    seeds=(0,),
+    writers_rounds=2,
+    writers_cohort=3,
+    n_writers=8,
+    cifar_rounds=1,
+    cifar_cohort=2,
+    cifar_clients=500,
+    cifar_candidates=(),
+    text_rounds=1,
+    text_cohort=2,
+    text_steps=2,
+    private_rounds=2,
+    private_cohort=3,
+    noises=(0.0, 4.0),
+    rates=((0.3, 0.3), (0.1, 0.3)),
+    precision="float32",
+    n_test=100,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run: what was trained, how well it does, and what it cost.
+
+    `seconds_per_round` is the median of all rounds but the first; `epsilon` is for leaving out the
+    client that took part most, at the settings' delta. `rate` is the clients' learning rate where
+    it was chosen, `curve` the accuracy after some of the rounds.
+    """
+
+    part: str
+    data: str
+    percent: float
+    reduction: float
+    accuracy: float
+    seconds_per_round: float
+    bytes_up_per_client: int
+    peak_mebibytes: float | None
+    seed: int
+    noise: float | None = None
+    epsilon: float | None = None
+    rate: float | None = None
+    rounds: int | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedptResult:
+    """All rows, with what is needed to run them again.
+
+    `search` are the trainings that a rate was chosen by; their accuracy is on held-out images.
+    """
+
+    settings: dict[str, Value]
+    rows: tuple[Row, ...]
+    environment: dict[str, Value]
+    notes: tuple[str, ...] = ()
+    search: tuple[Row, ...] = ()
+    quick: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One training that a table needs, or the choice of a rate for it."""
+
+    part: str
+    percent: float
+    seed: int
+    noise: float | None = None
+    rate: float | None = None
+    search: bool = False

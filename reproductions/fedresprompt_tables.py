@@ -1,0 +1,233 @@
+"""Prompts, adapters and readouts as Markdown tables, findings, a picture and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from catchment.errors import MissingExtraError
+from catchment.report.theme import Theme, theme
+from reproductions.fedresprompt_values import METHODS, Cell, PromptResult, stem
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise MissingExtraError("plot", needed_for="pictures of results") from error
+
+TITLES = {
+    "routing": "Routing: three levels, three words",
+    "sst2": "SST-2: whole sentences, four clients of Dirichlet(0.3) classes",
+    "uci_har": "Sensors to words: UCI HAR, unseen subjects",
+    "motionsense": "Sensors to words: MotionSense, unseen subjects",
+}
+ADAPTER = "lora"
+
+
+def markdown(result: PromptResult) -> str:
+    """Return a whole result as a Markdown document."""
+    e, s = result.environment, result.settings
+    kind = "quick run" if result.quick else "full run"
+    head = (
+        "Accuracy in per cent, mean ± standard deviation over seeds. Bytes are measured, of all "
+        "clients and all rounds, up and down: between clients and the federation's server, and, "
+        "where the language model is not on the clients, between clients and its server.\n\n"
+        f"A {kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
+        f"catchment {e.get('catchment')}, {s.model}, seeds {list(s.seeds)}, prompts of {s.length} "
+        f"vectors, {s.batch_size} sentences per client and step."
+    )
+    parts = ["# Reservoir prompts for a frozen language model", head]
+    parts += ["\n".join(f"- {note}" for note in result.notes)] if result.notes else []
+    for task in result.tasks:
+        parts += [f"## {TITLES[task]}"]
+        final, searched = final_rows(result, task), search_rows(result, task)
+        parts += [final] if final else ["No final run yet."]
+        parts += ["Searched on the development set, first seed:\n\n" + searched] if searched else []
+    lines = findings(result)
+    parts += ["## What it shows", "\n".join(f"- {line}" for line in lines)] if lines else []
+    return "\n\n".join(parts) + "\n"
+
+
+def final_rows(result: PromptResult, task: str) -> str:
+    """Return the table of a task's final runs; empty if there are none."""
+    rows = []
+    noises = sorted({c.job.variant.noise for c in result.cells})
+    for method in METHODS:
+        for noise in noises:
+            cells = result.of(task, method, noise=noise)
+            if cells:
+                rows.append(_row(cells, f"{method}, noise {noise:g}" if noise else method))
+    head = ("method", "seeds", "development", "test", "trained", "rounds", "federation", "asked")
+    return _grid(head, rows) if rows else ""
+
+
+def _row(cells: Sequence[Cell], name: str) -> list[str]:
+    first = cells[0]
+    return [
+        name,
+        str(len(cells)),
+        _spread([c.development for c in cells]),
+        _spread([c.test for c in cells]),
+        f"{first.trained:,}",
+        str(first.rounds),
+        _bytes(_mean(cells, _crossed)),
+        _bytes(_mean(cells, _asked)),
+    ]
+
+
+def search_rows(result: PromptResult, task: str) -> str:
+    """Return the table of the runs that chose a task's settings; empty if there were none."""
+    cells = [c for c in result.cells if c.job.task == task and c.job.search]
+    rows = [
+        [
+            c.job.variant.method,
+            f"{c.job.variant.rate:g}",
+            _shape(c),
+            f"{100 * c.development:.1f}",
+            f"{100 * c.test:.1f}",
+            f"{c.trained:,}",
+            str(c.rounds),
+            _bytes(c.bytes_federated),
+            _bytes(c.bytes_asked),
+        ]
+        for c in sorted(cells, key=lambda c: METHODS.index(c.job.variant.method))
+    ]
+    head = ("method", "rate", "size", "development", "test", "trained", "rounds")
+    return _grid((*head, "federation", "asked"), rows) if rows else ""
+
+
+def _shape(cell: Cell) -> str:
+    v = cell.job.variant
+    if v.rank:
+        return f"rank {v.rank}"
+    return f"{v.units} units, k {v.bottleneck}" if v.units else f"k {v.bottleneck}"
+
+
+def findings(result: PromptResult) -> list[str]:
+    """Return what the final runs show, one sentence each."""
+    lines = []
+    adapters = result.of("sst2", ADAPTER)
+    for method in ("subspace", "reservoir", "prompt"):
+        cells = result.of("sst2", method)
+        if cells and adapters:
+            fewer = _mean(adapters, _crossed) / _mean(cells, _crossed)
+            apart = 100 * (_mean(cells, _test) - _mean(adapters, _test))
+            lines.append(
+                f"sst2: {method} is {apart:+.1f} points from LoRA on test with {fewer:,.0f} times "
+                "fewer bytes between clients and the federation's server"
+            )
+    for task in ("uci_har", "motionsense"):
+        ridge = result.of(task, "ridge")
+        for method in ("closed-form", "reservoir"):
+            cells = result.of(task, method)
+            if cells and ridge:
+                apart = 100 * (_mean(cells, _test) - _mean(ridge, _test))
+                lines.append(f"{task}: {method} is {apart:+.1f} points from the ridge readout")
+    return lines
+
+
+def draw(result: PromptResult, *, dark: bool = False) -> Figure:
+    """Return development accuracy on sentences against bytes so far, a line for each run.
+
+    Left the language model is on the clients, as LoRA needs it; right it is on another machine
+    where a method allows that, and what is asked of it counts, evenly over the rounds.
+    """
+    colours = theme(dark)
+    figure = Figure(figsize=(11.5, 4.6), layout="constrained", facecolor=colours.page)
+    left, right = figure.subplots(1, 2, sharey=True)
+    cells = [c for c in result.cells if c.job.task == "sst2" and c.curve]
+    final = any(not c.job.search for c in cells)
+    shown = [c for c in cells if c.job.search is not final]
+    for ax, asked, title in (
+        (left, False, "the language model on the clients"),
+        (right, True, "the language model on another machine; LoRA and prompt as before"),
+    ):
+        _dress(ax, colours)
+        ax.set_title(title, loc="left", color=colours.text, fontsize=10)
+        _curves(ax, shown, asked, colours)
+        zero = result.of("sst2", "zero-shot")
+        if zero:
+            level = 100 * _mean(zero, lambda cell: cell.development)
+            ax.axhline(level, color=colours.muted, ls=":", label="zero-shot")
+        ax.set_xscale("log")
+        ax.set_xlabel("MB so far, all clients, up and down", color=colours.text)
+    left.set_ylabel("development accuracy (%)", color=colours.text)
+    if left.get_legend_handles_labels()[0]:
+        place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.08)}
+        left.legend(frameon=False, fontsize=8, labelcolor=colours.text, **place)
+    return figure
+
+
+def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> None:
+    """Draw runs, with or without what they asked of a language model's server."""
+    methods = [m for m in METHODS if any(c.job.variant.method == m for c in cells)]
+    known: set[str] = set()
+    for cell in cells:
+        method = cell.job.variant.method
+        each = cell.bytes_asked / max(cell.rounds, 1) if asked else 0.0
+        x = [(crossed + each * rounds) / 1e6 for rounds, crossed, _ in cell.curve]
+        y = [100 * accuracy for _, _, accuracy in cell.curve]
+        label = f"{method} ({_shape(cell)})" if cell.job.variant.units else method
+        colour = colours.series[methods.index(method) % len(colours.series)]
+        named = "_nolegend_" if label in known else label
+        ax.plot(x, y, color=colour, marker="o", ms=3, lw=1.2, alpha=0.8, label=named)
+        known.add(label)
+
+
+def write(result: PromptResult, folder: Path) -> list[Path]:
+    """Write figures, tables and, of sentences, a picture into a folder; return their paths."""
+    name = stem(result.settings, result.quick)
+    paths = [folder / f"{name}.json", folder / f"{name}.md"]
+    result.save(paths[0])
+    paths[1].write_text(markdown(result))
+    if any(cell.job.task == "sst2" and cell.curve for cell in result.cells):
+        paths.append(folder / f"{name}.png")
+        draw(result).savefig(paths[2], dpi=110)
+    return paths
+
+
+def _crossed(cell: Cell) -> float:
+    return float(cell.bytes_federated)
+
+
+def _asked(cell: Cell) -> float:
+    return float(cell.bytes_asked)
+
+
+def _test(cell: Cell) -> float:
+    return cell.test
+
+
+def _mean(cells: Sequence[Cell], what: Callable[[Cell], float]) -> float:
+    return float(np.mean([what(cell) for cell in cells]))
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{100 * np.mean(values):.1f} ± {100 * np.std(values):.1f}"
+
+
+def _bytes(count: float) -> str:
+    """Return a number of bytes as people write it.
+
+    >>> _bytes(590469640)
+    '590 MB'
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:.0f} B" if count else "-"
+
+
+def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _dress(ax: Axes, colours: Theme) -> None:
+    ax.set_facecolor(colours.page)
+    ax.grid(color=colours.grid, lw=0.6)
+    ax.tick_params(colors=colours.text)
+    for spine in ax.spines.values():
+        spine.set_color(colours.grid)

@@ -1,0 +1,74 @@
+"""Pictures of results: accuracy against the share of users, and the spread over subjects."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catchment.errors import MissingExtraError
+from catchment.report.theme import Theme, theme
+from reproductions.published import printed
+from reproductions.study import SetResult, StudyResult
+
+try:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise MissingExtraError("plot", needed_for="pictures of results") from error
+
+
+def draw(study: StudyResult, *, dark: bool = False) -> Figure:
+    """Return a picture with two rows per set: accuracy by share, and each subject's accuracy."""
+    colours = theme(dark)
+    n = len(study.sets)
+    figure = Figure(figsize=(4.2 * n + 1.2, 7), layout="constrained", facecolor=colours.page)
+    axes = figure.subplots(2, n, squeeze=False)
+    for column, one in enumerate(study.sets):
+        _shares(axes[0, column], study.name, one, colours)
+        _subjects(axes[1, column], one, colours)
+    axes[0, 0].set_ylabel("test accuracy (%)", color=colours.text)
+    axes[1, 0].set_ylabel("accuracy of each test subject (%)", color=colours.text)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    for text in legend.get_texts():
+        text.set_color(colours.text)
+    return figure
+
+
+def _shares(ax: Axes, study: str, one: SetResult, colours: Theme) -> None:
+    _dress(ax, colours)
+    ax.set_title(one.name, loc="left", color=colours.text)
+    for k, method in enumerate(one.methods):
+        colour = colours.muted if method == "random" else colours.series[k % len(colours.series)]
+        x = 100 * np.array(one.shares)
+        y = np.array([100 * one.mean(method, share) for share in one.shares])
+        e = np.array([100 * one.deviation(method, share) for share in one.shares])
+        style = "--" if k >= len(colours.series) else "-"
+        ax.errorbar(x, y, e, color=colour, marker="o", ms=4, ls=style, capsize=2, label=method)
+        paper = [printed(study, one.name, method, share) for share in one.shares]
+        if any(value is not None for value in paper):
+            known = [(a, b) for a, b in zip(x, paper, strict=True) if b is not None]
+            ax.plot(*zip(*known, strict=True), color=colour, ls=":", marker="x", ms=4, lw=0.8)
+    ax.set_xlabel("training subjects (%); dotted: the paper", color=colours.text)
+
+
+def _subjects(ax: Axes, one: SetResult, colours: Theme) -> None:
+    _dress(ax, colours)
+    last = one.shares[-1]
+    methods = [method for method in one.methods if method != "random"]
+    for k, method in enumerate(methods):
+        colour = colours.series[one.methods.index(method) % len(colours.series)]
+        cells = one.of(method, last)
+        names = sorted(cells[0].by_subject)
+        means = [100 * float(np.mean([c.by_subject[name] for c in cells])) for name in names]
+        place = k + np.linspace(-0.2, 0.2, len(names)) if len(names) > 1 else np.array([float(k)])
+        ax.plot(place, means, "o", ms=4, color=colour, alpha=0.8)
+        ax.hlines(float(np.mean(means)), k - 0.3, k + 0.3, color=colour)
+    ax.set_xticks(range(len(methods)), methods, rotation=60, ha="right", fontsize=8)
+
+
+def _dress(ax: Axes, colours: Theme) -> None:
+    ax.set_facecolor(colours.page)
+    ax.grid(color=colours.grid, lw=0.6)
+    ax.tick_params(colors=colours.text)
+    for spine in ax.spines.values():
+        spine.set_color(colours.grid)

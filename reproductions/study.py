@@ -1,0 +1,225 @@
+"""What an experiment leaves behind: cells, choices, traffic, and how it was run."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import catchment
+from catchment.features.echo_state.recipe import Recipe
+from catchment.federation.messages import Record
+from catchment.search.cells import Cell
+from catchment.search.space import Adaptation
+from reproductions.people import People
+
+Began = Callable[[str], None]
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A configuration, and what it scored on the validation subjects."""
+
+    method: str
+    recipe: str
+    validation: float
+    pool: str
+    adaptation: dict[str, Value] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        recipe: Recipe,
+        validation: float,
+        pool: str,
+        adaptation: Adaptation | None = None,
+    ) -> Selected:
+        settings = None if adaptation is None else asdict(adaptation)
+        return cls(method, recipe.to_json(), validation, pool, settings)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one run of a plan cost: bytes between all clients and the server, and seconds."""
+
+    method: str
+    n_clients: int
+    rounds: int
+    bytes_up: int
+    bytes_down: int
+    seconds: float
+
+    @classmethod
+    def of(cls, method: str, records: Sequence[Record]) -> Traffic:
+        return cls(
+            method,
+            max((record.n_asked for record in records), default=0),
+            len(records),
+            sum(record.bytes_up for record in records),
+            sum(record.bytes_down for record in records),
+            sum(record.seconds for record in records),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetResult:
+    """One data set's part of an experiment."""
+
+    name: str
+    notes: tuple[str, ...]
+    subjects: dict[str, int]
+    n_sequences: int
+    classes: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    selected: tuple[Selected, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
+    remarks: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @classmethod
+    def about(cls, people: People, cells: Sequence[Cell]) -> SetResult:
+        """Return a result that so far knows the people and the cells."""
+        parts = {"train": people.train, "validation": people.validation, "test": people.test}
+        return cls(
+            name=people.name,
+            notes=people.notes,
+            subjects={name: len(part) for name, part in parts.items()},
+            n_sequences=people.n_sequences,
+            classes=people.classes,
+            cells=tuple(cells),
+        )
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.method for cell in self.cells))
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return tuple(sorted({cell.share for cell in self.cells}))
+
+    def of(self, method: str, share: float) -> tuple[Cell, ...]:
+        """Return the repetitions of one method at one share."""
+        return tuple(c for c in self.cells if c.method == method and c.share == share)
+
+    def mean(self, method: str, share: float, what: str = "test") -> float:
+        """Return the mean over repetitions, NaN if there are none."""
+        values = [getattr(cell, what) for cell in self.of(method, share)]
+        return float(np.mean(values)) if values else float("nan")
+
+    def deviation(self, method: str, share: float, what: str = "test") -> float:
+        """Return the standard deviation over repetitions, NaN if there are none."""
+        values = [getattr(cell, what) for cell in self.of(method, share)]
+        return float(np.std(values)) if values else float("nan")
+
+    @property
+    def largest_gap(self) -> float:
+        """Largest difference between exact federated scores and those of the pooled rows."""
+        gaps = [cell.gap for cell in self.cells if not np.isnan(cell.gap)]
+        return max(gaps, default=float("nan"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyResult:
+    """An experiment on several data sets, with all that is needed to run it again."""
+
+    name: str
+    settings: dict[str, Value]
+    sets: tuple[SetResult, ...]
+    quick: bool = False
+    environment: dict[str, Value] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return sum(one.seconds for one in self.sets)
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON; NaN becomes null."""
+        content = _plain({**asdict(self), "seconds": self.seconds})
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def load_result(path: Path) -> StudyResult:
+    """Return a result that was saved."""
+    content = json.loads(path.read_text())
+    sets = tuple(_set_result(one) for one in content["sets"])
+    return StudyResult(
+        name=content["name"],
+        settings=content["settings"],
+        sets=sets,
+        quick=content["quick"],
+        environment=content["environment"],
+    )
+
+
+def merged(old: StudyResult, new: StudyResult) -> StudyResult:
+    """Return the old result with the new one's sets in place of those of the same name."""
+    sets = {one.name: one for one in (*old.sets, *new.sets)}
+    return replace(new, sets=tuple(sets.values()))
+
+
+def environment() -> dict[str, Value]:
+    """Return versions and the machine, as far as results may depend on them.
+
+    >>> environment()["catchment"] == catchment.__version__
+    True
+    """
+    packages = {}
+    for name in ("numpy", "scipy", "numba", "optuna"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = "not installed"
+    return {
+        "catchment": catchment.__version__,
+        "python": platform.python_version(),
+        "platform": f"{sys.platform} {platform.machine()}",
+        "cores": os.cpu_count() or 1,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        **packages,
+    }
+
+
+def _set_result(content: dict[str, Any]) -> SetResult:
+    cells = tuple(
+        Cell(**{key: _number(value) for key, value in row.items()}) for row in content["cells"]
+    )
+    return SetResult(
+        **{
+            **content,
+            "cells": cells,
+            "selected": tuple(Selected(**row) for row in content["selected"]),
+            "traffic": tuple(Traffic(**row) for row in content["traffic"]),
+            **{name: tuple(content[name]) for name in ("notes", "classes", "remarks")},
+        }
+    )
+
+
+def _number(value: object) -> Any:
+    return float("nan") if value is None else value
+
+
+def _plain(value: object) -> Value:
+    match value:
+        case float() if not np.isfinite(value):
+            return None
+        case float():
+            return float(f"{value:.10g}")
+        case None | bool() | int() | str():
+            return value
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case tuple() | list():
+            return [_plain(item) for item in value]
+    raise TypeError(f"a result cannot hold a {type(value).__name__}")

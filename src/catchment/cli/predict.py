@@ -1,0 +1,160 @@
+"""`catchment predict` and `catchment evaluate`: what a saved model says of raw files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from catchment.cli.show import JsonOption, print_json, print_table
+
+if TYPE_CHECKING:
+    from catchment.data.recording import Recording
+    from catchment.federation.measure.evaluation import Score
+    from catchment.readout.predictor import Predictor
+
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A model's file, or the folder of a run.")
+]
+FilesArgument = Annotated[
+    list[str], typer.Argument(metavar="FILES...", help="CSV, Parquet or npz files, or folders.")
+]
+UseOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--use", metavar="MODULE:NAME", help="A feature map or network of your own that it names."
+    ),
+]
+
+
+def predict(
+    model_path: ModelArgument,
+    files: FilesArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where to; the terminal.")
+    ] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="A column for every class.")
+    ] = False,
+    coverage: Annotated[
+        float, typer.Option(help="Probability that an interval holds the true value.")
+    ] = 0.9,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            "--client", metavar="NAME", help="Whose readout to use; by default the files' own."
+        ),
+    ] = None,
+    use: UseOption = None,
+) -> None:
+    """Predict from raw files, as CSV: one row per window, recording or step.
+
+    Classes come with their probability, numbers with an interval where the model knows its error.
+    """
+    from catchment.data.files import find_files
+    from catchment.readout.answers import Table
+
+    table = Table(load_predictor(model_path, use), probabilities, coverage, client)
+    paths = find_files(files)
+    with _written(out) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        for k, path in enumerate(shown_on_terminal(paths, "predicting")):
+            found = list(table.rows(path))  # whole files only: one that does not fit adds no row
+            writer.writerows([*([] if k else [table.header()]), *found])
+
+
+def evaluate(
+    model_path: ModelArgument,
+    files: FilesArgument,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Compare a model with the targets in raw files: all together, each client, the worst.
+
+    A model that has something of its own for some clients uses it for theirs.
+    """
+    from catchment.data.files import find_files
+    from catchment.federation.measure.evaluation import metrics
+    from catchment.readout.answers import read_for
+    from catchment.verbs import evaluate as scored
+
+    model = load_predictor(model_path, use)
+    clients: dict[str, list[Recording]] = {}
+    for path in shown_on_terminal(find_files(files), "reading"):
+        for client, recordings in read_for(model, path, targets=True).items():
+            clients.setdefault(client, []).extend(recordings)
+    scores = scored(model, clients)
+    assert scores.total is not None
+    if not scores.total.errors.n:
+        raise ValueError("no row has a target to compare with; fill in the column of targets")
+    worst, value = scores.worst()
+    named = {"": scores.total} | dict(sorted(scores.by_client.items()))
+    if as_json:
+        figures = {name: _figures(score) for name, score in named.items()}
+        total = figures.pop("")
+        print_json({"total": total, "clients": figures, "worst": {"client": worst, "value": value}})
+        return
+    metric_names = [name for name, _ in metrics(scores.total)]
+    differ = len({score.value for score in scores.by_client.values()}) > 1
+    rows = [
+        (
+            name + (" (worst)" if differ and name == worst else "") if name else "all",
+            *(f"{figure:.4f}" for _, figure in metrics(score)),
+            score.errors.n,
+        )
+        for name, score in named.items()
+    ]
+    print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
+
+
+def _figures(score: Score) -> dict[str, float | int]:
+    from catchment.federation.measure.evaluation import metrics
+
+    return {**dict(metrics(score)), "rows": score.errors.n}
+
+
+def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
+    """Return what predicts, of a file or of a run's folder."""
+    from catchment.features.own import imported
+    from catchment.federation.runs.write import MODEL
+    from catchment.storage import load
+
+    inside = path / MODEL if path.is_dir() else path
+    if not inside.is_file():
+        raise FileNotFoundError(
+            f"there is no model {inside}; pass a model's file or the folder of a finished run"
+        )
+    sys.path.insert(0, "")  # what --use names may lie in the folder where one is
+    return load(inside, use=[imported(name) for name in use or ()])
+
+
+def shown_on_terminal(paths: Iterable[Path], what: str) -> Iterator[Path]:
+    """Yield paths, with a bar on stderr if someone is looking."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from paths
+        return
+    yield from track(list(paths), description=what, console=console, transient=True)
+
+
+@contextmanager
+def _written(out: Path | None) -> Iterator[TextIO]:
+    """Open the terminal, or a file that appears whole or not at all."""
+    if out is None:
+        yield sys.stdout
+        return
+    from catchment.files import replace_file
+
+    text = io.StringIO()
+    yield text
+    replace_file(out, text.getvalue().encode())
+    typer.echo(f"wrote {out}", err=True)

@@ -1,0 +1,429 @@
+"""What happens to raw recordings before the map, as one value that a model carries with it.
+
+In this order: the channels are compared, the steps brought to one rate, targets ahead in time
+taken (in raw units), gaps filled, channels scaled, and windows cut. `apply` does it for training
+and evaluation, `inputs` for prediction; both give the same inputs to the bit.
+
+Only the scale is fitted to data. Its moments add (`catchment.data.scaling`), so many owners fit
+one scale by one sum, and `fitted` puts its numbers in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.channels import refuse_mixed_channels
+from catchment.data.gaps import Policy, fill_recording
+from catchment.data.recording import Recording
+from catchment.data.resampling import resample
+from catchment.data.scaling import Moments, Scaler
+from catchment.data.windows import WindowLabel, count_steps, cut_windows, duration
+
+Scale = Literal["none", "own", "federated"]
+CHUNK = 512  # recordings prepared together, where there may be any number
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Inputs ready for the map, and which steps of which raw recording they are.
+
+    `source` is the number of the raw recording and `start` the first step in it, counted at the
+    rate of the preparation if it has one.
+
+    >>> first, second = Prepare(scale="none", window=2).inputs([Recording([1.0, 2.0, 3.0, 4.0])])
+    >>> second.u.ravel().tolist(), second.source, second.start, second.seconds
+    ([3.0, 4.0], 0, 2, None)
+    """
+
+    recording: Recording
+    source: int
+    start: int
+
+    @property
+    def u(self) -> Array:
+        """Inputs (T, I)."""
+        return self.recording.u
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of the first step, as the raw recording counts it; None if it has no times."""
+        times = self.recording.times
+        return None if times is None else float(times[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare:
+    """What happens to raw recordings before the map.
+
+    Parameters
+    ----------
+    gaps
+        What replaces missing inputs: "hold", "interpolate", "restart" or, to refuse them, "error";
+        see `catchment.data.gaps.fill_gaps`.
+    rate
+        Steps per second to which recordings with times are brought; None leaves the steps alone.
+    window
+        Length of the windows that recordings are cut into, in steps or as "5s", "500ms", "1min" or
+        "1h"; None leaves them whole. A duration counts steps of the rate, or of a recording's own
+        median interval if there is none. What is left at the end of a recording is dropped, and
+        with it recordings shorter than a window.
+    step
+        From the start of a window to that of the next, as `window`; if not given, windows follow
+        on each other.
+    label
+        How a window gets its target from targets per step: that of the "last" step; of classes
+        that of the "majority" (the first of several); of numbers their "mean". Missing ones do not
+        count in the last two. A target per recording goes to all its windows, with its weight.
+    horizon
+        Where recordings have no targets: predict the inputs this many steps ahead, in raw units.
+    scale
+        "none"; "own", by the moments of the recordings that are handed in together, those of one
+        client; "federated", by moments of all training clients, which are to be fitted; or a
+        `Scaler`, the fitted numbers.
+
+    >>> prepare = Prepare(gaps="interpolate", rate=2, window="1s", scale="none")
+    >>> raw = Recording([1.0, np.nan, 3.0], y=[0.0, 1.0, 2.0], times=[0.0, 0.5, 1.5])
+    >>> [(part.u.ravel().tolist(), part.y.tolist()) for part in prepare.apply([raw])]
+    [([1.0, 1.6666666666666665], [1.0]), ([2.333333333333333, 3.0], [2.0])]
+    """
+
+    gaps: Policy = "hold"
+    rate: float | None = None
+    window: int | str | None = None
+    step: int | str | None = None
+    label: WindowLabel = "last"
+    horizon: int | None = None
+    scale: Scale | Scaler = "federated"
+
+    def __post_init__(self) -> None:
+        _refuse_other("gaps", self.gaps, get_args(Policy))
+        _refuse_other("label", self.label, get_args(WindowLabel))
+        if not isinstance(self.scale, Scaler):
+            _refuse_other("scale", self.scale, get_args(Scale))
+        if self.rate is not None:
+            object.__setattr__(self, "rate", _checked_rate(self.rate))
+        if self.horizon is not None:
+            object.__setattr__(self, "horizon", _checked_steps("horizon", self.horizon))
+        for name, length in (("window", self.window), ("step", self.step)):
+            if length is not None and not isinstance(length, str):
+                object.__setattr__(self, name, _checked_steps(name, length))
+            elif length is not None and self.rate is not None:
+                count_steps(name, length, 1 / self.rate)
+            elif length is not None:
+                duration(name, length)
+        if self.step is not None and self.window is None:
+            raise ValueError(f"step is {self.step!r} without a window; pass a window too")
+        if self.label == "majority" and self.horizon is not None:
+            raise ValueError(
+                'label is "majority" and horizon is set, but inputs ahead in time are numbers; '
+                'pass label="last" or "mean"'
+            )
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether there is nothing left to fit, so that recordings can be prepared."""
+        return self.scale != "federated"
+
+    def moments(self, recordings: Iterable[Recording]) -> Moments:
+        """Return what one client tells for fitting: the moments of its inputs before scaling.
+
+        >>> Prepare().moments([Recording([1.0, np.nan, 3.0])]).mean
+        array([1.66666667])
+        """
+        return Moments.of(self.before_scaling(recordings))
+
+    def fitted(self, scaler: Scaler | Moments) -> Prepare:
+        """Return the preparation with the numbers of a scale that was to be fitted.
+
+        Parameters
+        ----------
+        scaler
+            The scaler, or the summed moments of the training clients.
+
+        >>> prepare = Prepare()
+        >>> ready = prepare.fitted(prepare.moments([Recording([1.0, 3.0])]))
+        >>> ready.apply([Recording([1.0, 5.0])])[0].u.ravel().tolist()
+        [-1.0, 3.0]
+        """
+        if self.scale in ("none", "own"):
+            raise ValueError(
+                f'scale is "{self.scale}", which has nothing to fit; pass scale="federated"'
+            )
+        numbers = Scaler.from_moments(scaler) if isinstance(scaler, Moments) else scaler
+        return replace(self, scale=numbers)
+
+    def before_scaling(self, recordings: Iterable[Recording]) -> list[Recording]:
+        """Return what the moments of a scale are taken of: inputs without gaps, at the rate.
+
+        A channel without any value in a recording stays missing, so that it does not count.
+
+        >>> Prepare(gaps="hold").before_scaling([Recording([1.0, np.nan])])[0].u.ravel().tolist()
+        [1.0, 1.0]
+        """
+        return [piece.recording for piece in self._without_gaps(_without_targets(recordings))]
+
+    def apply(self, recordings: Iterable[Recording]) -> list[Recording]:
+        """Return prepared recordings with their targets, for training and evaluation.
+
+        `RAW` returns the same objects. Nothing is left out for want of a target: where it is
+        missing it is NaN, and the statistics pass over it.
+
+        >>> forecast = Prepare(horizon=1, scale="none").apply([Recording([1.0, 2.0, 3.0])])[0]
+        >>> forecast.u.ravel().tolist(), forecast.y.ravel().tolist()
+        ([1.0, 2.0, 3.0], [2.0, 3.0, nan])
+        """
+        raw = list(recordings)
+        if self._changes_nothing:
+            return raw
+        return [piece.recording for piece in self._prepared(raw, self.horizon)]
+
+    def stream(self, recordings: Iterable[Recording]) -> Iterable[Recording]:
+        """Yield what `apply` returns, one raw recording after another, for clients of any size.
+
+        Only a scale of their "own" needs all recordings at once; `RAW` hands them on as they are.
+
+        >>> prepare = Prepare(scale="none", window=2)
+        >>> [part.n_steps for part in prepare.stream([Recording([0.0] * 5)])]
+        [2, 2]
+        """
+        if self._changes_nothing:
+            return recordings
+        if self.scale == "own":
+            return self.apply(recordings)
+        return self._streamed(recordings)
+
+    def _streamed(self, recordings: Iterable[Recording]) -> Iterator[Recording]:
+        found = False
+        many = iter(recordings)
+        while raw := list(islice(many, CHUNK)):
+            pieces = self._windows(raw, self._scaled(self._without_gaps(raw, self.horizon)))
+            found = found or bool(pieces)
+            yield from (piece.recording for piece in pieces)
+        if not found:
+            raise self._too_short(())
+
+    def inputs(self, recordings: Iterable[Recording]) -> list[Prepared]:
+        """Return prepared inputs for prediction, each with its place in the raw recordings.
+
+        >>> ready = Prepare(scale="own", window=1).inputs([Recording([1.0, 3.0], times=[5.0, 6.0])])
+        >>> [(piece.u.ravel().tolist(), piece.start, piece.seconds) for piece in ready]
+        [([-1.0], 0, 5.0), ([1.0], 1, 6.0)]
+        """
+        raw = _without_targets(recordings)
+        if self._changes_nothing:
+            return [Prepared(recording, source, 0) for source, recording in enumerate(raw)]
+        return self._prepared(raw)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that could change a prediction, in hexadecimal.
+
+        Two ways to say one thing, such as "1s" and "1000ms", have one fingerprint.
+        """
+        window, step = (self._canonical(name) for name in ("window", "step"))
+        scale = self.scale
+        if isinstance(scale, Scaler):
+            scale = replace(scale, mean=scale.mean + 0.0)  # no minus zeros, which scale alike
+        facts = {
+            "prepare": 1,
+            "gaps": self.gaps,
+            "rate": self.rate,
+            "window": window,
+            "step": window if step is None else step,
+            "label": None if window is None else self.label,
+            "horizon": self.horizon,
+            "scale": _scale_settings(scale),
+        }
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values; `from_settings` reads them back exactly.
+
+        >>> Prepare(window="5s").settings()["window"]
+        '5s'
+        """
+        settings = {field.name: self.__dict__[field.name] for field in fields(self)}
+        return {**settings, "scale": _scale_settings(self.scale)}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Prepare:
+        """Return the preparation of some settings; those that are not there have their defaults.
+
+        >>> Prepare.from_settings(RAW.settings()) == RAW
+        True
+        """
+        known = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ValueError(
+                    f"a preparation has no setting {name!r}; there are {', '.join(known)}"
+                )
+        scale = settings.get("scale", cls.scale)
+        if isinstance(scale, Mapping):
+            if set(scale) != {"mean", "scale"}:
+                raise ValueError(
+                    f"scale has the keys {sorted(scale)}; pass lists of numbers mean and scale"
+                )
+            scale = Scaler(np.array(scale["mean"], float), np.array(scale["scale"], float))
+        return cls(**{**settings, "scale": scale})
+
+    @property
+    def _changes_nothing(self) -> bool:
+        # Missing inputs are then refused by the map, which looks for them anyway.
+        alone = self.rate is None and self.window is None and self.horizon is None
+        return alone and self.gaps == "error" and self.scale == "none"
+
+    def _canonical(self, name: str) -> Any:
+        length = self.window if name == "window" else self.step
+        if not isinstance(length, str):
+            return length
+        if self.rate is not None:
+            return count_steps(name, length, 1 / self.rate)
+        return {"seconds": duration(name, length)}
+
+    def _prepared(self, raw: list[Recording], horizon: int | None = None) -> list[Prepared]:
+        pieces = self._scaled(self._without_gaps(raw, horizon))
+        windows = self._windows(raw, pieces)
+        if raw and not windows:
+            raise self._too_short(pieces)
+        return windows
+
+    def _windows(self, raw: Sequence[Recording], pieces: list[Prepared]) -> list[Prepared]:
+        if self.window is None:
+            return pieces
+        lengths = [self._lengths(recording, number) for number, recording in enumerate(raw)]
+        return [
+            Prepared(window, piece.source, piece.start + start)
+            for piece in pieces
+            for start, window in cut_windows(
+                piece.recording, *lengths[piece.source], self.label, number=piece.source
+            )
+        ]
+
+    def _too_short(self, pieces: Sequence[Prepared]) -> ValueError:
+        longest = max((piece.recording.n_steps for piece in pieces), default=0)
+        told = f", the longest has {longest} steps" if longest else ""
+        return ValueError(
+            f"no recording is as long as a window of {self.window!r}{told}; pass a shorter window "
+            "or longer recordings"
+        )
+
+    def _without_gaps(self, raw: list[Recording], horizon: int | None = None) -> list[Prepared]:
+        refuse_mixed_channels(raw)
+        pieces = []
+        for source, recording in enumerate(raw):
+            steady = recording if self.rate is None else resample(recording, self.rate)
+            if horizon is not None:
+                steady = _with_inputs_ahead(steady, horizon, source)
+            filled, _ = fill_recording(steady, self.gaps, source, silent=np.nan)
+            for start, piece in filled:
+                # Pieces share a recording's weight, windows do not.
+                if self.window is not None and piece.weight != recording.weight:
+                    piece = replace(piece, weight=recording.weight)
+                pieces.append(Prepared(piece, source, start))
+        if raw and not pieces:
+            raise ValueError(
+                f"every step of {len(raw)} recordings lacks an input; choose another gap policy "
+                'than "restart", or leave out the channel that is missing'
+            )
+        return pieces
+
+    def _scaled(self, pieces: list[Prepared]) -> list[Prepared]:
+        if self.scale == "federated":
+            raise ValueError(
+                'the scale is "federated" and not fitted yet; fit it with '
+                "prepare.fitted(moments), where moments are the sum of prepare.moments(...) over "
+                'training clients, or pass scale="own"'
+            )
+        own = [piece.recording for piece in pieces]
+        if self.scale != "none" and own:
+            scaler = Scaler.fit(own) if isinstance(self.scale, str) else self.scale
+            own = scaler.apply(own)
+        return [
+            replace(piece, recording=_without_silence(recording))
+            for piece, recording in zip(pieces, own, strict=True)
+        ]
+
+    def _lengths(self, recording: Recording, number: int) -> tuple[int, int]:
+        """Return the window and the step of a raw recording, in steps at the rate."""
+        interval = None if self.rate is None else 1 / self.rate
+        by_duration = isinstance(self.window, str) or isinstance(self.step, str)
+        if interval is None and recording.times is not None and by_duration:
+            if recording.n_steps == 1:
+                return 2, 1  # a single step tells no interval, and is no window of a duration
+            interval = float(np.median(np.diff(recording.times)))
+
+        def in_steps(name: str, length: int | str | None) -> int | None:
+            if not isinstance(length, str):
+                return length
+            if interval is None:
+                raise ValueError(
+                    f"{name} is {length!r}, but recording {number} has no times; name its time "
+                    f"column, or pass the {name} in steps"
+                )
+            return count_steps(name, length, interval)
+
+        window = in_steps("window", self.window) or recording.n_steps
+        return window, in_steps("step", self.step) or window
+
+
+def _without_targets(recordings: Iterable[Recording]) -> list[Recording]:
+    return [one if one.y is None else replace(one, y=None) for one in recordings]
+
+
+def _without_silence(recording: Recording) -> Recording:
+    """Return the recording with zeros, which drive nothing, for channels without any value."""
+    silent = np.isnan(recording.u[0])  # other gaps are filled by now
+    if not silent.any():
+        return recording
+    return replace(recording, u=np.where(silent, 0.0, recording.u))
+
+
+def _with_inputs_ahead(recording: Recording, horizon: int, number: int) -> Recording:
+    if recording.y is not None:
+        raise ValueError(
+            f"recording {number} has targets, and a horizon of {horizon} steps asks for inputs "
+            "ahead in time instead; leave out the targets or the horizon"
+        )
+    y = np.full_like(recording.u, np.nan)
+    y[:-horizon] = recording.u[horizon:]
+    return replace(recording, y=y, per_step=True)
+
+
+def _scale_settings(scale: Scale | Scaler) -> Any:
+    if not isinstance(scale, Scaler):
+        return scale
+    return {"mean": scale.mean.tolist(), "scale": scale.scale.tolist()}
+
+
+def _checked_steps(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} is {value!r}; pass a whole number of steps, 1 or more")
+    return int(value)
+
+
+def _checked_rate(value: Any) -> float:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (number and 0 < float(value) < math.inf):
+        raise ValueError(f"rate is {value!r}; pass a positive number of steps per second")
+    return float(value)
+
+
+def _refuse_other(name: str, value: Any, allowed: Sequence[str]) -> None:
+    if not (isinstance(value, str) and value in allowed):
+        raise ValueError(f"{name} is {value!r}; pass one of {', '.join(allowed)}")
+
+
+RAW = Prepare(gaps="error", scale="none")
+"""Changes nothing: what a bare map gets."""

@@ -1,0 +1,197 @@
+"""One recorded sequence, the unit in which data enters the library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array, as_matrix, frozen, refuse_infinite
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """One sequence: inputs (T, I), and targets per step (T, K), per sequence (K,), or none.
+
+    Missing values are NaN. A class is a one-hot row; `labelled` makes it. `per_step` says whether
+    every step has its own target row. If it is not given, a matrix, and a list of numbers as long
+    as the sequence, is a target per step; without targets it is None. To change a sequence use
+    `dataclasses.replace`, which keeps it: a one-hot row may happen to be as long as the sequence.
+    To take some of its steps use `part`, which cuts everything that belongs to a step.
+
+    `times` (T,) are seconds, finite and increasing, where they are known: resampling and windows
+    of a length in seconds need them. `channels` are the names of the inputs and `classes` those of
+    the columns of one-hot targets, where they have any.
+
+    >>> s = Recording([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
+    >>> s.u.shape, s.y.shape
+    ((3, 1), (3, 1))
+    >>> Recording.labelled([[0.1, 0.2], [0.3, 0.4]], label="run", classes=("sit", "walk", "run")).y
+    array([0., 0., 1.])
+    >>> timed = Recording([[0.1], [0.2], [0.4]], times=[0.0, 0.5, 1.0], channels=["load"])
+    >>> timed.part(1, 3).times, timed.channels
+    (array([0.5, 1. ]), ('load',))
+    """
+
+    u: Array
+    y: Array | None = None
+    weight: float = 1.0
+    per_step: bool | None = None
+    times: Array | None = None
+    channels: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        u = as_matrix(self.u, "inputs")
+        if len(u) == 0:
+            raise ValueError("the sequence has no steps; leave empty sequences out")
+        refuse_infinite(u, "inputs")
+        object.__setattr__(self, "u", frozen(u.view()))
+        if self.y is None:
+            object.__setattr__(self, "per_step", None)
+        else:
+            y = _targets(self.y, len(u), self.per_step)
+            object.__setattr__(self, "y", frozen(y.view()))
+            object.__setattr__(self, "per_step", y.ndim == 2)
+        if not (np.isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
+        if self.times is not None:
+            object.__setattr__(self, "times", frozen(_times(self.times, len(u)).view()))
+        if self.channels is not None:
+            object.__setattr__(self, "channels", _channels(self.channels, u.shape[1]))
+        if self.classes is not None:
+            object.__setattr__(self, "classes", _classes(self.classes, self.y))
+
+    @classmethod
+    def labelled(
+        cls,
+        u: Any,
+        label: int | str,
+        classes: int | Sequence[str],
+        *,
+        per_step: bool = False,
+        weight: float = 1.0,
+    ) -> Recording:
+        """Return a recording whose target is the one-hot row of its class.
+
+        Parameters
+        ----------
+        label
+            A number, or one of the names.
+        classes
+            How many there are, or their names.
+        """
+        names = None if isinstance(classes, int) else tuple(map(str, classes))
+        n = classes if isinstance(classes, int) else len(classes)
+        if isinstance(label, str):
+            if names is None or label not in names:
+                known = f"0..{n - 1}" if names is None else ", ".join(names)
+                raise ValueError(f"there is no class {label!r}; the classes are {known}")
+            label = names.index(label)
+        if not 0 <= label < n:
+            raise ValueError(f"label {label} is outside 0..{n - 1}")
+        inputs = as_matrix(u, "inputs")
+        y = np.zeros((len(inputs), n) if per_step else n)
+        y[..., label] = 1.0
+        return cls(inputs, y, weight, per_step, classes=names)
+
+    def part(self, start: int, stop: int) -> Recording:
+        """Return steps `start` to `stop` - 1; a target per sequence, weight and names stay.
+
+        Nothing is copied.
+
+        >>> Recording([0.0, 1.0, 2.0], y=[5.0, 6.0, 7.0]).part(1, 3).y.ravel().tolist()
+        [6.0, 7.0]
+        """
+        if not 0 <= start < stop <= len(self.u):
+            raise ValueError(
+                f"there are no steps {start} to {stop - 1} in a recording of {len(self.u)}; "
+                "pass 0 <= start < stop, and stop at most the number of steps"
+            )
+        y = self.y
+        return cut(self, start, stop, y if y is None or not self.per_step else y[start:stop])
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.u)
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.u.shape[1])
+
+
+def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recording:
+    """Return steps of a recording with targets that belong to them, all of which is trusted.
+
+    A recording may have a hundred thousand windows; its arrays have passed their checks once.
+    """
+    made = object.__new__(Recording)
+    made.__dict__.update(
+        u=recording.u[start:stop],
+        y=y,
+        weight=recording.weight,
+        per_step=None if y is None else y.ndim == 2,
+        times=None if recording.times is None else recording.times[start:stop],
+        channels=recording.channels,
+        classes=None if y is None else recording.classes,
+    )
+    return made
+
+
+def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
+    y = np.asarray(value, dtype=np.float64)
+    if y.ndim == 0:
+        y = y[None]
+    elif y.ndim == 1 and len(y) == n_steps and per_step is not False:
+        y = y[:, None]
+    wrong_rank = per_step is not None and y.ndim != 1 + per_step
+    if wrong_rank or y.ndim > 2 or (y.ndim == 2 and len(y) != n_steps):
+        raise ValueError(
+            f"targets have shape {y.shape} for {n_steps} steps; "
+            f"pass ({n_steps}, K) for a target per step or (K,) for one per sequence"
+        )
+    refuse_infinite(y, "targets")
+    return y
+
+
+def _times(value: Any, n_steps: int) -> Array:
+    times = np.asarray(value, dtype=np.float64)
+    if times.shape != (n_steps,):
+        raise ValueError(
+            f"times have shape {times.shape} for {n_steps} steps; pass one number of seconds for "
+            "each step"
+        )
+    if not np.isfinite(times).all():
+        step = int(np.flatnonzero(~np.isfinite(times))[0])
+        raise ValueError(f"the time of step {step} is {times[step]}; pass finite seconds")
+    late = np.flatnonzero(times[1:] <= times[:-1])
+    if len(late):
+        step = int(late[0]) + 1
+        raise ValueError(
+            f"times do not increase at step {step}, from {times[step - 1]} to {times[step]}; "
+            "sort the steps by time and keep one step per time"
+        )
+    return times
+
+
+def _channels(value: Any, n_inputs: int) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else tuple(value)
+    if len(names) != n_inputs or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"channels are {names} for {n_inputs} inputs; pass one name for each")
+    if len(set(names)) != len(names):
+        raise ValueError(f"channels are {names}; two of them have one name, so rename one")
+    return names
+
+
+def _classes(value: Any, y: Array | None) -> tuple[str, ...] | None:
+    if y is None:
+        return None
+    names = tuple(map(str, value))
+    if len(set(names)) != y.shape[-1]:
+        raise ValueError(
+            f"{len(set(names))} different classes are named for {y.shape[-1]} columns of targets; "
+            "name each column once"
+        )
+    return names

@@ -1,0 +1,125 @@
+"""One call that trains every contender on the same clients and tests them on the same data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from catchment.engine.local import Source, data_of, run_locally
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials, pooled
+from catchment.federation.measure.comparison import Comparison, Outcome, Row
+from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.plan import Plan
+
+Clients = Mapping[str, Source]
+Contender = Callable[[Clients, Clients], Outcome]
+AnyPlan = Plan[Any, Any, Any]
+
+
+def compare(
+    contenders: Mapping[str, AnyPlan | Contender],
+    train: Clients,
+    test: Clients,
+    *,
+    threads: int | None = None,
+    began: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Return what each contender scores on the test clients, and what it costs.
+
+    Parameters
+    ----------
+    contenders
+        By name: a plan, whose model is tested; or a function of training and test clients, such as
+        `centralised`, `local_only` and `guess` return.
+    train, test
+        Clients by name. The same client may be in both, with other data.
+    threads
+        All cores if None; results do not depend on it.
+    began
+        Called with the name of each contender before it starts.
+
+    >>> import numpy as np
+    >>> from catchment import FederatedRidge, Plan, Recipe, Reservoir, Recording
+    >>> from catchment.features import EchoStateMap
+    >>> from catchment.federation.measure.baselines import autoregression
+    >>> u = np.sin(np.arange(200) / 5) + np.sin(np.arange(200) / 3)
+    >>> data = {"a": [Recording(u[:90], u[1:91])], "b": [Recording(u[90:-1], u[91:])]}
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=30)), washout=20)
+    >>> plan = Plan(algorithm=FederatedRidge(features=features, ridge=1e-8))
+    >>> contenders = {"ridge": plan, "line": autoregression(1, lags=2, washout=20)}
+    >>> compare(contenders, data, data).best.name
+    'ridge'
+    """
+    rows, outcomes = [], []
+    for name, contender in contenders.items():
+        if began:
+            began(name)
+        start = time.perf_counter()
+        if isinstance(contender, Plan):
+            contender = trained(contender, threads=threads)
+        outcome = contender(train, test)
+        rows.append(Row.of(name, outcome, time.perf_counter() - start))
+        outcomes.append(outcome)
+    return Comparison(tuple(rows), tuple(outcomes))
+
+
+def trained(plan: AnyPlan, *, threads: int | None = None) -> Contender:
+    """Return the contender that runs a plan and tests its model."""
+
+    def contend(train: Clients, test: Clients) -> Outcome:
+        result = run_locally(plan, train, threads=threads)
+        evaluation = Plan(algorithm=Evaluation(model_under_test=result.model))
+        scores = run_locally(evaluation, test, threads=threads).state
+        return Outcome(scores, result.records, result.model)
+
+    return contend
+
+
+def centralised(plan: AnyPlan, *, threads: int | None = None) -> Contender:
+    """Return the contender that runs a plan on one client who holds everybody's data."""
+    contend = trained(plan, threads=threads)
+
+    def alone(train: Clients, test: Clients) -> Outcome:
+        everything = {name: list(data_of(source)()) for name, source in train.items()}
+        outcome = contend(pooled(everything), test)
+        return Outcome(outcome.scores, (), outcome.model, "all data in one place")
+
+    return alone
+
+
+def local_only(
+    features: FeatureMap,
+    *,
+    ridge: float | Literal["gcv"] = "gcv",
+    classes: tuple[str, ...] | None = None,
+    threads: int | None = None,
+) -> Contender:
+    """Return the contender in which every training client has only its own data.
+
+    Each client's model is tested on that client's own test data where there are any, else on all
+    test data. The scores are by model: the worst is the client who is worst off alone.
+    """
+
+    def contend(train: Clients, test: Clients) -> Outcome:
+        algorithm = LocalReadouts(features=features, ridge=ridge, classes=classes)
+        gathered = run_locally(Plan(algorithm=algorithm), train, threads=threads)
+        trials = Trials(models_under_test=gathered.result)
+        scores: Scores = run_locally(
+            Plan(algorithm=trials), test, threads=threads
+        ).state.each_model()
+        return Outcome(scores, note=f"{len(gathered.state.by_client)} models, nothing is sent")
+
+    return contend
+
+
+def guess(algorithm: Guess) -> Contender:
+    """Return the contender that guesses."""
+
+    def contend(train: Clients, test: Clients) -> Outcome:
+        return Outcome(
+            run_locally(Plan(algorithm=algorithm), test).state, note="nothing is learned"
+        )
+
+    return contend

@@ -1,1 +1,0 @@
-"""Published tables, run again: on which data, with which settings, beside the papers' figures."""

@@ -1,0 +1,1 @@
+"""Reservoirs: recipe, weights, kernels, and the features made of their states."""

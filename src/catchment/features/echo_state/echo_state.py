@@ -1,0 +1,153 @@
+"""`EchoState`: one description of a reservoir and of what a readout sees of it.
+
+It says everything but the number of channels, which the data have, so the same few words mean the
+same map for one owner, for many, in scikit-learn and in a plan file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from catchment.features.echo_state.pooling import Pool
+from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+
+LARGEST_GRAM = 4 << 30  # bytes: statistics beyond this are refused before anything is built
+
+# What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
+PER_STEP = {
+    "spectral_radius": 0.95,
+    "input_scaling": 0.2,
+    "leak_rate": Spread("tail", 0.1, 1.0),
+}
+PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
+
+
+@dataclass(frozen=True)
+class EchoState:
+    """A reservoir and the features made of its states, before the data are known.
+
+    Parameters
+    ----------
+    units
+        Number of units; a tuple makes a deep stack, each layer driven by the one below, and other
+        settings of the reservoir may then be tuples too.
+    seed
+        Names the random draws.
+    topology, density, connections, rewiring, jump, jump_weight, random_signs
+        Wiring, as in `Recipe`.
+    input_connections, bias_scaling, activation
+        Dynamics, as in `Recipe`.
+    spectral_radius, input_scaling, leak_rate
+        As in `Recipe`, for inputs of standard deviation 1. "auto" is, where every step has a
+        target, 0.95, 0.2 and `Spread("tail", 0.1, 1.0)`: most units are quick and a few slow; and
+        where a whole recording has one, 0.9, 0.5 and 0.3.
+    bias, input, state
+        Whether a constant one, the inputs and the states are features.
+    pool
+        "auto": mean and standard deviation over a recording that has one target, none where every
+        step has its own. None for a row per step; "last", "mean", "mean_std" or "max" for one row
+        per recording.
+    segments
+        With a pool: cut each recording into this many equal parts, pool each, and join the rows.
+    washout
+        Steps at the start of each recording that give no features.
+    precision
+        Of the states. Statistics are float64 always.
+
+    >>> EchoState(50).build(3, per_step=False).n_features
+    106
+    >>> EchoState(50).build(3, per_step=True).n_features
+    53
+    """
+
+    units: int | tuple[int, ...] = 200
+    seed: int = 0
+    topology: str | tuple[str, ...] = Recipe.topology
+    density: float | tuple[float | None, ...] | None = Recipe.density
+    connections: int | tuple[int | None, ...] | None = Recipe.connections
+    rewiring: float | tuple[float | None, ...] | None = Recipe.rewiring
+    jump: int | tuple[int | None, ...] | None = Recipe.jump
+    jump_weight: float | tuple[float | None, ...] | None = Recipe.jump_weight
+    random_signs: bool | tuple[bool, ...] = Recipe.random_signs
+    spectral_radius: float | tuple[float, ...] | Literal["auto"] = "auto"
+    input_scaling: float | tuple[float, ...] | Literal["auto"] = "auto"
+    input_connections: int | tuple[int | None, ...] | None = Recipe.input_connections
+    bias_scaling: float | tuple[float, ...] = Recipe.bias_scaling
+    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = "auto"
+    activation: str | Mixture | tuple[str | Mixture, ...] = Recipe.activation
+    bias: bool = EchoStateMap.bias
+    input: bool = EchoStateMap.input
+    state: bool = EchoStateMap.state
+    pool: Pool | Literal["auto"] | None = "auto"
+    segments: int = EchoStateMap.segments
+    washout: int = EchoStateMap.washout
+    precision: Literal["float64", "float32"] = EchoStateMap.precision
+
+    def __post_init__(self) -> None:
+        self.recipe(1 << 31)
+        self._refuse_giants()
+
+    def recipe(self, n_inputs: int, *, per_step: bool = True) -> Recipe:
+        """Return the reservoir's recipe for inputs of this many channels.
+
+        >>> EchoState(50).recipe(3, per_step=False).input_scaling
+        0.5
+        """
+        shared = {field.name for field in fields(Recipe)} & {field.name for field in fields(self)}
+        settings = {name: getattr(self, name) for name in shared}
+        auto = PER_STEP if per_step else PER_RECORDING
+        settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
+        return Recipe(inputs=n_inputs, **settings)
+
+    def build(self, n_inputs: int, *, per_step: bool) -> EchoStateMap:
+        """Return the map for inputs of this many channels; see `MapDescription`."""
+        recipe = self.recipe(n_inputs, per_step=per_step)
+        return self.of(Reservoir.from_recipe(recipe), per_step=per_step)
+
+    def of(self, reservoir: Reservoir, *, per_step: bool) -> EchoStateMap:
+        """Return the features of a reservoir that is there already."""
+        pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
+        return EchoStateMap(
+            reservoir,
+            bias=self.bias,
+            input=self.input,
+            state=self.state,
+            pool=pool,
+            segments=self.segments if pool is not None else 1,
+            washout=self.washout,
+            precision=self.precision,
+        )
+
+    def describes(
+        self, built: FeatureMap, n_inputs: int, *, per_step: bool, adapted: bool = False
+    ) -> bool:
+        """Return whether a map is the one described, but for its scale; no eigenvalue is solved.
+
+        >>> built = EchoState(20).build(1, per_step=True)
+        >>> EchoState(20).describes(built, 1, per_step=True)
+        True
+        >>> EchoState(20, leak_rate=0.5).describes(built, 1, per_step=True)
+        False
+        """
+        if not isinstance(built, EchoStateMap):
+            return False
+        reservoir = built.reservoir
+        recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
+        mine = self.recipe(n_inputs, per_step=per_step)
+        if recipe is None or replace(recipe, scale=None, fingerprint=None) != mine:
+            return False
+        return self.of(reservoir, per_step=per_step).settings() == built.settings()
+
+    def _refuse_giants(self) -> None:
+        units = self.units if isinstance(self.units, tuple) else (self.units,)
+        n_features = sum(units) * self.segments * (1 if self.pool is None else 2)
+        needed = 4 * n_features**2
+        if needed > LARGEST_GRAM:
+            raise ValueError(
+                f"{sum(units):,} units make {n_features:,} features, whose statistics take "
+                f"{needed / 2**30:,.0f} GiB; ask for fewer units"
+            )

@@ -1,0 +1,397 @@
+"""Recipes: a reservoir as a few hundred bytes.
+
+A recipe names the random draws by a seed, so every machine that holds the same recipe builds the
+same bits. The one quantity that machines disagree on, the eigenvalue by which the recurrent
+matrix is scaled, is computed once by `Recipe.prepared` and then carried as an exact number,
+together with the SHA-256 fingerprint of the finished weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from math import isqrt
+from typing import TypeVar
+
+from catchment.errors import IntegrityError
+from catchment.features.echo_state.settings import (
+    Layer,
+    Mixture,
+    Spread,
+    activation,
+    choice,
+    flag,
+    leak,
+    real,
+    sha256_hex,
+    whole,
+)
+from catchment.features.echo_state.topology import SIGNED, TOPOLOGIES, Wiring
+
+__all__ = ["Layer", "Mixture", "Recipe", "Spread"]
+
+FORMAT = 1
+DEFAULT_CONNECTIONS = 10
+DEFAULT_REWIRING = 0.1
+DEFAULT_JUMP_WEIGHT = 0.5
+
+_CHECKS: dict[str, Callable[[object, str], object]] = {
+    "units": partial(whole, at_least=1, below=2**32),
+    "topology": partial(choice, options=TOPOLOGIES),
+    "density": partial(real, at_least=0.0, at_most=1.0),
+    "connections": whole,
+    "rewiring": partial(real, at_least=0.0, at_most=1.0),
+    "jump": whole,
+    "jump_weight": real,
+    "random_signs": flag,
+    "spectral_radius": partial(real, at_least=0.0),
+    "input_scaling": partial(real, at_least=0.0),
+    "input_connections": whole,
+    "bias_scaling": partial(real, at_least=0.0),
+    "leak_rate": leak,
+    "activation": activation,
+    "gain": real,
+    "shift": real,
+    "scale": real,
+}
+_MAY_BE_NONE = (
+    "density",
+    "connections",
+    "rewiring",
+    "jump",
+    "jump_weight",
+    "input_connections",
+    "scale",
+)
+_APPLIES = {
+    "density": ("random",),
+    "connections": ("random", "small_world", "scale_free"),
+    "rewiring": ("small_world",),
+    "jump": ("cycle_jumps",),
+    "jump_weight": ("cycle_jumps",),
+    "random_signs": SIGNED,
+}
+_LEAST_UNITS = {"small_world": 3, "scale_free": 2, "cycle_jumps": 4}
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a reservoir is made of; any setting may be a tuple with one value per layer.
+
+    A recipe never changes what it means, so its defaults stay as they are; those of `EchoState`
+    follow the kind of target and are what to start with.
+
+    >>> recipe = Recipe(units=100, inputs=3, spectral_radius=0.9, leak_rate=0.3, seed=7)
+    >>> Recipe.from_json(recipe.to_json()) == recipe
+    True
+    >>> deep = Recipe(units=(50, 50), inputs=3, leak_rate=(1.0, 0.1))
+    >>> [layer.inputs for layer in deep.layers]
+    [3, 50]
+
+    Parameters
+    ----------
+    units
+        Number of units; a tuple makes a deep stack, each layer driven by the one below.
+    inputs
+        Number of input columns of the first layer.
+    topology
+        Shape of the recurrent matrix: one of `TOPOLOGIES`.
+    density, connections
+        For `random`, either the fraction of non-zeros or the number that each unit receives; 10
+        per unit if neither is given. For `small_world`, connections is the (even) number of nearest
+        neighbours, and for `scale_free` twice the number of units that a new one links to.
+    rewiring
+        `small_world`: probability that an edge is moved; 0.1 if not given.
+    jump, jump_weight
+        `cycle_jumps`: units per jump (the root of N if not given), and weight of a jump relative to
+        the cycle (0.5 if not given).
+    random_signs
+        `ring`, `delay_line`, `cycle_jumps`, `permutation`: a random sign for each weight.
+    spectral_radius
+        Largest absolute eigenvalue of the scaled matrix. A delay line has none but 0: there it is
+        the weight of the line.
+    input_scaling, bias_scaling
+        Input weights and biases are uniform between minus and plus this.
+    input_connections
+        Inputs that each unit receives. If not given: all inputs in the first layer, and at most 10
+        units of the layer below in the others.
+    leak_rate
+        One rate for all units, or a `Spread`.
+    activation
+        One of `ACTIVATIONS` for all units, or a `Mixture`.
+    gain, shift
+        Intrinsic plasticity before any adaptation.
+    seed
+        64-bit number that names the draws.
+    scale, fingerprint
+        Filled in by `prepared`.
+    """
+
+    units: int | tuple[int, ...]
+    inputs: int = 1
+    topology: str | tuple[str, ...] = "random"
+    density: float | tuple[float | None, ...] | None = None
+    connections: int | tuple[int | None, ...] | None = None
+    rewiring: float | tuple[float | None, ...] | None = None
+    jump: int | tuple[int | None, ...] | None = None
+    jump_weight: float | tuple[float | None, ...] | None = None
+    random_signs: bool | tuple[bool, ...] = False
+    spectral_radius: float | tuple[float, ...] = 0.9
+    input_scaling: float | tuple[float, ...] = 0.5
+    input_connections: int | tuple[int | None, ...] | None = None
+    bias_scaling: float | tuple[float, ...] = 0.2
+    leak_rate: float | Spread | tuple[float | Spread, ...] = 0.3
+    activation: str | Mixture | tuple[str | Mixture, ...] = "tanh"
+    gain: float | tuple[float, ...] = 1.0
+    shift: float | tuple[float, ...] = 0.0
+    seed: int = 0
+    scale: tuple[float, ...] | None = None
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        set_ = partial(object.__setattr__, self)
+        set_("inputs", whole(self.inputs, "inputs", below=2**32))
+        set_("seed", whole(self.seed, "seed", below=2**64))
+        for name in _CHECKS:
+            set_(name, _checked(getattr(self, name), name))
+        if self.n_layers == 0:
+            raise ValueError("units is an empty tuple; give the number of units of each layer")
+        for name in _CHECKS:
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != self.n_layers:
+                raise ValueError(
+                    f"{name} has {len(value)} values for {self.n_layers} layers; "
+                    "give one value, or a tuple with one per layer"
+                )
+        if (self.scale is None) != (self.fingerprint is None):
+            raise ValueError(
+                "a recipe carries scale and fingerprint together; clear both, or call prepared()"
+            )
+        if self.fingerprint is not None:
+            sha256_hex(self.fingerprint, "fingerprint")
+        for index in range(self.n_layers):
+            _layer(self, index)
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.units) if isinstance(self.units, tuple) else 1
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Return the settings of each layer, with every default filled in."""
+        return tuple(_layer(self, index) for index in range(self.n_layers))
+
+    @property
+    def is_prepared(self) -> bool:
+        return self.scale is not None
+
+    def prepared(self) -> Recipe:
+        """Return the recipe with its exact scales and fingerprint, computed once per process.
+
+        >>> recipe = Recipe(units=20, topology="ring", spectral_radius=0.75).prepared()
+        >>> recipe.scale
+        (0.75,)
+        >>> recipe.prepared() is recipe
+        True
+        """
+        # build reads recipes, so a recipe can only ask for it when called.
+        from catchment.features.echo_state.build import prepare
+
+        return self if self.is_prepared else prepare(self)
+
+    def to_json(self) -> str:
+        """Return the recipe as one line of JSON: the same line for equal recipes.
+
+        >>> len(Recipe(units=200, inputs=3).prepared().to_json()) < 600
+        True
+        """
+        settings: dict[str, object] = {"format": FORMAT}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                settings[field.name] = _plain(value)
+        if self.scale is not None:
+            settings["scale"] = [factor.hex() for factor in self.scale]
+        return json.dumps(settings, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Recipe:
+        """Return the recipe that `to_json` wrote.
+
+        >>> Recipe.from_json('{"format":1,"units":5,"leak":0.5}')
+        Traceback (most recent call last):
+        ValueError: a recipe has no setting 'leak'; the settings are units, inputs, topology, ...
+        """
+        settings = _parsed(text)
+        known = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ValueError(
+                    f"a recipe has no setting {name!r}; the settings are {', '.join(known)}"
+                )
+        if "units" not in settings:
+            raise ValueError("the recipe does not say how many units; add the setting 'units'")
+        values = {name: _from_plain(value, name) for name, value in settings.items()}
+        return cls(**values)  # type: ignore[arg-type]  # __post_init__ checks every value
+
+
+def _parsed(text: str) -> dict[str, object]:
+    try:
+        settings = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise IntegrityError(
+            f"a recipe is not valid JSON ({error}); get it again from its sender"
+        ) from error
+    if not isinstance(settings, dict):
+        raise IntegrityError(
+            f"a recipe is a JSON object, got {type(settings).__name__}; pass what to_json wrote"
+        )
+    version = settings.pop("format", None)
+    if version != FORMAT:
+        raise IntegrityError(
+            f"the recipe has format {version!r}, this version reads {FORMAT}; "
+            "upgrade catchment, or write the recipe with this version"
+        )
+    return settings
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Spread):
+        return asdict(value)
+    if isinstance(value, Mixture):
+        return dict(value.parts)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _from_plain(value: object, name: str) -> object:
+    if isinstance(value, list):
+        return tuple(_from_plain(item, name) for item in value)
+    if isinstance(value, str) and name == "scale":
+        try:
+            return float.fromhex(value)
+        except (ValueError, OverflowError):
+            raise ValueError(f"scale is {value!r}; give hexadecimal floats") from None
+    if isinstance(value, dict):
+        kind = Mixture if name == "activation" else Spread
+        known = [field.name for field in fields(kind)]
+        for part in value:
+            if part not in known:
+                raise ValueError(f"{name} has a part {part!r}; the parts are {', '.join(known)}")
+        return kind(**value)
+    return value
+
+
+def _checked(value: object, name: str) -> object:
+    """Return the setting, or the tuple of one setting per layer, in its exact type."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_checked_one(item, f"{name}[{i}]", name) for i, item in enumerate(value))
+    return _checked_one(value, name, name)
+
+
+def _checked_one(value: object, where: str, name: str) -> object:
+    if value is None and name in _MAY_BE_NONE:
+        return None
+    return _CHECKS[name](value, where)
+
+
+def _at(value: V | tuple[V, ...], index: int) -> V:
+    """Return the setting of one layer."""
+    return value[index] if isinstance(value, tuple) else value
+
+
+def _layer(recipe: Recipe, index: int) -> Layer:
+    units = _at(recipe.units, index)
+    leak_rate, activation = recipe.leak_rate, recipe.activation
+    first = index == 0
+    inputs = recipe.inputs if first or isinstance(recipe.units, int) else recipe.units[index - 1]
+    n_received = _at(recipe.input_connections, index)
+    if n_received is None:
+        n_received = inputs if first else min(DEFAULT_CONNECTIONS, inputs)
+    if n_received > inputs:
+        raise ValueError(
+            f"input_connections is {n_received} in layer {index}, which has {inputs} inputs; "
+            f"give at most {inputs}"
+        )
+    return Layer(
+        units=units,
+        inputs=inputs,
+        wiring=_wiring(recipe, index, units),
+        spectral_radius=_at(recipe.spectral_radius, index),
+        input_scaling=_at(recipe.input_scaling, index),
+        input_connections=n_received,
+        bias_scaling=_at(recipe.bias_scaling, index),
+        leak_rate=leak_rate[index] if isinstance(leak_rate, tuple) else leak_rate,
+        activation=activation[index] if isinstance(activation, tuple) else activation,
+        gain=_at(recipe.gain, index),
+        shift=_at(recipe.shift, index),
+    )
+
+
+def _wiring(recipe: Recipe, index: int, units: int) -> Wiring:
+    topology = _at(recipe.topology, index)
+    for name, topologies in _APPLIES.items():
+        value: object = _at(getattr(recipe, name), index)
+        if value is not None and value is not False and topology not in topologies:
+            raise ValueError(
+                f"{name} is set for layer {index}, whose topology is {topology!r}; it applies to "
+                f"{', '.join(topologies)}: leave it out, or pass a tuple with None for this layer"
+            )
+    if units < _LEAST_UNITS.get(topology, 1):
+        raise ValueError(
+            f"units is {units} in layer {index}; topology {topology!r} needs at least "
+            f"{_LEAST_UNITS[topology]}"
+        )
+    density, connections = _at(recipe.density, index), _at(recipe.connections, index)
+    if density is not None and connections is not None:
+        raise ValueError(
+            f"density {density} and connections {connections} both set layer {index}; give one"
+        )
+    rewiring, jump_weight = _at(recipe.rewiring, index), _at(recipe.jump_weight, index)
+    small_world, cycle_jumps = topology == "small_world", topology == "cycle_jumps"
+    return Wiring(
+        topology=topology,
+        units=units,
+        density=density,
+        connections=_connections(topology, units, density, connections),
+        rewiring=_or(rewiring, DEFAULT_REWIRING if small_world else 0.0),
+        jump=_jump(units, _at(recipe.jump, index)) if cycle_jumps else 1,
+        jump_weight=_or(jump_weight, DEFAULT_JUMP_WEIGHT if cycle_jumps else 0.0),
+        random_signs=_at(recipe.random_signs, index),
+        seed=recipe.seed,
+        layer=index,
+    )
+
+
+def _or(given: float | None, default: float) -> float:
+    return default if given is None else given
+
+
+def _connections(topology: str, units: int, density: float | None, given: int | None) -> int:
+    if topology not in _APPLIES["connections"] or density is not None:
+        return 0
+    most = {"random": units, "small_world": units - 1, "scale_free": 2 * units - 2}[topology]
+    if given is None:
+        even = max(2, (units - 1) // 2 * 2)
+        return min(DEFAULT_CONNECTIONS, units if topology == "random" else even)
+    if given > most:
+        raise ValueError(
+            f"connections is {given}, more than {units} units of topology {topology!r} can have; "
+            f"give at most {most}"
+        )
+    if topology != "random" and (given % 2 or given < 2):
+        raise ValueError(f"connections is {given}; topology {topology!r} needs an even number >= 2")
+    return given
+
+
+def _jump(units: int, given: int | None) -> int:
+    if given is None:
+        return max(2, isqrt(units))
+    if not 2 <= given <= units // 2:
+        raise ValueError(
+            f"jump is {given}; for {units} units give a whole number from 2 to {units // 2}"
+        )
+    return given

@@ -1,0 +1,92 @@
+"""What a feature map is: a frozen, fingerprinted map from recordings to feature rows.
+
+Algorithms, protections, storage, plans and engines know a map by this protocol alone. Two kinds of
+map stand behind it: those of this library, which say everything themselves, and a user's own class,
+which needs no more than `n_features`, `bounds` and `rows` (see `catchment.features.own`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from numpy.typing import ArrayLike
+
+from catchment.arrays import Array
+from catchment.wire import Parts
+
+
+@runtime_checkable
+class FeatureMap(Protocol):
+    """A fixed map from inputs (T, I) to feature rows (n, F), the same on every machine."""
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Channels that it takes; None if any number will do."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns F of its rows."""
+
+    @property
+    def per_step(self) -> bool:
+        """Whether every step after the washout gives a row; else there is one per recording."""
+
+    @property
+    def washout(self) -> int:
+        """Steps at the start of each recording that give no row."""
+
+    @property
+    def bounds(self) -> Array:
+        """Largest absolute value (F,) of each feature, infinite where there is none."""
+
+    @property
+    def constant(self) -> bool:
+        """Whether the first feature is one in every row."""
+
+    @property
+    def cost(self) -> float:
+        """Multiplications and additions for one step of one recording, about."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that could change a row, in hexadecimal."""
+
+    def names(self) -> list[str]:
+        """Return the name of every feature, in order."""
+
+    def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
+        """Return the feature rows (n, F) of each recording's inputs."""
+
+    def parts(self) -> Parts:
+        """Return the recipe as it travels and is kept; `restored` rebuilds the map from it."""
+
+
+@runtime_checkable
+class MapDescription(Protocol):
+    """A map before the data are known: `build` fills in what depends on them."""
+
+    def build(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
+        """Return the map for inputs of this many channels.
+
+        Parameters
+        ----------
+        per_step
+            Whether every step has a target of its own, or a whole recording has one.
+        """
+
+
+@runtime_checkable
+class Recognising(Protocol):
+    """A description that knows its map without building it, where building is not exact."""
+
+    def describes(
+        self, built: FeatureMap, n_inputs: int, *, per_step: bool, adapted: bool = False
+    ) -> bool:
+        """Return whether somebody else's map is the one described, whatever its exact scale.
+
+        Parameters
+        ----------
+        adapted
+            Whether plasticity may have changed it since.
+        """

@@ -1,0 +1,99 @@
+"""Everything before the readout as one value: how recordings are prepared, and the map."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.prepare import RAW, Prepare
+from catchment.data.recording import Recording
+from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.own import OwnMap, as_map
+
+AnyMap = FeatureMap | MapDescription | OwnMap
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """How recordings are prepared and the map that turns them into features.
+
+    Parameters
+    ----------
+    prepare
+        Gaps, resampling, scaling, windows, horizon.
+    map
+        A feature map, or a description such as `EchoState(200)`, from which one is built as soon
+        as the channels are known.
+
+    >>> from catchment import EchoState
+    >>> pipeline = Pipeline(Prepare(scale="none"), EchoState(50))
+    >>> pipeline.is_built, pipeline.built(3, per_step=False).features.n_features
+    (False, 106)
+    """
+
+    prepare: Prepare
+    map: AnyMap
+
+    @cached_property
+    def known_map(self) -> FeatureMap | MapDescription:
+        """The map or its description, a user's own class adapted."""
+        return self.map if isinstance(self.map, MapDescription) else as_map(self.map)
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the map is there, and not only its description."""
+        return not isinstance(self.map, MapDescription)
+
+    @property
+    def features(self) -> FeatureMap:
+        """The map; ValueError before it is built."""
+        known = self.known_map
+        if isinstance(known, MapDescription):
+            raise ValueError(
+                f"{type(self.map).__name__} is a description; call built(n_inputs, per_step=...) "
+                "to make the map for data of this many channels"
+            )
+        return known
+
+    def built(self, n_inputs: int, *, per_step: bool) -> Pipeline:
+        """Return the pipeline with its map built for inputs of this many channels."""
+        if isinstance(self.map, MapDescription):
+            return Pipeline(self.prepare, self.map.build(n_inputs, per_step=per_step))
+        known = self.features.n_inputs
+        if known not in (None, n_inputs):
+            raise ValueError(
+                f"the data have {n_inputs} channels, the map was built for {known}; pass data with "
+                "the same channels, or a description such as EchoState(200)"
+            )
+        return self
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that could change a feature, in hexadecimal."""
+        told = [self.prepare.fingerprint, self.features.fingerprint]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+    def rows(self, recordings: Iterable[Recording], *, threads: int | None = None) -> list[Array]:
+        """Return the feature rows of raw recordings, one array per prepared piece."""
+        pieces = self.prepare.inputs(recordings)
+        return self.features.rows([piece.u for piece in pieces], threads=threads)
+
+
+def as_pipeline(value: Pipeline | AnyMap, prepare: Prepare = RAW) -> Pipeline:
+    """Return a pipeline; a bare map gets the preparation given."""
+    return value if isinstance(value, Pipeline) else Pipeline(prepare, value)
+
+
+def as_recordings(new: Recording | Array | Sequence[Recording | Array]) -> list[Recording]:
+    """Return recordings of whatever holds inputs: one recording or array, or several."""
+    if isinstance(new, Recording):
+        return [new]
+    if isinstance(new, np.ndarray) and new.ndim < 3:
+        return [Recording(new)]
+    return [one if isinstance(one, Recording) else Recording(one) for one in new]

@@ -1,0 +1,141 @@
+"""The client's half of a turn: a message comes in, a message goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from catchment.data.prepare import RAW
+from catchment.errors import CatchmentError, IntegrityError
+from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
+from catchment.wire import NOTHING, Parts, join, split
+
+S = TypeVar("S")
+U = TypeVar("U")
+R = TypeVar("R")
+
+# What a client answers with its reason; anything else is a mistake in the program.
+REFUSED = (CatchmentError, ValueError, ArithmeticError, OSError)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What the server asks of a client at one stage of a round.
+
+    `context` is what the client must know to make the plan that is run, such as the maps that were
+    built and the scale that was fitted before; nothing where it has the plan already.
+    """
+
+    plan: str
+    turn: Turn
+    stage: str
+    payload: Parts
+    context: Parts = NOTHING
+
+    def to_bytes(self) -> bytes:
+        about = Parts(
+            "turn",
+            {
+                "plan": self.plan,
+                "round": self.turn.round,
+                "seed": self.turn.seed,
+                "stage": self.stage,
+            },
+        )
+        named = {"turn": about, "payload": self.payload}
+        if self.context is not NOTHING:
+            named["context"] = self.context
+        return join("request", named).to_bytes()
+
+    @classmethod
+    def from_bytes(cls, message: bytes, client: str) -> Request:
+        """Return the request as a client reads it; IntegrityError if it is malformed."""
+        named = split(Parts.from_bytes(message), "request")
+        context = named.pop("context", NOTHING)
+        if named.keys() != {"turn", "payload"}:
+            raise IntegrityError("the request lacks its turn or its payload")
+        facts = named["turn"].facts
+        round_, seed = facts.get("round"), facts.get("seed")
+        if type(round_) is not int or type(seed) is not int:
+            raise IntegrityError("the request names no round")
+        plan = str(facts.get("plan"))
+        turn = Turn(round_, (), seed, client, plan)
+        return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
+
+
+def refusal(error: Exception) -> bytes:
+    """Return the message with which a client says why it does not answer.
+
+    >>> dict(Parts.from_bytes(refusal(ValueError("no data"))).facts)
+    {'code': 'refused', 'reason': 'no data'}
+    """
+    reason = {"reason": str(error), "code": getattr(error, "code", "refused")}
+    return Parts("refusal", reason).to_bytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Node(Generic[S, U, R]):
+    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay."""
+
+    name: str
+    plan: Plan[S, U, R]
+    data: Data
+    memory: Memory = field(default_factory=dict)
+
+    @property
+    def prepared(self) -> Data:
+        """The client's data as the algorithm sees them."""
+        prepare, data = self.plan.prepare, self.data
+        return data if prepare == RAW else lambda: prepare.stream(data())
+
+    def answer(self, message: bytes) -> bytes:
+        """Return the reply to a request, or a refusal with its reason."""
+        try:
+            return self._reply(Request.from_bytes(message, self.name)).to_bytes()
+        except REFUSED as error:
+            return refusal(error)
+
+    def _reply(self, request: Request) -> Parts:
+        if request.plan != self.plan.fingerprint():
+            raise IntegrityError("the server runs another plan than this client agreed to")
+        masking = self.plan.masking
+        if request.stage != "update":
+            if masking is None:
+                raise IntegrityError(f"the plan has no stage {request.stage!r}")
+            return masking.on_stage(request.stage, request.payload, request.turn, self.memory)
+
+        def upload(payload: Parts) -> Upload:
+            made = self.plan.whole.client_update(payload, self.prepared, request.turn)
+            return self._protected(made, request.turn)
+
+        if masking is None:
+            return upload(request.payload).parts()
+        return masking.mask(request.payload, upload, request.turn, self.memory).parts()
+
+    def _protected(self, upload: Upload, turn: Turn) -> Upload:
+        for protection in self.plan.plain:
+            upload = protection.on_client(upload, turn)
+        return upload
+
+
+def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[bytes]:
+    """Return the replies of several clients of one machine to one and the same request.
+
+    If that fails for any of them, each answers by itself, so that only the culprit is refused.
+    """
+    plan = nodes[0].plan
+    if isinstance(plan.algorithm, Grouped) and plan.masking is None and len(nodes) > 1:
+        try:
+            request = Request.from_bytes(message, "")
+            turns = [request.turn.at(node.name) for node in nodes]
+            if request.plan == plan.fingerprint() and request.stage == "update":
+                clients = [(node.prepared, turn) for node, turn in zip(nodes, turns, strict=True)]
+                uploads = plan.algorithm.client_updates(request.payload, clients)
+                return [
+                    node._protected(upload, turn).parts().to_bytes()
+                    for node, upload, turn in zip(nodes, uploads, turns, strict=True)
+                ]
+        except REFUSED:
+            pass
+    return [node.answer(message) for node in nodes]

@@ -1,0 +1,57 @@
+"""Ridge regression with what was left open settled by who takes part, the same for every way in."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.selected import SelectedRidge
+
+Ridge = float | Literal["auto", "clients", "gcv"]
+
+
+def automatic_ridge(
+    features: FeatureMap,
+    *,
+    ridge: Ridge = "auto",
+    classes: tuple[str, ...] | None = None,
+    hidden: bool = False,
+    n_clients: int | None = None,
+    keep_clients: bool | None = None,
+    **settings: Any,
+) -> FederatedRidge | SelectedRidge:
+    """Return exact ridge regression for clients that are seen one by one, or only as a sum.
+
+    Parameters
+    ----------
+    ridge
+        A number; "clients", the one with the least error on clients left out, for which a sum that
+        hides them takes a second round; "gcv", which needs only the sum; or "auto": "clients" where
+        there are several, the server sees them one by one and no class is one client's alone, else
+        "gcv".
+    hidden
+        Whether the server sees nothing but sums.
+    n_clients
+        How many train; None for many.
+    keep_clients
+        Whether the server keeps each client's statistics; wherever it can if not given.
+    settings
+        Of `FederatedRidge`.
+
+    >>> from catchment import EchoState
+    >>> features = EchoState(10).build(1, per_step=True)
+    >>> automatic_ridge(features).ridge, automatic_ridge(features, hidden=True).ridge
+    ('auto', 'gcv')
+    """
+    alone = n_clients is not None and n_clients < 2
+    chosen = ridge
+    if chosen == "auto" and (hidden or alone or keep_clients is False):
+        chosen = "gcv"
+    if hidden and chosen == "clients" and not keep_clients:
+        left = {name: settings[name] for name in settings if name == "per_output"}
+        return SelectedRidge(features=features, classes=classes, **left)
+    kept = (not hidden and not alone) if keep_clients is None else keep_clients
+    return FederatedRidge(
+        features=features, ridge=chosen, classes=classes, keep_clients=kept, **settings
+    )

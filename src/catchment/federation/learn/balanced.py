@@ -1,0 +1,152 @@
+"""Exact class weights in one round: clients send their statistics class by class.
+
+The weights of the classes depend on how often each occurs in all clients together, which no client
+knows when it sends. Statistics by class can be weighted afterwards, for K times the bytes, and the
+weights may be changed later. The server sees which class each client has how often; so it does
+from plain statistics of one-hot targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Literal
+
+import numpy as np
+
+from catchment.errors import UploadError
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.candidates import StatisticsSet
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.rows import Rows
+from catchment.federation.sums import Tally
+from catchment.federation.upload_checks import check_statistics
+from catchment.readout.model import Model
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class ByClass:
+    """Statistics of each class, summed and by client, and the weighted solution."""
+
+    total: StatisticsSet | None = None
+    by_client: Mapping[str, StatisticsSet] = field(default_factory=dict)
+    weighted: RidgeState = field(default_factory=RidgeState)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancedRidge:
+    """Exact ridge regression with class weights, from statistics sent class by class.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows, the same on every client.
+    classes
+        Names of the outputs; targets are one-hot rows.
+    weights
+        "balanced" gives every class that occurs the same total weight; or one factor per class.
+    ridge, per_output, keep_clients
+        As for `FederatedRidge`.
+    """
+
+    features: FeatureMap
+    classes: tuple[str, ...]
+    weights: Literal["balanced"] | tuple[float, ...] = "balanced"
+    ridge: float | Literal["auto", "clients", "gcv"] = "clients"
+    per_output: bool = False
+    keep_clients: bool = True
+
+    def __post_init__(self) -> None:
+        self._solver()
+        if self.weights == "balanced":
+            return
+        if len(self.weights) != len(self.classes) or not all(w >= 0 for w in self.weights):
+            raise ValueError(
+                f"weights are {self.weights}; pass 'balanced' or one number, not negative, for "
+                f"each of {len(self.classes)} classes"
+            )
+
+    def _solver(self) -> FederatedRidge:
+        return FederatedRidge(
+            features=self.features,
+            ridge=self.ridge,
+            per_output=self.per_output,
+            classes=self.classes,
+            keep_clients=self.keep_clients,
+        )
+
+    @property
+    def needs(self) -> Needs:
+        return self._solver().needs
+
+    def start(self) -> ByClass:
+        return ByClass()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
+        rows = Rows.of(self.features, data())
+        y = rows.y
+        if y.shape[1] != len(self.classes):
+            raise UploadError(
+                "shape", f"targets have {y.shape[1]} columns for {len(self.classes)} classes"
+            )
+        labels = y.argmax(axis=1)
+        numbers = range(len(self.classes))
+        return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[StatisticsSet]:
+        update = StatisticsSet.from_parts(parts)
+        K = len(self.classes)
+        if sorted(update.members) != list(range(K)):
+            raise UploadError("shape", f"{len(update.members)} classes came, {K} are planned")
+        for statistics in update.members.values():
+            check_statistics(
+                statistics,
+                fingerprint=self.features.fingerprint,
+                n_features=self.features.n_features,
+                n_targets=K,
+            )
+        return Tally.of(update, turn.client if self.keep_clients else "")
+
+    def server_update(self, state: ByClass, total: Tally[StatisticsSet], turn: Turn) -> ByClass:
+        by_client = dict(state.by_client)
+        for name, new in total.by_client.items():
+            by_client[name] = by_client[name] + new if name in by_client else new
+        summed = total.total if state.total is None else state.total + total.total
+        return self.solved(ByClass(summed, by_client))
+
+    def solved(self, state: ByClass) -> ByClass:
+        """Return the state with its classes weighted and the readout solved."""
+        if state.total is None:
+            return state
+        factors = self._factors(state.total)
+        by_client = {name: _weighted(s, factors) for name, s in state.by_client.items()}
+        weighted = RidgeState(_weighted(state.total, factors), by_client)
+        return replace(state, weighted=self._solver().solved(weighted))
+
+    def _factors(self, total: StatisticsSet) -> list[float]:
+        if self.weights != "balanced":
+            return list(self.weights)
+        size = np.array([total.members[k].weight for k in range(len(self.classes))])
+        return [float(size.sum() / (size > 0).sum() / n) if n > 0 else 0.0 for n in size]
+
+    def result(self, state: ByClass) -> Model:
+        return self._solver().result(state.weighted)
+
+    def figures(self, state: ByClass) -> dict[str, float]:
+        return self._solver().figures(state.weighted)
+
+    def kept(self, state: ByClass) -> Kept:
+        return self._solver().kept(state.weighted)
+
+    def alone(self, state: ByClass) -> BalancedRidge:
+        return replace(self, ridge=self._solver().alone(state.weighted).ridge)
+
+
+def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:
+    members = statistics.members
+    return reduce(add, (members[k].scaled(factor) for k, factor in enumerate(factors)))

@@ -1,0 +1,243 @@
+"""Several feature maps tried at once: each client sends the statistics of every candidate.
+
+The error on left-out clients, along each candidate's own path of ridges, decides: one round, no
+validation set. With halvings the candidates race (Jamieson and Talwalkar, AISTATS 2016): first on a
+small share of every client's data, then the better half on twice that share, and so on. Statistics
+add, so a round sends only what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.ridge import learned, readout_figures
+from catchment.federation.rows import stretch
+from catchment.federation.sums import Tally
+from catchment.federation.upload_checks import check_statistics
+from catchment.readout.accumulation import accumulate
+from catchment.readout.model import Model
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
+from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import Kind, Summable
+from catchment.wire import Parts
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticsSet(Summable):
+    """Statistics of several feature maps, by the number of the map; they add one by one.
+
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> both = StatisticsSet({0: s}) + StatisticsSet({0: s})
+    >>> both.members[0].n_rows
+    6
+    """
+
+    KIND: ClassVar[Kind] = Kind(
+        "statistics-set",
+        "for each candidate or class, sums over the client's rows: how many there are, the sum of "
+        "every feature and target, and the sums of their products",
+        (
+            "how many rows the client has, and for classes how many of each, exactly",
+            "the mean state of each class, and more of it: several sets of sums tell more than one",
+            "whether a given recording is among the client's",
+        ),
+    )
+
+    members: Mapping[int, RidgeStatistics]
+
+    def only(self, numbers: Iterable[int]) -> StatisticsSet:
+        """Return the members with these numbers."""
+        return StatisticsSet({k: self.members[k] for k in numbers})
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """Which candidates are left, the sums of their statistics, and what all of them scored.
+
+    `scores` is NRMSE on left-out clients, (rounds, candidates), NaN once a candidate is out.
+    """
+
+    alive: tuple[int, ...]
+    scores: Array
+    total: StatisticsSet | None = None
+    by_client: Mapping[str, StatisticsSet] = field(default_factory=dict)
+    best: int | None = None
+    choice: RidgeChoice | None = None
+    readout: Readout | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """The best of several feature maps, and its readout, by the error on left-out clients.
+
+    The server sees and keeps every client's statistics of every candidate that is still in.
+
+    Parameters
+    ----------
+    features
+        The candidates.
+    halvings
+        How often the worse half is dropped before all data are used: the first round has a share
+        of 2^-halvings of every client's data, and `needs.rounds` says how many the plan has.
+    per_output
+        Whether each output chooses its own ridge.
+    classes
+        Names of the outputs if they are classes.
+
+    >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
+    >>> recipes = [Recipe(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
+    >>> maps = tuple(EchoStateMap(Reservoir.from_recipe(r), washout=10) for r in recipes)
+    >>> Candidates(features=maps, halvings=2).needs.rounds
+    3
+    """
+
+    features: tuple[FeatureMap, ...]
+    halvings: int = 0
+    per_output: bool = False
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.features:
+            raise ValueError("there are no candidates; pass at least one feature map")
+        if len({f.fingerprint for f in self.features}) < len(self.features):
+            raise ValueError("two candidates are the same feature map; pass each once")
+        if self.halvings < 0 or 2**self.halvings > len(self.features):
+            raise ValueError(
+                f"halvings is {self.halvings} for {len(self.features)} candidates; "
+                "pass 0 or more, and no more than leave one candidate"
+            )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            each_client="candidates are judged by clients left out; choose one of them, and use "
+            "FederatedRidge",
+            data_choice="the best candidate cannot be found under noise; choose one of them",
+            rounds=self.halvings + 1,
+        )
+
+    def start(self) -> Race:
+        return Race(tuple(range(len(self.features))), np.empty((0, len(self.features))))
+
+    def broadcast(self, state: Race, turn: Turn) -> Parts:
+        return Parts("alive", {}, (np.array(state.alive, dtype=np.int64),))
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
+        (alive,) = received.expect("alive", 1).arrays
+        numbers = sorted({int(k) for k in alive.reshape(-1)})
+        if not numbers or not 0 <= numbers[0] <= numbers[-1] < len(self.features):
+            raise IntegrityError(
+                f"the server asks for candidates {numbers[:8]}; some are not there"
+            )
+        return StatisticsSet({k: self._statistics(k, data, turn.round) for k in numbers})
+
+    def _statistics(self, number: int, data: Data, round_: int) -> RidgeStatistics:
+        features = self.features[number]
+        begin, end = self.share(round_)
+        if self.halvings == 0:
+            return accumulate(features, data(), threads=1)
+        new = stretch(data(), begin, end, washout=features.washout)
+        return accumulate(features, new, threads=1)
+
+    def share(self, round_: int) -> tuple[float, float]:
+        """Return the fractions of a client's data between which a round's share lies."""
+        if round_ > self.halvings:
+            raise ValueError(f"round {round_ + 1} has no new data; plan {self.needs.rounds} rounds")
+        end = 2.0 ** (round_ - self.halvings)
+        return (0.0 if round_ == 0 else end / 2), end
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[StatisticsSet]:
+        update = StatisticsSet.from_parts(parts)
+        for k, statistics in update.members.items():
+            if k >= len(self.features):
+                raise UploadError("candidates", f"there is no candidate {k}")
+            check_statistics(
+                statistics,
+                fingerprint=self.features[k].fingerprint,
+                n_features=self.features[k].n_features,
+                n_targets=len(self.classes) if self.classes else None,
+            )
+        return Tally.of(update, turn.client)
+
+    def server_update(self, state: Race, total: Tally[StatisticsSet], turn: Turn) -> Race:
+        by_client = {name: old.only(state.alive) for name, old in state.by_client.items()}
+        for name, new in total.by_client.items():
+            by_client[name] = by_client[name] + new if name in by_client else new
+        summed = state.total.only(state.alive) + total.total if state.total else total.total
+        return self._judged(replace(state, total=summed, by_client=by_client))
+
+    def _judged(self, state: Race) -> Race:
+        """Return the state with every candidate scored, and the worse half out if more is due."""
+        if state.total is None:
+            return state
+        if len(state.by_client) < 2:
+            raise FederationError(
+                f"leaving clients out needs 2 or more, {len(state.by_client)} gave statistics "
+                "that are kept apart"
+            )
+        choices = {k: self._choice(state, k) for k in state.alive}
+        row = np.full(len(self.features), np.nan)
+        for k, choice in choices.items():
+            row[k] = nrmse_of(choice, state.total.members[k])
+        order = sorted(state.alive, key=lambda k: (row[k], k))
+        best = order[0]
+        more = len(state.scores) < self.halvings
+        alive = sorted(order[: (len(order) + 1) // 2]) if more else state.alive
+        return replace(
+            state,
+            alive=tuple(alive),
+            scores=np.vstack([state.scores, row]),
+            best=best,
+            choice=choices[best],
+            readout=state.total.members[best].solve(choices[best].best),
+        )
+
+    def _choice(self, state: Race, number: int) -> RidgeChoice:
+        blocks = [state.by_client[name].members[number] for name in sorted(state.by_client)]
+        return choose_by_blocks(blocks, per_output=self.per_output)
+
+    def result(self, state: Race) -> Model:
+        readout = learned(state.readout)
+        return Model(self.features[state.best or 0], readout, self.classes)
+
+    def figures(self, state: Race) -> dict[str, float]:
+        """Return how many candidates are left, and what the best of them scores."""
+        if state.best is None:
+            return {}
+        named = {
+            "candidates": float(len(state.alive)),
+            "NRMSE": float(state.scores[-1, state.best]),
+        }
+        return named | readout_figures(state.readout, state.choice)
+
+    def kept(self, state: Race) -> Kept:
+        rows = {name: next(iter(s.members.values())).n_rows for name, s in state.by_client.items()}
+        return Kept(rows, choice=state.choice)
+
+
+def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:
+    """Return the NRMSE on left-out blocks at the chosen ridge, averaged over the outputs.
+
+    >>> z = np.arange(6.0)[:, None]
+    >>> blocks = [RidgeStatistics.from_states(z[k::2], z[k::2]) for k in range(2)]
+    >>> round(nrmse_of(choose_by_blocks(blocks, [1.0]), blocks[0] + blocks[1]), 3)
+    0.125
+    """
+    at = np.argmin(np.abs(choice.ridges[:, None] - np.atleast_1d(choice.best)), axis=0)
+    K = choice.errors.shape[1]
+    mean = choice.errors[np.broadcast_to(at, (K,)), np.arange(K)]
+    variance = total.target_moments() / total.weight
+    varied = variance > 0
+    if not varied.any():
+        return float("inf")
+    return float(np.mean(np.sqrt(mean[varied] / variance[varied])))

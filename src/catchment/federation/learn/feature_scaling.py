@@ -1,0 +1,156 @@
+"""Scaling, centring and class balance from the statistics that were sent anyway: no second round.
+
+Centring is part of every solution with an intercept: the sums of the features give G - n m m'.
+Dividing features by d is a congruence, G_ij / (d_i d_j). Both are exact, because they come after
+the features. What comes before a reservoir, the scale of its inputs, bends every state, and no
+statistics can undo it: agree on it beforehand (`input_scaler` reads it off an earlier upload, or
+`catchment.data.scaling` asks for it).
+
+With one-hot targets column k of C is the sum of the features of class k, so the class means m_k and
+the scatter within classes, S = G - sum_k n_k m_k m_k', are known, but not each class's own scatter.
+`balanced` gives every class the same weight with S in place of the classes' own: all sums exact
+but for that. For full exactness send statistics by class (`catchment.federation.learn.balanced`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.scaling import Moments, Scaler
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.readout.packing import pack, unpack
+from catchment.readout.readout import Readout
+from catchment.readout.statistics import CONSTANT, RidgeStatistics
+
+
+def feature_scale(statistics: RidgeStatistics) -> Array:
+    """Return the standard deviation (F,) of each feature, 1 for one that does not vary.
+
+    >>> z = np.array([[0.0, 5.0], [4.0, 5.0]])
+    >>> feature_scale(RidgeStatistics.from_states(z, np.zeros((2, 1))))
+    array([2., 1.])
+    """
+    if statistics.weight <= 0:
+        raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
+    raw = unpack(statistics.gram).diagonal() / statistics.weight
+    variance = raw - (statistics.feature_sum / statistics.weight) ** 2
+    varied = variance > CONSTANT * raw
+    return np.sqrt(np.where(varied, variance, 1.0))
+
+
+def rescaled(statistics: RidgeStatistics, scale: Array) -> RidgeStatistics:
+    """Return the statistics that the features would have had, had each been divided by its scale.
+
+    They have a fingerprint of their own, so that they add only to others of the same scale.
+
+    Parameters
+    ----------
+    scale
+        (F,) positive numbers.
+
+    >>> z, y = np.array([[0.0], [4.0]]), np.array([[1.0], [3.0]])
+    >>> rescaled(RidgeStatistics.from_states(z, y), np.array([2.0])).moments()
+    (array([[2.]]), array([[2.]]))
+    """
+    d = np.asarray(scale, dtype=np.float64)
+    if d.shape != (statistics.n_features,) or not (np.isfinite(d).all() and (d > 0).all()):
+        raise ValueError(
+            f"scale has shape {d.shape}; pass one positive number for each of "
+            f"{statistics.n_features} features"
+        )
+    name = statistics.fingerprint.encode() + d.astype("<f8").tobytes()
+    return replace(
+        statistics,
+        feature_sum=statistics.feature_sum / d,
+        gram=statistics.gram / pack(np.outer(d, d)),
+        cross=statistics.cross / d[:, None],
+        fingerprint=hashlib.sha256(name).hexdigest(),
+    )
+
+
+def for_raw_features(readout: Readout, scale: Array) -> Readout:
+    """Return the readout of undivided features that equals one solved for features / scale.
+
+    >>> readout = Readout(np.array([[6.0]]), np.zeros(1))
+    >>> for_raw_features(readout, np.array([2.0])).weights
+    array([[3.]])
+    """
+    return replace(readout, weights=readout.weights / np.asarray(scale)[:, None])
+
+
+def input_scaler(features: EchoStateMap, statistics: RidgeStatistics) -> Scaler:
+    """Return the scaler of the inputs, read off statistics of features that hold the inputs.
+
+    It is that of the rows behind the statistics: without the washout and rows without a target.
+
+    Parameters
+    ----------
+    features
+        Per step, with `input=True`.
+    statistics
+        Of one client, or summed over all; of these features.
+    """
+    if not features.input or not features.per_step:
+        raise ValueError(
+            "these features do not hold the inputs of every step; use input=True and pool=None"
+        )
+    if statistics.fingerprint != features.fingerprint:
+        raise ValueError("the statistics come from other features; pass those they were made with")
+    first = int(features.bias)
+    columns = slice(first, first + features.reservoir.n_inputs)
+    total = statistics.feature_sum[columns]
+    squares = unpack(statistics.gram).diagonal()[columns].copy()
+    count = np.full(len(total), statistics.n_rows, dtype=np.int64)
+    if statistics.weight != statistics.n_rows:
+        raise ValueError("the rows are weighted; a scaler needs the statistics of unweighted rows")
+    return Scaler.from_moments(Moments(count, total, squares, np.zeros(len(total))))
+
+
+def class_weights(statistics: RidgeStatistics) -> Array:
+    """Return the factor (K,) per class that gives all classes the same weight; 0 for empty ones.
+
+    >>> y = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> class_weights(RidgeStatistics.from_states(np.ones((4, 1)), y))
+    array([0.66666667, 2.        ])
+    """
+    _refuse_numbers(statistics)
+    n = statistics.target_sum
+    present = n > 0
+    return np.where(present, statistics.weight / present.sum() / np.where(present, n, 1.0), 0.0)
+
+
+def balanced(statistics: RidgeStatistics) -> RidgeStatistics:
+    """Return statistics in which every class has the same weight, of one-hot targets.
+
+    Class means and counts are exact; the scatter within each class is replaced by that of all
+    classes together, so the result is that of reweighted rows if the classes scatter alike.
+
+    >>> z, y = np.array([[1.0], [1.0], [4.0]]), np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> balanced(RidgeStatistics.from_states(z, y)).feature_sum
+    array([7.5])
+    """
+    factor = class_weights(statistics)
+    n, C = statistics.target_sum, statistics.cross
+    means = C / np.where(n > 0, n, 1.0)
+    # Each class adds its mean's outer product, weighted anew less what is in G already.
+    G = unpack(statistics.gram) + (means * (n * (factor - 1.0))) @ means.T
+    return replace(
+        statistics,
+        feature_sum=(C * factor).sum(axis=1),
+        target_sum=n * factor,
+        gram=pack(G),
+        cross=C * factor,
+        target_gram=pack(np.diag(n * factor)),
+    )
+
+
+def _refuse_numbers(statistics: RidgeStatistics) -> None:
+    Y, n = unpack(statistics.target_gram), statistics.target_sum
+    near = 1e-9 * max(statistics.weight, 1e-300)
+    one_hot = np.abs(Y - np.diag(n)).max() <= near and abs(n.sum() - statistics.weight) <= near
+    if not one_hot or (n < 0).any():
+        raise ValueError("the targets are not one-hot rows; only classes can be balanced")

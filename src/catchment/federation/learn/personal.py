@@ -1,0 +1,364 @@
+"""Readouts of one's own, computed on the client from the shared model and its own statistics.
+
+With own statistics G_k, C_k and the shared readout W, two ways lead from shared to own:
+
+    towards   (G_k + strength I) W_k = C_k + strength W
+    mixed     (a G + (1 - a) w G_k + ridge I) W_k = a C + (1 - a) w C_k,    w = n / n_k
+
+The first needs only the shared readout, which the client has anyway. The second also needs the
+summed statistics G, C, and moves least where the others' data say most. In the first the constant
+counts as a feature, so that the path begins at the shared readout itself.
+
+How far to go is chosen on the client by leaving out stretches of its own data: no step at all,
+which is the shared readout, or else the smallest step whose error is within a standard error of
+the best (the difference is taken stretch by stretch; Breiman et al., 1984, section 3.4.3). Later
+data of a client are less like its earlier data than stretches of these are like each other, so the
+best step on stretches goes too far, and can do harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from scipy.linalg import eigh
+
+from catchment.arrays import Array
+from catchment.data.recording import Recording
+from catchment.errors import IntegrityError, UploadError
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
+from catchment.federation.rows import N_BLOCKS, Rows, augmented
+from catchment.federation.sums import Tally
+from catchment.readout.personal_models import PersonalModels
+from catchment.readout.readout import Readout
+from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import GATHERED, Kind, Structure, Summable
+from catchment.wire import NOTHING, Parts, join, split
+
+STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
+SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
+
+Path = Callable[[RidgeStatistics], list[Readout]]
+
+
+@dataclass(frozen=True, eq=False)
+class Personal:
+    """A readout of one's own, and the mean error of every step on left-out stretches.
+
+    `step` counts from 0, which is the shared readout.
+    """
+
+    readout: Readout
+    step: int
+    errors: Array  # (S,)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnReadout(Structure):
+    """What a client sends of the readout that it made for itself; step 0 is the shared one."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "own-readout",
+        "the readout that the client fitted to its own data, from the shared one on",
+        (
+            "a model of this one client's data, against which recordings can be tested",
+            "whether its own readout was any better than the shared one",
+        ),
+    )
+
+    readout: Readout
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class OwnReadouts(Summable):
+    """Readouts gathered from several clients; adding puts them together."""
+
+    by_client: Annotated[Mapping[str, OwnReadout], GATHERED] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalState:
+    """What the shared readout was solved from, and the readouts of the clients' own."""
+
+    shared: RidgeState = field(default_factory=RidgeState)
+    own: OwnReadouts = field(default_factory=OwnReadouts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonalReadouts:
+    """The exact shared readout, then a round in which every client makes one of its own from it.
+
+    The readouts are gathered, so that one file serves every client by its name: the server sees
+    each. Where they are to stay with the clients, `personalise` makes them there.
+
+    Parameters
+    ----------
+    ridge
+        The shared readout.
+    method
+        "towards": ridge towards the shared readout; "mixed": everybody's statistics and one's own,
+        for which everybody's sum is sent to all, and which needs one ridge for all outputs.
+    n_blocks
+        Stretches of a client's data that are left out in turn, to choose how far to go.
+
+    >>> from catchment import EchoState
+    >>> from catchment.engine.local import run_locally
+    >>> from catchment.federation.plan import Plan
+    >>> z = EchoState(10, washout=5).build(1, per_step=True)
+    >>> wave = np.sin(np.arange(200) / 5)
+    >>> clients = {f"x{k}": [Recording(wave[:-1], k * wave[1:])] for k in (1, 2, 3)}
+    >>> plan = Plan(algorithm=PersonalReadouts(ridge=FederatedRidge(features=z)), rounds=2)
+    >>> models = run_locally(plan, clients).result
+    >>> [round(float(models.predict(wave, client=name)[-1, 0] / wave[-1])) for name in clients]
+    [1, 2, 3]
+    """
+
+    ridge: FederatedRidge
+    method: Literal["towards", "mixed"] = "towards"
+    n_blocks: int = N_BLOCKS
+
+    def __post_init__(self) -> None:
+        if self.method not in ("towards", "mixed"):
+            raise ValueError(f"method is {self.method!r}; use 'towards' or 'mixed'")
+        if self.method == "mixed" and (self.ridge.per_output or self.ridge.standardise):
+            raise ValueError("mixing needs one ridge for all outputs, on features as they are")
+        if self.n_blocks < 2:
+            raise ValueError(f"n_blocks is {self.n_blocks}; leaving one out needs at least 2")
+
+    @property
+    def needs(self) -> Needs:
+        gathered = "every client's own readout is gathered; use ridge, which shares one"
+        return Needs(each_client=gathered, rounds=self._shared_rounds + 1) | self.ridge.needs
+
+    @property
+    def _shared_rounds(self) -> int:
+        return self.ridge.needs.rounds
+
+    def _is_shared(self, turn: Turn) -> bool:
+        return turn.round < self._shared_rounds
+
+    def start(self) -> PersonalState:
+        return PersonalState()
+
+    def broadcast(self, state: PersonalState, turn: Turn) -> Parts:
+        if self._is_shared(turn):
+            return NOTHING
+        named = {"readout": learned(state.shared.readout).parts()}
+        if self.method == "mixed" and state.shared.total is not None:
+            named["total"] = state.shared.total.parts()
+        return join("shared", named)
+
+    def client_update(
+        self, received: Parts, data: Data, turn: Turn
+    ) -> RidgeStatistics | OwnReadout:
+        if self._is_shared(turn):
+            return self.ridge.client_update(received, data, turn)
+        named = split(received, "shared")
+        if named.keys() != {"readout", *(["total"] if self.method == "mixed" else [])}:
+            raise IntegrityError("the server did not send what the plan's method needs")
+        own = own_readout(
+            self.ridge.features,
+            Readout.from_parts(named["readout"]),
+            list(data()),
+            total=RidgeStatistics.from_parts(named["total"]) if "total" in named else None,
+            member=True,
+            classes=self.ridge.classes is not None,
+            n_blocks=self.n_blocks,
+        )
+        return OwnReadout(own.readout, own.step)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics] | OwnReadouts:
+        if self._is_shared(turn):
+            return self.ridge.read_update(parts, turn)
+        own = OwnReadout.from_parts(parts)
+        K = len(self.ridge.classes) if self.ridge.classes else own.readout.n_outputs
+        shape = own.readout.n_features, own.readout.n_outputs
+        if shape != (self.ridge.features.n_features, K):
+            raise UploadError("shape", f"a readout of shape {shape} came for another map")
+        return OwnReadouts({turn.client: own})
+
+    def server_update(
+        self, state: PersonalState, total: Tally[RidgeStatistics] | OwnReadouts, turn: Turn
+    ) -> PersonalState:
+        if isinstance(total, OwnReadouts):
+            return replace(state, own=OwnReadouts({**state.own.by_client, **total.by_client}))
+        return PersonalState(self.ridge.server_update(state.shared, total, turn))
+
+    def result(self, state: PersonalState) -> PersonalModels:
+        readouts = {name: own.readout for name, own in state.own.by_client.items()}
+        return PersonalModels(self.ridge.result(state.shared), readouts)
+
+    def figures(self, state: PersonalState) -> dict[str, float]:
+        """Return the figures of the shared readout, and how many clients left it."""
+        moved = sum(own.step > 0 for own in state.own.by_client.values())
+        own = {"moved clients": float(moved)} if state.own.by_client else {}
+        return self.ridge.figures(state.shared) | own
+
+    def kept(self, state: PersonalState) -> Kept:
+        return self.ridge.kept(state.shared)
+
+
+def own_readout(
+    features: FeatureMap,
+    shared: Readout,
+    recordings: Sequence[Recording],
+    *,
+    total: RidgeStatistics | None = None,
+    member: bool = False,
+    classes: bool = False,
+    n_blocks: int = N_BLOCKS,
+) -> Personal:
+    """Return the readout that a client makes for itself from its prepared recordings.
+
+    Parameters
+    ----------
+    total
+        Everybody's statistics, to mix with; without them the readout is drawn to the shared one.
+    member
+        Whether the recordings are among everybody's.
+    """
+    blocks = Rows.of(features, recordings).blocks(n_blocks)
+    return personalise(
+        shared, blocks, own_path(shared, blocks, total, member=member), classes=classes
+    )
+
+
+def own_path(
+    shared: Readout,
+    blocks: Sequence[Rows],
+    total: RidgeStatistics | None = None,
+    *,
+    member: bool = False,
+) -> Path:
+    """Return the way from the shared readout to a client's own, as `own_readout` takes it."""
+    if total is None:
+        return lambda own: towards(own, shared, STRENGTHS)
+    if not member:
+        return lambda own: mixed(total, own, SHARES, shared.ridge)
+    others = total - reduce(add, (block.statistics() for block in blocks))
+    # A stretch that is left out must not come back in with everybody's statistics.
+    return lambda own: mixed(others + own, own, SHARES, shared.ridge)
+
+
+def towards(own: RidgeStatistics, shared: Readout, strengths: Sequence[float]) -> list[Readout]:
+    """Return the ridge readouts drawn to the shared one, one per strength.
+
+    Parameters
+    ----------
+    own
+        Statistics of the client.
+    strengths
+        Relative to the mean squared length of a feature column, so that 1 is an even pull.
+
+    >>> own = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
+    >>> shared = Readout(np.array([[0.0]]), np.zeros(1))
+    >>> [float(r.weights[0, 0].round(3)) for r in towards(own, shared, [1e9, 1.0, 1e-9])]
+    [0.0, 1.0, 2.0]
+    """
+    A, B = augmented(own)
+    values, Q = eigh(A, check_finite=False)
+    values = np.maximum(values, 0.0)
+    unit = float(np.trace(A)) / len(A)
+    inner, anchor = Q.T @ B, Q.T @ np.vstack([shared.weights, shared.intercept])
+    readouts = []
+    for strength in strengths:
+        pull = strength * unit
+        solved = Q @ ((inner + pull * anchor) / (values + pull)[:, None])
+        readouts.append(Readout(solved[:-1], solved[-1]))
+    return readouts
+
+
+def mixed(
+    total: RidgeStatistics,
+    own: RidgeStatistics,
+    shares: Sequence[float],
+    ridge: float | Array = 1e-6,
+) -> list[Readout]:
+    """Return the readouts of mixtures of everybody's statistics and one's own, one per share.
+
+    Parameters
+    ----------
+    total
+        Statistics of all clients; it does not matter whether this one is among them.
+    own
+        Statistics of the client; weighed as if it had as many rows as all.
+    shares
+        Weights of the total, from 1, which is the shared solution, to 0, which is one's own.
+    ridge
+        Of the shared solution.
+
+    >>> one = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
+    >>> all_ = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.zeros((2, 1)))
+    >>> [float(r.weights[0, 0].round(9)) for r in mixed(all_, one, [1.0, 0.5], 0.0)]
+    [0.0, 1.0]
+    """
+    if own.weight <= 0 or total.weight <= 0:
+        raise ValueError("a mixture needs rows on both sides; add data first")
+    equal = own.scaled(total.weight / own.weight)
+    mixtures = (total.scaled(a) + equal.scaled(1.0 - a) for a in shares)
+    return [mixture.solve(ridge) for mixture in mixtures]
+
+
+def personalise(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool) -> Personal:
+    """Return the readout of one's own, its distance from the shared one chosen on left-out blocks.
+
+    Parameters
+    ----------
+    shared
+        The readout to begin from.
+    blocks
+        At least two stretches of the client's own rows, as `Rows.blocks` makes them.
+    path
+        From statistics to readouts further and further away from the shared one.
+    classes
+        Whether errors are wrong classes, or else squared errors.
+    """
+    own = [block.statistics() for block in blocks]
+    if len(blocks) < 2:
+        raise ValueError(f"there are {len(blocks)} blocks; leaving one out needs at least 2")
+    whole = reduce(add, own)
+    errors = np.array(
+        [
+            [_error(readout, block, classes) for readout in (shared, *path(whole - part))]
+            for block, part in zip(blocks, own, strict=True)
+        ]
+    )
+    rows = np.array([float(block.weight.sum()) for block in blocks])
+    step = smallest_good_step(errors / rows[:, None], rows)
+    readout = shared if step == 0 else path(whole)[step - 1]
+    return Personal(readout, step, errors.sum(axis=0) / rows.sum())
+
+
+def smallest_good_step(errors: Array, rows: Array) -> int:
+    """Return the first step (of S) whose mean error is within a standard error of the best.
+
+    Parameters
+    ----------
+    errors
+        (B, S) mean errors of each block.
+    rows
+        (B,) rows in each.
+
+    >>> smallest_good_step(np.array([[3.0, 2.0, 1.9], [3.1, 2.0, 2.1]]), np.array([5.0, 5.0]))
+    1
+    """
+    best = int((rows @ errors).argmin())
+    worse = errors - errors[:, [best]]
+    spread = worse.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    good = worse.mean(axis=0) <= spread + 1e-12
+    return min(best, int(good.argmax()))
+
+
+def _error(readout: Readout, block: Rows, classes: bool) -> float:
+    outputs = readout(block.z)
+    if classes:
+        wrong = outputs.argmax(axis=1) != block.y.argmax(axis=1)
+        return float(block.weight @ wrong)
+    return float(block.weight @ ((outputs - block.y) ** 2).sum(axis=1))

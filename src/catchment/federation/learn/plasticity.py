@@ -1,0 +1,249 @@
+"""Federated intrinsic plasticity: gains and shifts that suit everybody's data, 2 N numbers a round.
+
+`FederatedPlasticity` is FedIP (De Caro, Gallicchio, Bacciu, ESANN 2022): clients adapt the gains
+and shifts they are sent, the server averages them by the number of sequences. The mean of adapted
+values depends on how the data are cut.
+
+`MomentPlasticity` does not: clients send the sums and squared sums of their units' drives and the
+sums of their inputs, and the server sets the gains and shifts with which Gaussian drives of those
+moments give outputs of the target mean and standard deviation. The result is that of pooled data
+for any split. The mean drive that counts is the one to come: once all outputs have mean m, a unit's
+is the row sum of W times m, plus W_in times the mean input, plus its bias. (To aim at the mean
+measured before a change of gains would overshoot, and for gains that make W expand, diverge.)
+
+Both make a reservoir, not a readout: train one on the result with a second plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.errors import UploadError
+from catchment.features.echo_state.plasticity import ADAPTIVE, IntrinsicPlasticity, plasticity_of
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.weights import ACTIVATIONS
+from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
+from catchment.federation.sums import WeightedSum
+from catchment.structure import Shape, Structure
+from catchment.wire import Parts
+
+RULE = IntrinsicPlasticity()
+MEAN = Mean()
+TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Plasticity(Structure):
+    """Gains (N,) and shifts (N,) so far, and what the server's optimiser remembers."""
+
+    gain: Annotated[Array, Shape("units")]
+    shift: Annotated[Array, Shape("units")]
+    memory: Arrays = ()
+
+    def expect(self, n_units: int) -> Plasticity:
+        """Return self; UploadError if it is that of another number of units."""
+        if self.gain.shape != (n_units,):
+            raise UploadError("shape", f"{self.gain.shape} gains came for {n_units} units")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedPlasticity:
+    """FedIP: rounds of local plasticity, averaged.
+
+    Parameters
+    ----------
+    reservoir
+        Its weights are frozen; its gains and shifts are the start.
+    rule
+        What a client does in a round.
+    weighting
+        "samples" weighs a client by its number of sequences, "uniform" each alike.
+    optimiser
+        What the server does with the mean change.
+
+    >>> from catchment import Plan, Recipe, Recording, federate
+    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
+    >>> algorithm = FederatedPlasticity(reservoir=reservoir)
+    >>> federate(Plan(algorithm=algorithm, rounds=2), {"a": [Recording(u)]}).result.n_units
+    20
+    """
+
+    reservoir: Reservoir
+    rule: IntrinsicPlasticity = RULE
+    weighting: Literal["samples", "uniform"] = "samples"
+    optimiser: ServerOptimiser = MEAN
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def start(self) -> Plasticity:
+        values = plasticity_of(self.reservoir)
+        return Plasticity(*values, self.optimiser.start(values))
+
+    def broadcast(self, state: Plasticity, turn: Turn) -> Parts:
+        return Plasticity(state.gain, state.shift).parts()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+        before = Plasticity.from_parts(received).expect(self.reservoir.n_units)
+        inputs = [sequence.u for sequence in data()]
+        start = self.reservoir.with_plasticity(before.gain, before.shift)
+        gain, shift = plasticity_of(self.rule.adapt(start, inputs))
+        weight = float(len(inputs)) if self.weighting == "samples" else 1.0
+        return WeightedSum.of((gain - before.gain, shift - before.shift), weight)
+
+    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
+        N = self.reservoir.n_units
+        return WeightedSum.from_parts(parts).expect((N,), (N,))
+
+    def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
+        (gain, shift), memory = self.optimiser.step(
+            (state.gain, state.shift), total.mean(), state.memory
+        )
+        return Plasticity(gain, shift, memory)
+
+    def result(self, state: Plasticity) -> Reservoir:
+        """Return the reservoir with the state's gains and shifts."""
+        return self.reservoir.with_plasticity(state.gain, state.shift)
+
+    def figures(self, state: Plasticity) -> dict[str, float]:
+        return {"mean gain": float(state.gain.mean()), "mean shift": float(state.shift.mean())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentPlasticity:
+    """Gains and shifts from the summed moments of all clients' drives: exact for any split.
+
+    A few rounds are needed because the drives change with the gains. The server sees each client's
+    mean input and the mean and spread of every unit's drive unless a protection hides them.
+
+    Parameters
+    ----------
+    reservoir
+        Its weights are frozen; its gains and shifts are the start.
+    rule
+        Its target mean and standard deviation (tanh units) and washout apply.
+    damping
+        Share of the way to the new gains that a round goes. All of it is
+        quicker, but may swing about the target where inputs are weak against the recurrence.
+
+    >>> from catchment import Plan, Recipe, Recording, federate
+    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
+    >>> algorithm = MomentPlasticity(reservoir=reservoir)
+    >>> federate(Plan(algorithm=algorithm, rounds=3), {"a": [Recording(u)]}).result.n_units
+    20
+    """
+
+    reservoir: Reservoir
+    rule: IntrinsicPlasticity = RULE
+    damping: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.damping <= 1:
+            raise ValueError(f"damping is {self.damping}; pass a share above 0, at most 1")
+        if any((layer.activation != ADAPTIVE[0]).any() for layer in self.reservoir.layers):
+            raise ValueError(f"moments set the plasticity of {ACTIVATIONS[ADAPTIVE[0]]} units only")
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def start(self) -> Plasticity:
+        return Plasticity(*plasticity_of(self.reservoir))
+
+    def broadcast(self, state: Plasticity, turn: Turn) -> Parts:
+        return state.parts()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+        now = Plasticity.from_parts(received).expect(self.reservoir.n_units)
+        reservoir = self.reservoir.with_plasticity(now.gain, now.shift)
+        us = [reservoir.checked(sequence.u) for sequence in data()]
+        drives = self.rule.drives(reservoir, us)
+        inputs = sum(
+            (u[self.rule.washout :].sum(axis=0) for u in us), start=np.zeros(reservoir.n_inputs)
+        )
+        return WeightedSum((drives.total, drives.squares, inputs), drives.n)
+
+    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
+        N, I = self.reservoir.n_units, self.reservoir.n_inputs
+        return WeightedSum.from_parts(parts).expect((N,), (N,), (I,))
+
+    def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
+        mean, squares, inputs = total.mean()
+        spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
+        target = self.rule.target_mean, self.rule.target_std
+        gain, _ = matched(mean, spread, *target)
+        gain = state.gain + self.damping * (gain - state.gain)
+        _, c = _standard_match(*target)
+        varies = gain * spread > TINY
+        aim = np.where(varies, c, np.arctanh(target[0]))
+        return Plasticity(gain, aim - gain * self._mean_drive(inputs))
+
+    def _mean_drive(self, inputs: Array) -> Array:
+        """Return the mean drives (N,) once all outputs have the target mean."""
+        means, below = [], inputs
+        for layer in self.reservoir.layers:
+            outputs = np.full(layer.n_units, self.rule.target_mean)
+            means.append(layer.W.to_dense() @ outputs + layer.W_in.to_dense() @ below + layer.bias)
+            below = outputs
+        return np.concatenate(means)
+
+    def result(self, state: Plasticity) -> Reservoir:
+        """Return the reservoir with the state's gains and shifts."""
+        return self.reservoir.with_plasticity(state.gain, state.shift)
+
+    def figures(self, state: Plasticity) -> dict[str, float]:
+        return {"mean gain": float(state.gain.mean()), "mean shift": float(state.shift.mean())}
+
+
+def matched(
+    mean: Array, spread: Array, target_mean: float, target_std: float
+) -> tuple[Array, Array]:
+    """Return gains and shifts (N,) that give Gaussian drives outputs of the target moments.
+
+    A unit whose drive does not vary keeps gain 1 and has its mean moved to the target.
+
+    >>> gain, shift = matched(np.array([0.5]), np.array([2.0]), 0.0, 0.2)
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.tanh(gain * rng.normal(0.5, 2.0, 100_000) + shift)
+    >>> bool(abs(y.mean()) < 0.01), bool(abs(y.std() - 0.2) < 0.01)
+    (True, True)
+    """
+    if not (abs(target_mean) < 1 and target_std**2 < 1 - target_mean**2):
+        raise ValueError(
+            f"no output of tanh has mean {target_mean} and standard deviation {target_std}"
+        )
+    a, c = _standard_match(target_mean, target_std)
+    varies = spread > TINY * np.maximum(np.abs(mean), 1.0)
+    gain = np.where(varies, a / np.where(varies, spread, 1.0), 1.0)
+    shift = np.where(varies, c, np.arctanh(target_mean)) - gain * mean
+    return gain, shift
+
+
+@lru_cache(maxsize=64)
+def _standard_match(mean: float, std: float) -> tuple[float, float]:
+    """Return (a, c) with which tanh(a z + c) of a standard Gaussian z has this mean and std."""
+    from scipy.optimize import root
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(96)
+    weights = weights / weights.sum()
+
+    def gap(ac: Array) -> Array:
+        y = np.tanh(np.exp(ac[0]) * nodes + ac[1])
+        first = float(weights @ y)
+        return np.array([first - mean, float(weights @ (y - first) ** 2) - std**2])
+
+    found = root(gap, np.array([np.log(std), np.arctanh(mean)]), tol=1e-12)
+    # The solver also reports failure where it cannot improve on a solution exact to rounding.
+    if not np.abs(gap(found.x)).max() < 1e-9:
+        raise ArithmeticError(f"no gain gives mean {mean} and standard deviation {std}")
+    return float(np.exp(found.x[0])), float(found.x[1])

@@ -1,0 +1,280 @@
+"""Exact federated ridge regression (IncFed): one round gives the readout of pooled data.
+
+Every client sends its ridge statistics; the server adds them up, adds the ridge once, and solves
+(Bacciu et al., IJCNN 2021, eqs. 6-10; the ridge inside eqs. 7, 9 and 12 is left out on the client,
+see `catchment.readout.statistics`). Further rounds add further statistics (eqs. 11-12).
+
+The server sees each client's statistics unless a protection hides them; they are not anonymous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Literal
+
+import numpy as np
+
+from catchment.errors import FederationError
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
+from catchment.federation.measure.outliers import Flag, flags
+from catchment.federation.rows import stretch
+from catchment.federation.sums import Tally
+from catchment.federation.upload_checks import check_statistics
+from catchment.readout.accumulation import accumulate
+from catchment.readout.many_clients import accumulate_each
+from catchment.readout.model import Model, solved_model
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Parts
+
+GROUP = 32  # clients served together
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeState:
+    """The sum of all statistics so far, each client's own where they are kept, and the readout.
+
+    `recent` holds the last rounds one by one if the algorithm has a window.
+    """
+
+    total: RidgeStatistics | None = None
+    by_client: Mapping[str, RidgeStatistics] = field(default_factory=dict)
+    readout: Readout | None = None
+    choice: RidgeChoice | None = None
+    recent: tuple[Tally[RidgeStatistics], ...] = ()
+
+    @cached_property
+    def flags(self) -> tuple[Flag, ...]:
+        """Clients whose data the readout of the others predicts badly; they are in the sum."""
+        return () if self.readout is None else flags(self.by_client, self.readout.ridge)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedRidge:
+    """One round of sums, solved at the server.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows, the same on every client.
+    ridge
+        A number; or "clients": the ridge with the least error on clients left out of the solution,
+        exact and from the same statistics; or "gcv", which needs only the sum; or "auto": by
+        clients, unless fewer than two are kept apart or one of them alone has a class, which
+        nobody can learn who has to do without that client.
+    per_output
+        Whether each output chooses its own ridge.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation over all clients,
+        which the same sums tell.
+    classes
+        Names of the outputs if they are classes.
+    keep_clients
+        Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
+        flagging do. Memory then grows with the clients.
+    increments
+        Rounds over which a client hands in its data, each time the next stretch of it.
+    forgetting
+        Factor on the sum before a round's statistics are added.
+    window
+        Keep the last rounds, this many, one by one, and leave out what came before them.
+    """
+
+    features: FeatureMap
+    ridge: float | Literal["auto", "clients", "gcv"] = "clients"
+    per_output: bool = False
+    standardise: bool = False
+    classes: tuple[str, ...] | None = None
+    keep_clients: bool = True
+    increments: int = 1
+    forgetting: float = 1.0
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ridge, str):
+            if self.ridge not in ("auto", "clients", "gcv"):
+                raise ValueError(
+                    f"ridge is {self.ridge!r}; pass a number, 'auto', 'clients' or 'gcv'"
+                )
+            if self.ridge == "clients" and not self.keep_clients:
+                raise ValueError(
+                    "choosing the ridge by clients needs keep_clients=True; "
+                    "or choose by 'gcv', or pass a number"
+                )
+        if not 0 < self.forgetting <= 1:
+            raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")
+        if self.increments < 1:
+            raise ValueError(f"increments is {self.increments}; pass at least 1")
+        if self.window is not None and (self.window < 1 or self.forgetting < 1):
+            raise ValueError(
+                f"window is {self.window} with forgetting {self.forgetting}; "
+                "pass 1 round or more, and no forgetting beside it"
+            )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            each_client=KEPT_APART if self.keep_clients else "",
+            data_choice=chosen_ridge(self.ridge),
+            rounds=self.increments,
+        )
+
+    def start(self) -> RidgeState:
+        return RidgeState()
+
+    def group_size(self, n_clients: int, n_threads: int) -> int:
+        """Return how many clients to serve side by side; it does not show in what they send."""
+        if self.increments > 1 or not self.features.per_step:
+            return 1
+        # Several groups per thread, or one group of large clients would keep the others waiting.
+        return max(1, min(GROUP, n_clients // (2 * n_threads)))
+
+    def client_updates(
+        self, received: Parts, clients: Sequence[tuple[Data, Turn]]
+    ) -> list[RidgeStatistics]:
+        return accumulate_each(self.features, (data() for data, _ in clients))
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+        if self.increments == 1:
+            return accumulate(self.features, data(), threads=1)
+        place = turn.round % self.increments
+        share = place / self.increments, (place + 1) / self.increments
+        new = stretch(data(), *share, washout=self.features.washout)
+        return accumulate(self.features, new, threads=1)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
+        statistics = RidgeStatistics.from_parts(parts)
+        # Of a sum with privacy noise only the moments hold; no client can claim to be one.
+        noisy = not turn.client and parts.facts.get("noisy") is True
+        check_statistics(
+            statistics,
+            fingerprint=self.features.fingerprint,
+            n_features=self.features.n_features,
+            n_targets=len(self.classes) if self.classes else None,
+            state_bound=None if noisy else self.features.bounds,
+            constant=self.features.constant and not noisy,
+            one_hot=self.classes is not None and not noisy,
+        )
+        return Tally.of(statistics, turn.client if self.keep_clients else "")
+
+    def server_update(
+        self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
+    ) -> RidgeState:
+        if self.window is not None:
+            recent = (*state.recent, total)[-self.window :]
+            return self.solved(_of_rounds(recent))
+        if state.total is None:
+            return self.solved(RidgeState(total.total, total.by_client))
+        by_client = {name: old.scaled(self.forgetting) for name, old in state.by_client.items()}
+        for name, new in total.by_client.items():
+            by_client[name] = by_client[name] + new if name in by_client else new
+        return self.solved(RidgeState(state.total.scaled(self.forgetting) + total.total, by_client))
+
+    def solved(self, state: RidgeState) -> RidgeState:
+        """Return the state with the ridge chosen and the readout solved from its sum."""
+        if state.total is None:
+            return state
+        if not self.standardise:
+            choice, readout = self._solution(state.total, state.by_client)
+            return replace(state, readout=readout, choice=choice)
+        scale = feature_scale(state.total)
+        by_client = {name: rescaled(value, scale) for name, value in state.by_client.items()}
+        choice, readout = self._solution(rescaled(state.total, scale), by_client)
+        return replace(state, readout=for_raw_features(readout, scale), choice=choice)
+
+    def _solution(
+        self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
+    ) -> tuple[RidgeChoice | None, Readout]:
+        ridge = self.ridge
+        if ridge == "auto":
+            alone = self.classes is not None and _has_a_class_alone(by_client)
+            ridge = "gcv" if alone or len(by_client) < 2 else "clients"
+        if ridge != "clients":
+            classes = self.classes is not None
+            return chosen_readout(total, ridge, classes=classes, per_output=self.per_output)
+        if len(by_client) < 2:
+            raise FederationError(
+                f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
+                "statistics that are kept apart; pass ridge='gcv' or a number"
+            )
+        clients = [by_client[name] for name in sorted(by_client)]
+        choice = choose_by_blocks(clients, per_output=self.per_output)
+        return choice, total.solve(choice.best)
+
+    def result(self, state: RidgeState) -> Model:
+        readout = learned(state.readout)
+        assert state.total is not None
+        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
+
+    def figures(self, state: RidgeState) -> dict[str, float]:
+        """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
+        rows = {} if state.total is None else {"rows": float(state.total.n_rows)}
+        return rows | readout_figures(state.readout, state.choice)
+
+    def kept(self, state: RidgeState) -> Kept:
+        rows = {name: s.n_rows for name, s in state.by_client.items()}
+        return Kept(rows, state.flags, state.choice)
+
+    def alone(self, state: RidgeState) -> FederatedRidge:
+        """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""
+        if state.choice is None:
+            return self
+        return replace(self, ridge=state.choice.best)  # type: ignore[arg-type]
+
+
+KEPT_APART = "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number"
+
+
+def chosen_ridge(ridge: float | str) -> str:
+    """Return why a ridge cannot be chosen under noise, nothing if it is a number."""
+    if not isinstance(ridge, str):
+        return ""
+    return (
+        f"the ridge cannot be chosen by {ridge!r} under noise; pass a number such as 0: what the "
+        "noise needs is added to it"
+    )
+
+
+def learned(readout: Readout | None) -> Readout:
+    """Return a readout; FederationError if there is none yet."""
+    if readout is None:
+        raise FederationError("nothing has been learned yet; run all the rounds of the plan")
+    return readout
+
+
+def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) -> dict[str, float]:
+    """Return the norm of a readout's weights, its ridge, and the error the ridge was chosen by.
+
+    >>> import numpy as np
+    >>> readout_figures(Readout(np.array([[3.0], [4.0]]), np.zeros(1), 0.1))
+    {'weight norm': 5.0, 'ridge': 0.1}
+    """
+    if readout is None:
+        return {}
+    named = {"weight norm": float(np.linalg.norm(readout.weights))}
+    if choice is None:
+        return named | {"ridge": float(np.mean(readout.ridge))}
+    error = float(np.nanmin(choice.errors.sum(axis=1)))
+    return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
+
+
+def _has_a_class_alone(by_client: Mapping[str, RidgeStatistics]) -> bool:
+    """Whether one client has all the rows of a class; target sums of one-hot rows count them."""
+    holders = sum((s.target_sum > 0).astype(np.int64) for s in by_client.values())
+    return bool(np.any(holders == 1))
+
+
+def _of_rounds(recent: tuple[Tally[RidgeStatistics], ...]) -> RidgeState:
+    """Return the state whose sums are those of a few rounds."""
+    by_client: dict[str, RidgeStatistics] = {}
+    for tally in recent:
+        for name, value in tally.by_client.items():
+            by_client[name] = by_client[name] + value if name in by_client else value
+    total = reduce(add, (tally.total for tally in recent))
+    return RidgeState(total, by_client, recent=recent)

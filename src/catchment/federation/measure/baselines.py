@@ -1,0 +1,367 @@
+"""What every method is measured against: guesses, yesterday's value, lines, and going it alone.
+
+Guesses are evaluations without a model: the client compares them with its targets and sends error
+sums. The mean target, which for classes is the most frequent one, is the ridge solution on a
+constant. A delay line of identity units holds the last inputs as they came, so that ridge
+regression on it is a linear autoregression, federated by the same code as everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+
+from catchment.arrays import Array, refuse_nonfinite
+from catchment.data.recording import Recording
+from catchment.errors import UploadError
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+from catchment.features.own import as_map
+from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.measure.evaluation import Score, Scores
+from catchment.federation.plan import Plan
+from catchment.federation.rows import Rows
+from catchment.federation.sums import Tally
+from catchment.readout.accumulation import accumulate
+from catchment.readout.metrics import ClassCounts, ErrorSums
+from catchment.readout.model import Model
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import chosen_readout
+from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import GATHERED, Kind, Structure, Summable
+from catchment.wire import Parts, join, split
+
+RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
+
+
+def delay_line(inputs: int, lags: int) -> Reservoir:
+    """Return a reservoir whose state is the last inputs as they came, the newest first.
+
+    >>> delay_line(1, 3).states([1.0, 2.0, 3.0, 4.0])[-1]
+    array([4., 3., 2.])
+    """
+    if inputs < 1 or lags < 1:
+        raise ValueError(f"inputs is {inputs} and lags is {lags}; both must be positive")
+    N = inputs * lags
+    return Reservoir.from_matrices(np.eye(N, k=-inputs), np.eye(N, inputs), activation="identity")
+
+
+def autoregression(
+    inputs: int,
+    *,
+    lags: int = 10,
+    washout: int = 0,
+    ridge: float | Literal["clients", "gcv"] = "gcv",
+) -> RidgePlan:
+    """Return the plan of a linear autoregression on the last inputs, by exact federated ridge.
+
+    Parameters
+    ----------
+    inputs
+        Columns of the inputs.
+    lags
+        How many inputs back it sees, the present one included.
+    washout
+        Steps at the start of each sequence that are not predicted.
+
+    >>> autoregression(1, lags=4).algorithm.features.n_features
+    4
+    """
+    features = EchoStateMap(delay_line(inputs, lags), input=False, washout=washout)
+    return Plan(algorithm=FederatedRidge(features=features, ridge=ridge))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A feature map that sees nothing: one feature, always one."""
+
+    per_step: bool
+    washout: int = 0
+    n_features = 1
+    bounds = (1.0, 1.0)
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        lengths = (s.n_steps - self.washout if self.per_step else 1 for s in recordings)
+        return [np.ones((n, 1)) for n in lengths]
+
+
+def mean_target(features: FeatureMap, *, classes: tuple[str, ...] | None = None) -> RidgePlan:
+    """Return the plan that predicts the mean target, and so, of classes, the most frequent.
+
+    Parameters
+    ----------
+    features
+        What the others learn from: its rows are the rows that are predicted.
+
+    >>> from catchment.engine.local import run_locally
+    >>> data = {"a": [Recording([0.0, 0.0], [1.0, 3.0])], "b": [Recording([0.0], [5.0])]}
+    >>> plan = mean_target(as_map(Constant(per_step=True)))
+    >>> run_locally(plan, data).model.predict(np.array([7.0]))
+    array([[3.]])
+    """
+    constant = as_map(Constant(features.per_step, features.washout))
+    algorithm = FederatedRidge(features=constant, ridge=1.0, classes=classes, keep_clients=False)
+    return Plan(algorithm=algorithm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """The score of predictions that no model makes; the server learns error sums, nothing else.
+
+    Parameters
+    ----------
+    how
+        "random": each class alike, drawn anew for every row. "persistence": the target of `horizon`
+        steps before, which for a forecast of the inputs is the present input.
+    classes
+        Names of the outputs, if they are classes.
+    horizon
+        Steps from what is known to what is predicted.
+    washout
+        Steps at the start of each sequence that are not predicted.
+    """
+
+    how: Literal["random", "persistence"]
+    classes: tuple[str, ...] | None = None
+    horizon: int = 1
+    washout: int = 0
+
+    def __post_init__(self) -> None:
+        if self.how not in ("random", "persistence"):
+            raise ValueError(f"how is {self.how!r}; use 'random' or 'persistence'")
+        if self.how == "random" and self.classes is None:
+            raise ValueError("random guesses are of classes; pass their names")
+        if self.horizon < 1 or self.washout < 0:
+            raise ValueError(
+                f"horizon is {self.horizon} and washout {self.washout}; "
+                "pass 1 step or more, and a washout that is not negative"
+            )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def start(self) -> Scores:
+        return Scores()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
+        rng = turn.rng()
+        pairs = [self._pair(sequence, rng) for sequence in data()]
+        if not pairs:
+            raise UploadError("no-rows", "the client has no sequences")
+        y, guess = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        counts = ClassCounts.of_scores(y, guess) if self.classes else None
+        return Score(ErrorSums.of(y, guess), counts)
+
+    def _pair(self, sequence: Recording, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return targets and guesses (n, K) of one sequence, rows without either left out."""
+        if sequence.y is None:
+            raise ValueError("a sequence has no target; evaluation compares with targets")
+        # No guess needs inputs, but all are to be scored on the rows that a model is scored on.
+        refuse_nonfinite(sequence.u, "inputs")
+        if self.how == "persistence":
+            if not sequence.per_step:
+                raise ValueError("persistence needs a target per step; sequences have one each")
+            y, first = sequence.y, max(self.washout, self.horizon)
+            y, guess = y[first:], y[first - self.horizon : len(y) - self.horizon]
+        else:
+            y = sequence.y[self.washout :] if sequence.per_step else sequence.y[None]
+            guess = np.eye(y.shape[1])[rng.integers(y.shape[1], size=len(y))]
+        known = ~(np.isnan(y).any(axis=1) | np.isnan(guess).any(axis=1))
+        return y[known], guess[known]
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
+        return Tally.of(Score.from_parts(parts).checked(), turn.client)
+
+    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+        return Scores(total.total, total.by_client)
+
+    def result(self, state: Scores) -> Scores:
+        return state
+
+    def figures(self, state: Scores) -> dict[str, float]:
+        return state.figures
+
+
+@dataclass(frozen=True, eq=False)
+class SentReadout(Structure):
+    """A readout on its way to the server."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "own-readout",
+        "the readout that the client fitted on its own data",
+        ("a model of this one client's data, against which recordings can be tested",),
+    )
+
+    readout: Readout
+
+
+@dataclass(frozen=True, eq=False)
+class Readouts(Summable):
+    """Readouts by client; adding puts them together."""
+
+    by_client: Annotated[Mapping[str, Readout], GATHERED] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalReadouts:
+    """Every client alone: the readout each solves on its own data, gathered to be tested.
+
+    Whoever goes it alone sends nothing; here the readouts leave the clients only so that `Trials`
+    can score them on data of others.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows.
+    ridge
+        A number, or "gcv" for each client's own choice.
+    classes
+        Names of the outputs if they are classes.
+    """
+
+    features: FeatureMap
+    ridge: float | Literal["gcv"] = "gcv"
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(each_client="each client's own readout is what it is for; use FederatedRidge")
+
+    def start(self) -> Readouts:
+        return Readouts()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> SentReadout:
+        statistics = accumulate(self.features, data(), threads=1)
+        classes = self.classes is not None
+        return SentReadout(chosen_readout(statistics, self.ridge, classes=classes)[1])
+
+    def read_update(self, parts: Parts, turn: Turn) -> Readouts:
+        readout = SentReadout.from_parts(parts).readout
+        if readout.n_features != self.features.n_features:
+            raise UploadError(
+                "shape",
+                f"a readout of {readout.n_features} features came, the plan has "
+                f"{self.features.n_features}",
+            )
+        if not all(np.isfinite(array).all() for array in parts.arrays):
+            raise UploadError("not-finite", "the readout holds NaN or infinite numbers")
+        return Readouts({turn.client: readout})
+
+    def server_update(self, state: Readouts, total: Readouts, turn: Turn) -> Readouts:
+        return state + total
+
+    def result(self, state: Readouts) -> dict[str, Model]:
+        """Return every client's own model."""
+        return {
+            name: Model(self.features, readout, self.classes)
+            for name, readout in state.by_client.items()
+        }
+
+    def figures(self, state: Readouts) -> dict[str, float]:
+        return {"models": float(len(state.by_client))}
+
+
+@dataclass(frozen=True, eq=False)
+class TrialScores(Structure):
+    """Scores by model, each of all test rows it saw and of every client by itself."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "trials",
+        "for each model tried, sums of its errors on the client's test data",
+        ("how well each model does on this client, and how many test rows of each class it has",),
+    )
+
+    by_model: Mapping[str, Scores] = field(default_factory=dict)
+
+    def __add__(self, other: TrialScores) -> TrialScores:
+        merged = dict(self.by_model)
+        for name, scores in other.by_model.items():
+            merged[name] = _merged(merged[name], scores) if name in merged else scores
+        return TrialScores(merged)
+
+    def each_model(self) -> Scores:
+        """Return the models as if they were the clients: how each did, and all together."""
+        totals = {name: s.total for name, s in sorted(self.by_model.items()) if s.total is not None}
+        scores = list(totals.values())
+        return Scores(sum(scores[1:], start=scores[0]) if scores else None, totals)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trials:
+    """Many models that read the same features, scored in one pass over the clients' data.
+
+    A client that has a model of its own name tests that one alone: going it alone is about one's
+    own data, where there are any to test on.
+    """
+
+    models_under_test: dict[str, Model]
+
+    def __post_init__(self) -> None:
+        found = {model.features.fingerprint for model in self.models_under_test.values()}
+        if len(found) != 1:
+            raise ValueError(
+                f"the models read {len(found)} kinds of features; pass models that share one"
+            )
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
+    def start(self) -> TrialScores:
+        return TrialScores()
+
+    def broadcast(self, state: TrialScores, turn: Turn) -> Parts:
+        models = sorted(self.models_under_test.items())
+        return join("readouts", {name: model.readout.parts() for name, model in models})
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrialScores:
+        named = split(received, "readouts")
+        own = [turn.client] if turn.client in named else sorted(named)
+        first = next(iter(self.models_under_test.values()))
+        z, y = Rows.of(first.features, data()).pair
+        scores = {}
+        for name in own:
+            guess = Readout.from_parts(named[name])(z)
+            counts = ClassCounts.of_scores(y, guess) if first.classes else None
+            scores[name] = Scores(Score(ErrorSums.of(y, guess), counts))
+        return TrialScores(scores)
+
+    def read_update(self, parts: Parts, turn: Turn) -> TrialScores:
+        came = TrialScores.from_parts(parts).by_model
+        return TrialScores(
+            {
+                name: Scores(scores.total.checked(), {turn.client: scores.total})
+                for name, scores in came.items()
+                if scores.total is not None and name in self.models_under_test
+            }
+        )
+
+    def server_update(self, state: TrialScores, total: TrialScores, turn: Turn) -> TrialScores:
+        return total
+
+    def result(self, state: TrialScores) -> TrialScores:
+        return state
+
+    def figures(self, state: TrialScores) -> dict[str, float]:
+        return state.each_model().figures
+
+
+def _merged(one: Scores, other: Scores) -> Scores:
+    both = one.total is not None and other.total is not None
+    total = one.total + other.total if both else one.total or other.total  # type: ignore[operator]
+    return Scores(total, {**one.by_client, **other.by_client})
+
+
+def pooled(clients: Mapping[str, Sequence[Recording]]) -> dict[str, list[Recording]]:
+    """Return one client, "all", that holds everybody's sequences in the order of the names.
+
+    >>> {name: len(held) for name, held in pooled({"b": [], "a": [Recording([0.0])]}).items()}
+    {'all': 1}
+    """
+    return {"all": [sequence for name in sorted(clients) for sequence in clients[name]]}

@@ -1,0 +1,200 @@
+"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from catchment.errors import IntegrityError, UploadError
+from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.rows import targets_of
+from catchment.federation.sums import Tally
+from catchment.readout.metrics import ClassCounts, ErrorSums
+from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor, check_channels
+from catchment.readout.readout import Readout
+from catchment.readout.storage import to_bytes
+from catchment.structure import Kind, Structure
+from catchment.wire import Parts
+
+MOST_SHOWN = 30  # clients in a printed table
+KEPT_APART = "it keeps clients apart; pass keep_clients=False"
+
+
+@dataclass(frozen=True, eq=False)
+class Score(Structure):
+    """Error sums of predictions and, where outputs are classes, counts of confusions."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "score",
+        "sums of errors on the client's test data and, for classes, how often each was taken for "
+        "each",
+        (
+            "how well the model does on this client",
+            "how many test rows it has and, for classes, how many of each",
+        ),
+    )
+
+    errors: ErrorSums
+    counts: ClassCounts | None = None
+
+    def __add__(self, other: Score) -> Score:
+        both = self.counts is not None and other.counts is not None
+        counts = self.counts + other.counts if both else None  # type: ignore[operator]
+        return Score(self.errors + other.errors, counts)
+
+    @property
+    def value(self) -> float:
+        """Accuracy where outputs are classes, else NRMSE."""
+        return self.counts.accuracy if self.counts is not None else self.errors.nrmse
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The leading metric by its name."""
+        return {"accuracy" if self.counts is not None else "NRMSE": self.value}
+
+    def checked(self) -> Score:
+        """Return self; UploadError if no data can have such a score."""
+        e = self.errors
+        sums = (e.squared_error, e.absolute_error, e.target_sum, e.target_squares)
+        if e.squared_error.ndim != 1 or any(a.shape != e.squared_error.shape for a in sums):
+            raise IntegrityError(f"error sums came with shapes {[a.shape for a in sums]}")
+        if any((array < 0).any() for array in (sums[0], sums[1], sums[3])):
+            raise UploadError("count", "a sum of squares or of absolute values is negative")
+        if self.counts is not None and self.counts.n != e.n:
+            raise UploadError("count", f"the confusions do not count {e.n} rows")
+        return self
+
+
+def metrics(score: Score) -> list[tuple[str, float]]:
+    """Return a score's metrics by name, the leading one first."""
+    if score.counts is not None:
+        c = score.counts
+        named = {"balanced accuracy": c.balanced_accuracy, "macro F1": c.macro_f1}
+        return [("accuracy", c.accuracy), *named.items()]
+    e = score.errors
+    return [("NRMSE", e.nrmse), ("RMSE", e.rmse), ("MAE", e.mae), ("R2", e.r2)]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Structure):
+    """The score of all rows together, and of each client by itself; `print` shows a table.
+
+    >>> import numpy as np
+    >>> a, b = (Score(ErrorSums.of(np.arange(4.0), np.arange(4.0) + e)) for e in (0.1, 0.5))
+    >>> print(Scores(a + b, {"ann": a, "bob": b}))
+    NRMSE 0.3225, 2 clients, 8 rows
+    worst 0.4472, bob
+      ann  0.0894  4 rows
+      bob  0.4472  4 rows
+    """
+
+    total: Score | None = None
+    by_client: Mapping[str, Score] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.total is None:
+            return "no scores"
+        ((metric, value),) = self.total.figures.items()
+        n = len(self.by_client)
+        clients = f", {n} client{'' if n == 1 else 's'}" if n else ""
+        lines = [f"{metric} {value:.4f}{clients}, {self.total.errors.n} rows"]
+        if n:
+            name, worst = self.worst()
+            lines.append(f"worst {worst:.4f}, {name}")
+        width = max(map(len, self.by_client), default=0)
+        shown = sorted(self.by_client.items())[:MOST_SHOWN]
+        lines += [f"  {k:{width}}  {one.value:.4f}  {one.errors.n} rows" for k, one in shown]
+        if n > MOST_SHOWN:
+            lines.append(f"  ... and {n - MOST_SHOWN} more in by_client")
+        return "\n".join(lines)
+
+    def worst(self) -> tuple[str, float]:
+        """Return the client with the worst score, and the score."""
+        values = {name: score.value for name, score in sorted(self.by_client.items())}
+        classes = any(score.counts is not None for score in self.by_client.values())
+        name = (min if classes else max)(values, key=values.__getitem__)
+        return name, values[name]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """The leading metric of all rows together, and of the worst client."""
+        if self.total is None:
+            return {}
+        worst = {"worst client": self.worst()[1]} if self.by_client else {}
+        return self.total.figures | worst
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How well a model, or whatever else predicts, does on each client's data and on all together.
+
+    Clients prepare their raw recordings as the model says. A model's readout is sent with the
+    request; of anything else clients are told which it is, and use what they were given.
+    The server learns each client's error sums and, for classes, its confusion counts (and so its
+    class balance); with `keep_clients=False` it keeps only their sum.
+    """
+
+    model_under_test: Predictor
+    keep_clients: bool = True
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(each_client=KEPT_APART if self.keep_clients else "")
+
+    def start(self) -> Scores:
+        return Scores()
+
+    def broadcast(self, state: Scores, turn: Turn) -> Parts:
+        tested = self.model_under_test
+        if isinstance(tested, Model):
+            return tested.readout.parts()
+        return Parts("tested", {"sha256": self._sha256})
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
+        tested = self.model_under_test
+        if isinstance(tested, Model):
+            return evaluate(replace(tested, readout=Readout.from_parts(received)), data)
+        if received.facts.get("sha256") != self._sha256:
+            raise IntegrityError("the server tests another model than this client was given")
+        return evaluate(tested, data, turn.client)
+
+    @cached_property
+    def _sha256(self) -> str:
+        return hashlib.sha256(to_bytes(self.model_under_test)).hexdigest()
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
+        score = Score.from_parts(parts).checked()
+        return Tally.of(score, turn.client if self.keep_clients else "")
+
+    def server_update(self, state: Scores, total: Tally[Score], turn: Turn) -> Scores:
+        return Scores(total.total, total.by_client)
+
+    def result(self, state: Scores) -> Scores:
+        return state
+
+    def figures(self, state: Scores) -> dict[str, float]:
+        return state.figures
+
+
+def evaluate(model: Predictor, data: Data, client: str = "") -> Score:
+    """Return the score of a model on one client's raw recordings."""
+    prepared = model.prepare.apply(data())
+    if not prepared:
+        raise ValueError("no sequences were given; pass at least one with targets")
+    for k, recording in enumerate(prepared):
+        check_channels(model, recording, k)
+    outputs = model.outputs_of(prepared, client)
+    targets = [
+        targets_of(recording, len(y), model.washout if model.per_step else None, k)
+        for k, (recording, y) in enumerate(zip(prepared, outputs, strict=True))
+    ]
+    y, guess = np.concatenate(targets), np.concatenate(outputs)
+    known = ~np.isnan(y).any(axis=1)
+    counts = ClassCounts.of_scores(y[known], guess[known]) if model.classes else None
+    return Score(ErrorSums.of(y[known], guess[known]), counts)

@@ -1,0 +1,172 @@
+"""The server's desk: letters go out, replies come back, and every one is entered in the ledger."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from catchment.errors import IntegrityError, UploadError
+from catchment.federation.client import Request
+from catchment.federation.plan import Turn
+from catchment.federation.runs.ledger import Entry
+from catchment.parallel import available_cores, ordered_map
+from catchment.wire import NOTHING, Parts, digest
+
+V = TypeVar("V")
+REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows when it is read
+LONG_LETTER = 1 << 20  # bytes: answers to such letters are mostly as long, and take long to open
+Watch = Callable[[int, int, int], None]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A client's answer as bytes, or the reason why there is none."""
+
+    client: str
+    message: bytes | None
+    error: str = ""
+
+
+class Engine(Protocol):
+    """Carries messages to clients and back; knows nothing of what they mean."""
+
+    def clients(self) -> Sequence[str]:
+        """Return the names of the clients that can be asked."""
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        """Yield the clients' replies to their letters, in the order of the letters."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A client whose answer was not used, and why."""
+
+    client: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of one round when it is over.
+
+    `figures` are what the algorithm says of the state after it: a loss, a score, the ridge.
+    """
+
+    round: int
+    n_asked: int
+    n_used: int
+    seconds: float
+    bytes_down: int
+    bytes_up: int
+    refused: tuple[Refusal, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Post:
+    """One round's correspondence."""
+
+    plan: str
+    turn: Turn
+    engine: Engine
+    note: Callable[[Entry], None] | None
+    watch: Watch | None = None
+    context: Parts = NOTHING
+    started: float = field(default_factory=time.perf_counter)
+    bytes_down: int = 0
+    bytes_up: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+
+    def ask_all(
+        self, cohort: Sequence[str], payload: Parts, read: Callable[[Parts, Turn], V]
+    ) -> Iterator[tuple[str, V]]:
+        """Yield what each client answers to one and the same letter."""
+        message = self._request("update", payload)
+        self._sent("", payload, message, len(cohort))
+        yield from self._replies(dict.fromkeys(cohort, message), read)
+
+    def ask_each(
+        self, stage: str, letters: Mapping[str, Parts], read: Callable[[Parts, Turn], V]
+    ) -> Iterator[tuple[str, V]]:
+        """Yield what each client answers to a letter of its own."""
+        messages = {}
+        for client, payload in letters.items():
+            messages[client] = self._request(stage, payload)
+            self._sent(client, payload, messages[client], 1)
+        yield from self._replies(messages, read)
+
+    def record(self, n_used: int) -> Record:
+        return Record(
+            self.turn.round,
+            len(self.turn.cohort),
+            n_used,
+            time.perf_counter() - self.started,
+            self.bytes_down,
+            self.bytes_up,
+            tuple(self.refused),
+        )
+
+    def _request(self, stage: str, payload: Parts) -> bytes:
+        return Request(self.plan, self.turn, stage, payload, self.context).to_bytes()
+
+    def _sent(self, client: str, payload: Parts, message: bytes, copies: int) -> None:
+        self.bytes_down += len(message) * copies
+        if self.note:
+            self.note(Entry.of(self.turn.round, client, "down", payload, message))
+
+    def _replies(
+        self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V]
+    ) -> Iterator[tuple[str, V]]:
+        """Yield each client's first answer; one that cannot be used is noted with its reason."""
+        seen: dict[str, bytes] = {}
+        long = any(len(letter) > LONG_LETTER for letter in letters.values())
+        threads = min(4, available_cores()) if long else 1
+        opened = ordered_map(_opened, self.engine.ask(letters), threads=threads)
+        for done, (reply, content) in enumerate(opened, start=1):
+            try:
+                if reply.client not in letters:
+                    raise UploadError("stranger", f"{reply.client} was not asked")
+                parts = self._entered(reply, content, seen)
+                value = None if parts is None else read(parts, self.turn.at(reply.client))
+            except (IntegrityError, UploadError, ValueError) as error:
+                code = getattr(error, "code", "malformed")
+                self.refused.append(Refusal(reply.client, code, str(error)))
+            else:
+                if value is not None:
+                    yield reply.client, value
+            if self.watch:
+                self.watch(self.turn.round, done, len(letters))
+
+    def _entered(
+        self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]
+    ) -> Parts | None:
+        """Return a reply's content, or None if the same came before; raise if it has none."""
+        if reply.message is None or parts is None:
+            raise UploadError("no-answer", reply.error or "the client did not answer")
+        if isinstance(parts, str):
+            raise IntegrityError(parts)
+        self.bytes_up += len(reply.message)
+        if self.note:
+            self.note(Entry.of(self.turn.round, reply.client, "up", parts, reply.message))
+        before = seen.setdefault(reply.client, b"")
+        seen[reply.client] = before or digest(reply.message)
+        if before and before != digest(reply.message):
+            raise UploadError("conflict", f"{reply.client} sent two different answers in a round")
+        if before:
+            return None
+        if parts.kind == "refusal":
+            raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
+        return parts
+
+
+def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
+    """Return a reply with its content, or with what is wrong with it."""
+    if reply.message is None:
+        return reply, None
+    try:
+        return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
+    except IntegrityError as error:
+        return reply, str(error)  # the error itself would keep the message in memory

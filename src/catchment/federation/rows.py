@@ -1,0 +1,293 @@
+"""What a client can work out by itself: feature rows, statistics of stretches of its data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from catchment.arrays import Array, Booleans, Integers
+from catchment.data.recording import Recording
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data
+from catchment.readout.accumulation import accumulate
+from catchment.readout.packing import unpack
+from catchment.readout.statistics import RidgeStatistics
+
+N_BLOCKS = 5
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Features (n, F), targets (n, K) and weights (n,) of a client's rows whose target is known.
+
+    `recording` (n,) says which recording a row is of. `moment` (n, 2) is its place among the rows
+    of its recording, and how many these are; `order` (n, 2) is the same, or, where a recording has
+    one target, its place among the recordings of its class, and how many these are.
+    """
+
+    z: Array
+    y: Array
+    weight: Array
+    recording: Integers
+    moment: Integers
+    order: Integers
+    n_recordings: int
+    per_step: bool
+    fingerprint: str = ""
+
+    @classmethod
+    def of(cls, features: FeatureMap, recordings: Iterable[Recording]) -> Rows:
+        """Return the rows of at least one recording; those without a target are left out.
+
+        >>> from catchment import Recipe, Reservoir
+        >>> from catchment.features import EchoStateMap
+        >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
+        >>> rows = Rows.of(features, [Recording([0.0, 1.0, 2.0], [0.0, np.nan, 2.0])])
+        >>> rows.z.shape, rows.y, rows.weight
+        ((1, 6), array([[2.]]), array([1.]))
+        """
+        every = list(recordings)
+        if not every:
+            raise ValueError("no sequences were given; pass at least one with targets")
+        zs = features.rows([s.u for s in every], threads=1)
+        washout = features.washout if features.per_step else None
+        y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])
+        sizes = [len(z) for z in zs]
+        moment = np.concatenate([_numbered(n) for n in sizes])
+        number = np.repeat(np.arange(len(every)), sizes)
+        own = np.array([s.per_step for s in every])[number, None]
+        known = ~np.isnan(y).any(axis=1)
+        return cls(
+            np.concatenate(zs)[known],
+            y[known],
+            np.repeat([s.weight for s in every], sizes)[known],
+            number[known],
+            moment[known],
+            np.where(own, moment, np.array(_places(every))[number])[known],
+            len(every),
+            features.per_step,
+            features.fingerprint,
+        )
+
+    @classmethod
+    def of_arrays(
+        cls, z: Array, y: Array, weight: Array | None = None, *, fingerprint: str = ""
+    ) -> Rows:
+        """Return features (n, F) and targets (n, K) as the rows of one recording.
+
+        >>> Rows.of_arrays(np.ones((4, 2)), np.ones((4, 1))).folds(2)
+        array([0, 0, 1, 1])
+        """
+        n, moment = len(z), _numbered(len(z))
+        weights = np.ones(n) if weight is None else weight
+        zeros = np.zeros(n, dtype=np.int64)
+        return cls(z, y, weights, zeros, moment, moment, 1, True, fingerprint)
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    @property
+    def pair(self) -> tuple[Array, Array]:
+        """Features and targets."""
+        return self.z, self.y
+
+    def only(self, which: Booleans) -> Rows:
+        """Return some of the rows, in their order."""
+        return replace(
+            self,
+            z=self.z[which],
+            y=self.y[which],
+            weight=self.weight[which],
+            recording=self.recording[which],
+            moment=self.moment[which],
+            order=self.order[which],
+        )
+
+    def statistics(self) -> RidgeStatistics:
+        """Return the statistics of the rows."""
+        return RidgeStatistics.from_states(
+            self.z, self.y, weight=self.weight, fingerprint=self.fingerprint
+        )
+
+    def blocks(self, n_blocks: int = N_BLOCKS) -> list[Rows]:
+        """Return stretches of the rows, contiguous in time; those without rows are left out.
+
+        Recordings with one target each are blocked in their order, each class by itself, so that
+        every block has every class.
+
+        >>> from catchment import Recipe, Reservoir
+        >>> from catchment.features import EchoStateMap
+        >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
+        >>> waves = [Recording.labelled([0.0, 1.0], k // 4, 2) for k in range(8)]
+        >>> Rows.of(features, waves).blocks(4)[0].y.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        block = _cut(self.order, n_blocks)
+        found = (self.only(block == b) for b in range(n_blocks))
+        return [rows for rows in found if rows.weight.sum() > 0]
+
+    def folds(self, n_folds: int) -> Integers:
+        """Return the fold (n,) of each row, for what is chosen or predicted without the answer.
+
+        Rows of a fold lie together: a fold is a share of the recordings where there are enough of
+        them, else a stretch of each, because neighbours in time tell each other's targets.
+        """
+        many = not self.per_step or self.n_recordings >= n_folds
+        return self.recording % n_folds if many else _cut(self.moment, n_folds)
+
+
+def _cut(place: Integers, n_parts: int) -> Integers:
+    """Return the part (n,), of so many equal ones, in which places (n, 2) lie."""
+    return place[:, 0] * n_parts // place[:, 1]
+
+
+def _numbered(n: int) -> Integers:
+    return np.column_stack([np.arange(n), np.full(n, n)])
+
+
+def targets_of(recording: Recording, n_rows: int, washout: int | None, number: int = 0) -> Array:
+    """Return the targets (n, K) of the rows of a prepared recording, NaN where they are not known.
+
+    Parameters
+    ----------
+    washout
+        Steps at the start that give no row; None if there is one row for all steps.
+    number
+        Of the recording, for the error.
+
+    >>> targets_of(Recording([0.0, 1.0, 2.0], [5.0, 6.0, 7.0]), 2, 1).ravel()
+    array([6., 7.])
+    """
+    if recording.y is None:
+        raise ValueError(f"sequence {number} has no target; pass sequences with targets")
+    if not recording.per_step:
+        return np.repeat(recording.y[None], n_rows, axis=0)
+    if washout is None:
+        raise ValueError(
+            f"sequence {number} has a target per step, but pooled features give one row per "
+            "sequence; pass pool=None or one target per sequence"
+        )
+    return recording.y[washout:]
+
+
+def local_blocks(
+    features: FeatureMap, data: Data, n_blocks: int = N_BLOCKS
+) -> list[RidgeStatistics]:
+    """Return the statistics of stretches of a client's data, those without rows left out.
+
+    Together they are the statistics of all its data.
+
+    >>> from catchment import Recipe, Reservoir
+    >>> from catchment.features import EchoStateMap
+    >>> features = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+    >>> u = np.arange(10.0)
+    >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
+    [2, 3, 2, 3]
+    """
+    blocks = []
+    for k in range(n_blocks):
+        share = k / n_blocks, (k + 1) / n_blocks
+        part = list(stretch(data(), *share, washout=features.washout))
+        if part:
+            blocks.append(accumulate(features, part, threads=1))
+    filled = [block for block in blocks if block.n_rows > 0]
+    if not filled:
+        raise ValueError("no sequences were given; pass at least one with targets")
+    return filled
+
+
+def stretch(
+    sequences: Iterable[Recording], begin: float, end: float, *, washout: int = 0
+) -> Iterator[Recording]:
+    """Yield a share of the data: the steps of each sequence between two fractions of its length.
+
+    The steps before stay as inputs without targets, so that the reservoir's state is what it would
+    be had the sequence never been cut. A sequence with one target for all its steps is taken whole
+    or not at all, spread evenly over the fractions whatever the order of the sequences.
+
+    Parameters
+    ----------
+    begin, end
+        Fractions, from 0 to 1; stretches that follow on each other share no step and miss none.
+    washout
+        Steps at the start of each sequence that are in no stretch.
+
+    >>> s = Recording(np.arange(6.0), np.arange(6.0))
+    >>> [part.y.ravel() for part in stretch([s], 0.5, 1.0)]
+    [array([nan, nan, nan,  3.,  4.,  5.])]
+    """
+    for k, sequence in enumerate(sequences):
+        if not sequence.per_step:
+            if begin <= (k * GOLDEN) % 1.0 < end:
+                yield sequence
+            continue
+        rows = max(sequence.n_steps - washout, 0)
+        first, last = (washout + int(rows * share) for share in (begin, end))
+        if first < last and sequence.y is not None:
+            y: Array = sequence.y[:last].copy()
+            y[:first] = np.nan
+            yield replace(sequence.part(0, last), y=y)
+
+
+def first_part(
+    sequences: Iterable[Recording], share: float, *, washout: int = 0
+) -> tuple[list[Recording], list[Recording]]:
+    """Return a client's data cut in two in time: an earlier part to learn from, a later to test.
+
+    A sequence with a target per step is cut; of those with one target each, the first of every
+    class are the earlier part.
+
+    >>> waves = [Recording.labelled([float(k)], k % 2, 2) for k in range(6)]
+    >>> [[float(s.u[0, 0]) for s in part] for part in first_part(waves, 0.67)]
+    [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0]]
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share is {share}; pass a fraction between 0 and 1")
+    earlier: list[Recording] = []
+    later: list[Recording] = []
+    every = list(sequences)
+    for (position, size), s in zip(_places(every), every, strict=True):
+        if s.per_step:
+            earlier.extend(stretch([s], 0.0, share, washout=washout))
+            later.extend(stretch([s], share, 1.0, washout=washout))
+        else:
+            (earlier if position < int(size * share) else later).append(s)
+    return earlier, later
+
+
+def _places(sequences: Sequence[Recording]) -> list[tuple[int, int]]:
+    """Return each sequence's position among those of its class, and how many there are."""
+    labels = [
+        -1 if s.y is None or s.per_step or len(s.y) < 2 else int(np.nan_to_num(s.y).argmax())
+        for s in sequences
+    ]
+    seen: dict[int, int] = {}
+    positions = []
+    for label in labels:
+        positions.append(seen.get(label, 0))
+        seen[label] = positions[-1] + 1
+    return [(position, seen[label]) for position, label in zip(positions, labels, strict=True)]
+
+
+def augmented(statistics: RidgeStatistics) -> tuple[Array, Array]:
+    """Return mean moments of the features and a constant: A (F + 1, F + 1) and B (F + 1, K).
+
+    >>> s = RidgeStatistics.from_states(np.array([[1.0], [3.0]]), np.array([[0.0], [4.0]]))
+    >>> augmented(s)
+    (array([[5., 2.],
+           [2., 1.]]), array([[6.],
+           [2.]]))
+    """
+    if statistics.weight <= 0:
+        raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
+    F = statistics.n_features
+    A = np.empty((F + 1, F + 1))
+    A[:F, :F] = unpack(statistics.gram)
+    A[F, :F] = A[:F, F] = statistics.feature_sum
+    A[F, F] = statistics.weight
+    B = np.vstack([statistics.cross, statistics.target_sum])
+    return A / statistics.weight, B / statistics.weight

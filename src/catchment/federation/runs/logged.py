@@ -1,0 +1,46 @@
+"""A keeper that also says what came of each round, and who was left out why."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from catchment.federation.loop import Keeper, Record
+from catchment.federation.runs.ledger import Entry
+
+S = TypeVar("S")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Logged(Generic[S]):
+    """A keeper around another one; every client that is left out is one line of warning."""
+
+    keeper: Keeper[S]
+    stage: str
+    rounds: int
+
+    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
+        found = self.keeper.resume()
+        if found:
+            log.info("%s: %d of %d rounds are done", self.stage, len(found[1]), self.rounds)
+        return found
+
+    def note(self, entry: Entry) -> None:
+        self.keeper.note(entry)
+
+    def close_round(self, state: S, record: Record) -> None:
+        self.keeper.close_round(state, record)
+        log.info(
+            "%s, round %d of %d: %d of %d clients, %.1f s",
+            self.stage,
+            record.round + 1,
+            self.rounds,
+            record.n_used,
+            record.n_asked,
+            record.seconds,
+        )
+        for refused in record.refused:
+            log.warning("%s was left out of the %s: %s", refused.client, self.stage, refused.reason)

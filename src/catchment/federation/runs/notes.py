@@ -1,0 +1,68 @@
+"""A run's ledger in the memory of this process, written to a folder only if somebody asks.
+
+Hashes and sizes of messages are kept, never the messages; states are not kept either, so a run
+that is to be resumed needs a `Store`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from catchment.federation.loop import Record
+from catchment.federation.plan import Plan
+from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.write import Cell, Store
+
+S = TypeVar("S")
+
+
+@dataclass(eq=False)
+class StageNotes(Generic[S]):
+    """What one stage sent and received; a `Keeper` that never resumes."""
+
+    plan: Plan[S, Any, Any]
+    entries: list[Entry] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+    def resume(self) -> None:
+        """Return that nothing is there to go on with."""
+
+    def note(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def close_round(self, state: S, record: Record) -> None:
+        self.records.append(record)
+
+
+@dataclass(eq=False)
+class Notes:
+    """The stages of a run that is in memory."""
+
+    stages: dict[str, StageNotes[Any]] = field(default_factory=dict)
+
+    def keeper(self, stage: str, plan: Plan[S, Any, Any]) -> StageNotes[S]:
+        """Return the keeper of one stage."""
+        return self.stages.setdefault(stage, StageNotes(plan))
+
+    def write(self, store: Store) -> None:
+        """Write the stages, rounds and messages to a run's folder, but no states."""
+        for stage, notes in self.stages.items():
+            store.keeper(stage, notes.plan)
+            for entry in notes.entries:
+                store.note(stage, entry)
+            for record in notes.records:
+                store.insert("rounds", [_round(stage, record)])
+                store.insert(
+                    "refusals",
+                    [(stage, record.round, r.client, r.code, r.reason) for r in record.refused],
+                )
+                store.insert(
+                    "figures",
+                    [(stage, record.round, name, value) for name, value in record.figures.items()],
+                )
+
+
+def _round(stage: str, record: Record) -> tuple[Cell, ...]:
+    counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
+    return (stage, record.round, *counts, "")

@@ -1,0 +1,317 @@
+"""What a run's folder says, for those who only read it: explanations, reports, tables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array, Integers
+from catchment.errors import FederationError, IntegrityError
+from catchment.federation.measure.comparison import Comparison, Row
+from catchment.federation.measure.outliers import Flag
+from catchment.federation.messages import Record, Refusal
+from catchment.federation.runs.write import DATABASE, FORMAT
+from catchment.structure import Kind
+from catchment.wire import Parts
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One plan of a run: its settings, its fingerprint, and the rounds it was to have."""
+
+    name: str
+    fingerprint: str
+    rounds: int
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Messages of one kind and shape: how many, from how many clients, of how many bytes."""
+
+    stage: str
+    direction: str
+    purpose: str
+    shapes: tuple[tuple[int, ...], ...]
+    messages: int
+    sent: int
+    clients: int
+    rounds: int
+    total_bytes: int
+    epsilon: float | None = None
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers in one message."""
+        return sum(int(np.prod(shape)) for shape in self.shapes)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of one client."""
+
+    stage: str
+    round: int
+    client: str
+    purpose: str
+    n_bytes: int
+    sha256: str
+    times: int
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Ridges (R,) tried, their errors (R, K), the names of the outputs, and the chosen ridges."""
+
+    ridges: Array
+    errors: Array
+    outputs: tuple[str, ...]
+    chosen: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A stretch of one test client's targets and predictions, (n, K) each."""
+
+    client: str
+    outputs: tuple[str, ...]
+    target: Array
+    predicted: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """All that a report or an explanation needs of a run.
+
+    `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
+    how many rows are behind each client's statistics, where the server knows. `kinds` says what
+    each kind of message holds and tells, where that is known.
+    """
+
+    folder: Path
+    facts: Mapping[str, str]
+    stages: tuple[Stage, ...]
+    rounds: Mapping[str, tuple[Record, ...]]
+    traffic: tuple[Traffic, ...]
+    scores: Mapping[str, Mapping[str, float]]
+    score_rows: Mapping[str, int]
+    comparison: Comparison | None = None
+    confusion: Integers | None = None
+    classes: tuple[str, ...] = ()
+    path: RidgePath | None = None
+    forecast: Drawn | None = None
+    rows_by_client: Mapping[str, int] = field(default_factory=dict)
+    flags: tuple[Flag, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+
+    @property
+    def metric(self) -> str:
+        return self.facts.get("metric", "")
+
+    def totals(self) -> tuple[int, int, float]:
+        """Return bytes up, bytes down and seconds of all stages."""
+        records = [record for stage in self.rounds.values() for record in stage]
+        return (
+            sum(record.bytes_up for record in records),
+            sum(record.bytes_down for record in records),
+            sum(record.seconds for record in records),
+        )
+
+
+def read_run(folder: str | Path) -> Run:
+    """Return what a run's folder says.
+
+    >>> read_run("no/such/run")
+    Traceback (most recent call last):
+    FileNotFoundError: no/such/run holds no run; pass a folder that `catchment run` wrote
+    """
+    folder = Path(folder)
+    with closing(_connected(folder)) as database:
+        try:
+            return _run(folder, database)
+        except sqlite3.DatabaseError as error:
+            raise IntegrityError(f"{folder / DATABASE} is damaged ({error})") from error
+
+
+def last_state(folder: str | Path, stage: str) -> Parts:
+    """Return the state after the last finished round of a stage, its digest compared."""
+    folder = Path(folder)
+    with closing(_connected(folder)) as database:
+        found = database.execute(
+            "SELECT round, state_sha256 FROM rounds WHERE stage = ? ORDER BY round DESC LIMIT 1",
+            (stage,),
+        ).fetchone()
+    if found is None:
+        raise FederationError(f"{folder} has no finished round of {stage}; finish the run first")
+    path = folder / "states" / f"{stage}-{found[0]:06d}.bin"
+    if not path.is_file():
+        raise IntegrityError(f"{path} is missing; what it held cannot be had from elsewhere")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != found[1]:
+        raise IntegrityError(f"{path} is damaged; its digest is not the one that was written down")
+    return Parts.from_bytes(content)
+
+
+def messages_of(folder: str | Path, client: str | None = None, limit: int = 100) -> list[Message]:
+    """Return what one client sent, or the first messages of all, by client and round."""
+    with closing(_connected(Path(folder))) as database:
+        rows = database.execute(
+            "SELECT stage, round, client, purpose, bytes, sha256, times, epsilon "
+            "FROM messages JOIN stages USING (stage) "
+            "WHERE direction = 'up' AND (client = ? OR ? IS NULL) "
+            "ORDER BY client, position, round LIMIT ?",
+            (client, client, limit),
+        ).fetchall()
+    return [Message(*row) for row in rows]
+
+
+def _connected(folder: Path) -> sqlite3.Connection:
+    path = folder / DATABASE
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} holds no run; pass a folder that `catchment run` wrote")
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+
+
+def _run(folder: Path, database: sqlite3.Connection) -> Run:
+    facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
+    if facts.get("format") != str(FORMAT):
+        raise IntegrityError(
+            f"{folder} has format {facts.get('format')}, this version reads {FORMAT}"
+        )
+    stages = tuple(
+        Stage(name, fingerprint, rounds, json.loads(settings))
+        for name, fingerprint, rounds, settings in database.execute(
+            "SELECT stage, fingerprint, rounds, settings FROM stages ORDER BY position"
+        )
+    )
+    scores: dict[str, dict[str, float]] = {}
+    score_rows: dict[str, int] = {}
+    for client, metric, value, rows in database.execute(
+        "SELECT client, metric, value, rows FROM scores WHERE stage = 'evaluation' ORDER BY client"
+    ):
+        scores.setdefault(client, {})[metric] = float("nan") if value is None else value
+        score_rows[client] = rows
+    classes = tuple(json.loads(facts.get("classes", "null")) or ())
+    return Run(
+        folder,
+        facts,
+        stages,
+        {stage.name: _records(database, stage.name) for stage in stages},
+        _traffic(database),
+        scores,
+        score_rows,
+        _comparison(database),
+        _confusion(database, classes),
+        classes,
+        _path(database),
+        _forecast(database),
+        dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall()),
+        tuple(
+            Flag(*row)
+            for row in database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
+        ),
+        {
+            purpose: Kind(purpose, holds, tuple(json.loads(tells)))
+            for purpose, holds, tells in database.execute("SELECT * FROM kinds")
+        },
+    )
+
+
+def _records(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:
+    refused: dict[int, list[Refusal]] = {}
+    for round_, *about in database.execute(
+        "SELECT round, client, code, reason FROM refusals WHERE stage = ?", (stage,)
+    ):
+        refused.setdefault(round_, []).append(Refusal(*about))
+    figures: dict[int, dict[str, float]] = {}
+    for round_, name, value in database.execute(
+        "SELECT round, name, value FROM figures WHERE stage = ? ORDER BY name", (stage,)
+    ):
+        figures.setdefault(round_, {})[name] = math.nan if value is None else value
+    rows = database.execute(
+        "SELECT round, asked, used, seconds, bytes_down, bytes_up FROM rounds "
+        "WHERE stage = ? ORDER BY round",
+        (stage,),
+    )
+    return tuple(
+        Record(
+            number,
+            asked,
+            used,
+            seconds,
+            down,
+            up,
+            tuple(refused.get(number, ())),
+            figures.get(number, {}),
+        )
+        for number, asked, used, seconds, down, up in rows
+    )
+
+
+def _traffic(database: sqlite3.Connection) -> tuple[Traffic, ...]:
+    rows = database.execute(
+        "SELECT stage, direction, purpose, shapes, count(*), sum(times), count(DISTINCT client), "
+        "count(DISTINCT round), sum(bytes * times), max(epsilon) FROM messages "
+        "JOIN stages USING (stage) GROUP BY stage, direction, purpose, shapes "
+        "ORDER BY position, direction, purpose, count(*) DESC"
+    )
+    return tuple(
+        Traffic(stage, direction, purpose, tuple(map(tuple, json.loads(shapes))), *rest)
+        for stage, direction, purpose, shapes, *rest in rows
+    )
+
+
+def _comparison(database: sqlite3.Connection) -> Comparison | None:
+    rows = database.execute(
+        "SELECT name, metric, score, worst_client, worst, spread, bytes_up, bytes_down, rounds, "
+        "seconds, note FROM comparison ORDER BY position"
+    ).fetchall()
+    if not rows:
+        return None
+    # SQLite keeps NaN as NULL.
+    known: list[list[Any]] = [[math.nan if v is None else v for v in row] for row in rows]
+    return Comparison(tuple(Row(*row) for row in known))
+
+
+def _confusion(database: sqlite3.Connection, classes: tuple[str, ...]) -> Integers | None:
+    places = {name: k for k, name in enumerate(classes)}
+    counts = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    for truth, predicted, count in database.execute(
+        "SELECT truth, predicted, count FROM confusion"
+    ):
+        counts[places[truth], places[predicted]] = count
+    return counts if counts.any() else None
+
+
+def _path(database: sqlite3.Connection) -> RidgePath | None:
+    rows = database.execute(
+        "SELECT ridge, output, error, chosen FROM ridge_path ORDER BY rowid"
+    ).fetchall()
+    if not rows:
+        return None
+    outputs = tuple(dict.fromkeys(row[1] for row in rows))
+    ridges = np.array(list(dict.fromkeys(row[0] for row in rows)))
+    errors = np.array([np.nan if row[2] is None else row[2] for row in rows], dtype=np.float64)
+    chosen = tuple(dict.fromkeys(row[0] for row in rows if row[3]))
+    return RidgePath(ridges, errors.reshape(len(ridges), len(outputs)), outputs, chosen)
+
+
+def _forecast(database: sqlite3.Connection) -> Drawn | None:
+    rows = database.execute(
+        "SELECT client, output, target, predicted FROM forecast ORDER BY rowid"
+    ).fetchall()
+    if not rows:
+        return None
+    outputs = tuple(dict.fromkeys(row[1] for row in rows))
+    values = np.array([row[2:] for row in rows], dtype=np.float64).reshape(-1, len(outputs), 2)
+    return Drawn(rows[0][0], outputs, values[..., 0], values[..., 1])

@@ -1,0 +1,149 @@
+"""The model of a finished run as if a client had never been there, from what the run has kept.
+
+A run's folder keeps the state after the last round of its training, and where clients are kept
+apart that is each one's statistics. Nobody is asked again and no data are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from catchment.errors import FederationError
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.algorithm import as_algorithm
+from catchment.federation.learn.balanced import BalancedRidge
+from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.unlearning import (
+    Certificate,
+    unlearn,
+    unlearn_by_class,
+    unlearn_member,
+)
+from catchment.federation.runs.read import Run, last_state, read_run
+from catchment.readout.model import Model
+from catchment.readout.personal_models import PersonalModels
+from catchment.readout.predictor import Predictor
+
+TRAINING = "training"
+# Each changes a message by itself; others weigh clients against each other, or hide them.
+HARMLESS = frozenset({"Float32", "FactorUpload"})
+SETTLED = {
+    "scaling": "the mean and the spread of each channel, by which inputs are scaled",
+    "plasticity": "the gains and shifts of the reservoir's units",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutClient:
+    """A run's model without a client, and the certificate of it."""
+
+    model: Predictor
+    certificate: Certificate
+
+
+def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> WithoutClient:
+    """Return the model that a run without the client would have given, and a certificate.
+
+    FederationError says why where it cannot be had: only a sum was kept, or what other clients
+    sent depends on this one.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    model
+        The run's model, as it was saved.
+    """
+    run = read_run(folder)
+    name, settings, protections = _described(run)
+    for protection in protections:
+        if protection == "SecureSum":
+            raise FederationError(
+                f"the run saw nothing but sums (secure_sum), so that what {client} sent cannot be "
+                f"taken out of them; run the plan again without {client}"
+            )
+        if protection not in HARMLESS:
+            raise FederationError(
+                f"{protection} changes the sum of all clients, so that what {client} sent cannot "
+                f"be taken out of it; run the plan again without {client}"
+            )
+    shared = model.model if isinstance(model, PersonalModels) else model
+    if not isinstance(shared, Model):
+        raise _cannot(name, client)
+    found = _unlearned(name, settings, Path(folder), client, shared)
+    stages = [SETTLED[stage.name] for stage in run.stages if stage.name in SETTLED]
+    certificate = replace(found.certificate, remains="; ".join(stages))
+    without: Predictor = found.model
+    if isinstance(model, PersonalModels) and isinstance(without, Model):
+        maps = {other: one for other, one in model.maps.items() if other != client}
+        without = PersonalModels(without, maps=maps)
+    known = without.prepared_by(model.prepare, model.channels).read_from(model.columns)
+    return WithoutClient(known, certificate)
+
+
+def _unlearned(
+    name: str, settings: Mapping[str, Any], folder: Path, client: str, shared: Model
+) -> WithoutClient:
+    """Return the model, not yet prepared, of the algorithms that can do without one client."""
+    parts = last_state(folder, TRAINING)
+    match name:
+        case "FederatedRidge" | "AlignedRidge":
+            own = settings if name == "FederatedRidge" else settings["ridge"]["FederatedRidge"]
+            ridge = FederatedRidge(**_filled(own, shared))
+            state = as_algorithm(ridge).load_state(parts)
+            _refuse_sum(state.by_client, client)
+            forgotten = unlearn(ridge, state, client)
+            return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
+        case "BalancedRidge":
+            balanced = BalancedRidge(**_filled(settings, shared))
+            by_class = as_algorithm(balanced).load_state(parts)
+            _refuse_sum(by_class.by_client, client)
+            left = unlearn_by_class(balanced, by_class, client)
+            return WithoutClient(balanced.result(left.state), left.certificate)
+        case "ReservoirEnsemble" if settings["alpha"] is None:
+            assert isinstance(shared.features, EchoStateMap)
+            ensemble = ReservoirEnsemble(
+                features=shared.features, weighting=settings["weighting"], classes=shared.classes
+            )
+            members = as_algorithm(ensemble).load_state(parts)
+            rest = unlearn_member(members, client)
+            return WithoutClient(ensemble.result(rest.state).model, rest.certificate)
+    raise _cannot(name, client)
+
+
+def _described(run: Run) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
+    """Return the training's algorithm, its settings, and the names of its protections."""
+    for stage in run.stages:
+        if stage.name == TRAINING:
+            plan = stage.settings["Plan"]
+            ((name, settings),) = plan["algorithm"].items()
+            protections = tuple(next(iter(one)) for one in plan["protections"])
+            return name, settings, protections
+    raise FederationError(f"{run.folder} has no training; finish the run first")
+
+
+def _filled(settings: Mapping[str, Any], model: Model) -> dict[str, Any]:
+    """Return settings as they were written down, with the map and the classes of the model."""
+    plain = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()
+    }
+    return {**plain, "features": model.features, "classes": model.classes}
+
+
+def _refuse_sum(by_client: Mapping[str, object], client: str) -> None:
+    if not by_client:
+        raise FederationError(
+            f"the run kept only the sum of all clients, so that what {client} sent cannot be taken "
+            f"out of it; run the plan again without {client}"
+        )
+
+
+def _cannot(name: str, client: str) -> FederationError:
+    return FederationError(
+        f"what other clients sent to {name} depends on {client}, or was not kept one by one; run "
+        f"the plan again without {client}"
+    )

@@ -1,0 +1,395 @@
+"""A run's folder: its plan, every message, the state after each round, scores and the model.
+
+    plan.toml          what was run, if it came from a file
+    run.sqlite         tidy tables: stages, rounds, messages, refusals, scores, ...
+    states/            the state after the last finished round of each stage, as it would travel
+    model.safetensors  the final model
+
+A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
+is finished once its state is on the disk and its row is committed, in this order; a run that stops
+at any moment goes on after the last finished round. A message that is then sent again is in the
+ledger once, with how often it was sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Generic, TypeVar, final
+
+import catchment
+from catchment.errors import FederationError, IntegrityError
+from catchment.federation.loop import Record, Refusal
+from catchment.federation.plan import Plan, describe
+from catchment.federation.runs.ledger import Entry
+from catchment.files import replace_file
+from catchment.readout.predictor import Predictor
+from catchment.readout.storage import save
+from catchment.structure import Kind
+from catchment.wire import Parts
+
+S = TypeVar("S")
+U = TypeVar("U")
+R = TypeVar("R")
+
+FORMAT = 2
+DATABASE = "run.sqlite"
+PLAN = "plan.toml"
+MODEL = "model.safetensors"
+BATCH = 2048  # messages per transaction: few enough to be flat in memory, many enough to be quick
+
+Cell = str | int | float | None
+
+_SCHEMA = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE stages (stage TEXT PRIMARY KEY, position INTEGER, fingerprint TEXT, rounds INTEGER,
+    settings TEXT) WITHOUT ROWID;
+CREATE TABLE rounds (stage TEXT, round INTEGER, asked INTEGER, used INTEGER, seconds REAL,
+    bytes_down INTEGER, bytes_up INTEGER, state_sha256 TEXT, PRIMARY KEY (stage, round))
+    WITHOUT ROWID;
+CREATE TABLE figures (stage TEXT, round INTEGER, name TEXT, value REAL,
+    PRIMARY KEY (stage, round, name)) WITHOUT ROWID;
+CREATE TABLE kinds (purpose TEXT PRIMARY KEY, holds TEXT, tells TEXT) WITHOUT ROWID;
+CREATE TABLE messages (stage TEXT, round INTEGER, client TEXT, direction TEXT, purpose TEXT,
+    shapes TEXT, bytes INTEGER, sha256 TEXT, epsilon REAL, times INTEGER,
+    PRIMARY KEY (stage, round, client, direction, sha256)) WITHOUT ROWID;
+CREATE TABLE refusals (stage TEXT, round INTEGER, client TEXT, code TEXT, reason TEXT);
+CREATE TABLE scores (stage TEXT, client TEXT, metric TEXT, value REAL, rows INTEGER,
+    PRIMARY KEY (stage, client, metric)) WITHOUT ROWID;
+CREATE TABLE clients (client TEXT PRIMARY KEY, rows INTEGER) WITHOUT ROWID;
+CREATE TABLE flags (client TEXT PRIMARY KEY, loss REAL, z REAL) WITHOUT ROWID;
+CREATE TABLE confusion (truth TEXT, predicted TEXT, count INTEGER);
+CREATE TABLE ridge_path (ridge REAL, output TEXT, error REAL, chosen INTEGER);
+CREATE TABLE forecast (client TEXT, step INTEGER, output TEXT, target REAL, predicted REAL);
+CREATE TABLE comparison (position INTEGER, name TEXT, metric TEXT, score REAL, worst_client TEXT,
+    worst REAL, spread REAL, bytes_up INTEGER, bytes_down INTEGER, rounds INTEGER, seconds REAL,
+    note TEXT);
+"""
+_TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", _SCHEMA))
+_NOTE = """
+INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+ON CONFLICT DO UPDATE SET times = times + 1
+"""
+
+
+@final
+class Store:
+    """A run's folder, open for writing by one process; close it, or use it in a `with` block.
+
+    Parameters
+    ----------
+    folder
+        Where the run lies; made if it is not there.
+    fingerprint
+        Of all that decides the run. A folder that holds another one is refused.
+    plan
+        Text of the plan, kept as plan.toml.
+    resume
+        Whether to go on with a run that the folder already holds.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with Store(Path(place) / "run", fingerprint="a") as store:
+    ...         store.write_facts({"title": "a first run"})
+    ...     Store(Path(place) / "run", fingerprint="b", resume=True)
+    Traceback (most recent call last):
+    catchment.errors.FederationError: .../run holds the run of another plan; choose another folder
+    """
+
+    def __init__(
+        self, folder: str | Path, *, fingerprint: str = "", plan: str = "", resume: bool = False
+    ) -> None:
+        self.folder = Path(folder)
+        found = (self.folder / DATABASE).is_file()
+        if found and not resume:
+            raise FederationError(
+                f"{folder} already holds a run; resume it, replace it (--force), or choose another "
+                "folder"
+            )
+        (self.folder / "states").mkdir(parents=True, exist_ok=True)
+        self._entries: list[tuple[Cell, ...]] = []
+        self._lock = _locked(self.folder)
+        try:
+            self._database = _opened(self.folder / DATABASE)
+            try:
+                self._check(fingerprint, plan)
+            except BaseException:
+                self._database.close()
+                raise
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _check(self, fingerprint: str, plan: str) -> None:
+        facts = self.facts()
+        if not facts:
+            if plan:
+                replace_file(self.folder / PLAN, plan.encode())
+            # Last, so that a folder cut short while it was made is simply made again.
+            first = {"format": str(FORMAT), "fingerprint": fingerprint}
+            self.write_facts(first | {"catchment": catchment.__version__})
+            return
+        if facts.get("format") != str(FORMAT):
+            raise IntegrityError(
+                f"{self.folder} has format {facts.get('format')}, this version reads {FORMAT}"
+            )
+        if facts.get("fingerprint") != fingerprint:
+            raise FederationError(
+                f"{self.folder} holds the run of another plan; choose another folder"
+            )
+
+    def keeper(self, stage: str, plan: Plan[S, U, R]) -> StageKeeper[S, U, R]:
+        """Return the keeper of one stage; a stage that was run with another plan is refused."""
+        if not re.fullmatch(r"[a-z0-9_-]{1,40}", stage):
+            raise ValueError(f"stage is {stage!r}; use lower-case letters, digits, - and _")
+        known = self._database.execute(
+            "SELECT fingerprint FROM stages WHERE stage = ?", (stage,)
+        ).fetchone()
+        fingerprint = plan.fingerprint()
+        if known is None:
+            settings = json.dumps(describe(plan), sort_keys=True)
+            (n,) = self._database.execute("SELECT count(*) FROM stages").fetchone()
+            self.insert("stages", [(stage, n, fingerprint, plan.rounds, settings)])
+            self.write_kinds(plan.messages().values())
+        elif known[0] != fingerprint:
+            raise FederationError(
+                f"stage {stage!r} of {self.folder} was run with another plan; choose another folder"
+            )
+        return StageKeeper(self, stage, plan)
+
+    def write_kinds(self, kinds: Iterable[Kind]) -> None:
+        """Keep what messages hold and tell, as those who send them declare."""
+        with self.transaction():
+            self._database.executemany(
+                "INSERT INTO kinds VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [(kind.name, kind.holds, json.dumps(kind.tells)) for kind in kinds if kind.holds],
+            )
+
+    def note(self, stage: str, entry: Entry) -> None:
+        """Write down a message, with the next ones."""
+        shapes = json.dumps([list(shape) for shape in entry.shapes], separators=(",", ":"))
+        about = (stage, entry.round, entry.client, entry.direction, entry.purpose, shapes)
+        self._entries.append((*about, entry.n_bytes, entry.sha256, entry.epsilon))
+        if len(self._entries) >= BATCH:
+            with self.transaction():
+                self.flush()
+
+    def flush(self) -> None:
+        self._database.executemany(_NOTE, self._entries)
+        self._entries = []
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what is done inside, all of it or nothing."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+    def insert(self, table: str, rows: Iterable[Sequence[Cell]], *, replace: bool = False) -> None:
+        """Add rows to a table, or put them in place of all it holds."""
+        if table not in _TABLES:
+            raise ValueError(
+                f"there is no table {table!r}; use one of {', '.join(sorted(_TABLES))}"
+            )
+        with self.transaction():
+            if replace:
+                self._database.execute(f"DELETE FROM {table}")
+            self._insert(table, rows)
+
+    def _insert(self, table: str, rows: Iterable[Sequence[Cell]]) -> None:
+        n_columns = len(self._database.execute(f"PRAGMA table_info({table})").fetchall())
+        places = ", ".join("?" * n_columns)
+        self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+
+    def write_facts(self, facts: dict[str, str]) -> None:
+        """Keep small facts about the run by name, the latest of each."""
+        with self.transaction():
+            self._database.executemany(
+                "INSERT INTO facts VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                facts.items(),
+            )
+
+    def facts(self) -> dict[str, str]:
+        """Return the small facts that are kept."""
+        return dict(self._database.execute("SELECT name, value FROM facts").fetchall())
+
+    def save_model(self, model: Predictor) -> Path:
+        """Write what was trained and predicts, and return its path."""
+        return save(model, self.folder / MODEL)
+
+    def finished(self, stage: str) -> list[tuple[Cell, ...]]:
+        """Return the rows of a stage's finished rounds."""
+        return self._database.execute(
+            "SELECT * FROM rounds WHERE stage = ? ORDER BY round", (stage,)
+        ).fetchall()
+
+    def refusals(self, stage: str, round_: int) -> tuple[Refusal, ...]:
+        rows = self._database.execute(
+            "SELECT client, code, reason FROM refusals WHERE stage = ? AND round = ? "
+            "ORDER BY rowid",
+            (stage, round_),
+        )
+        return tuple(Refusal(*row) for row in rows)
+
+    def figures(self, stage: str, round_: int) -> dict[str, float]:
+        rows = self._database.execute(
+            "SELECT name, value FROM figures WHERE stage = ? AND round = ? ORDER BY name",
+            (stage, round_),
+        )
+        return {name: math.nan if value is None else value for name, value in rows}
+
+    def close_round(self, stage: str, record: Record, state: Parts) -> None:
+        """Keep a state and then commit its round; the state before it is no longer needed."""
+        content = state.to_bytes()
+        replace_file(self.state_path(stage, record.round), content)
+        refused = [(stage, record.round, r.client, r.code, r.reason) for r in record.refused]
+        counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
+        digest = hashlib.sha256(content).hexdigest()
+        with self.transaction():
+            self.flush()
+            self._insert("rounds", [(stage, record.round, *counts, digest)])
+            self._insert("refusals", refused)
+            named = record.figures.items()
+            self._insert("figures", [(stage, record.round, name, v) for name, v in named])
+        if record.round > 0:
+            self.state_path(stage, record.round - 1).unlink(missing_ok=True)
+
+    def state_path(self, stage: str, round_: int) -> Path:
+        return self.folder / "states" / f"{stage}-{round_:06d}.bin"
+
+    def close(self) -> None:
+        """Write what is left and let go of the folder."""
+        try:
+            with self.transaction():
+                self.flush()
+            # Leaves one file, which can be read where nothing can be written; not under a reader.
+            with suppress(sqlite3.OperationalError):
+                self._database.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            self._database.close()
+            self._lock.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def is_begun(folder: str | Path) -> bool:
+    """Return whether a run's folder holds more than a scaling: a round that took time.
+
+    >>> is_begun("no-such-folder")
+    False
+    """
+    path = Path(folder) / DATABASE
+    if not path.is_file():
+        return False
+    try:
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            query = "SELECT count(*) FROM rounds WHERE stage != 'scaling'"
+            return int(database.execute(query).fetchone()[0]) > 0
+        finally:
+            database.close()
+    except sqlite3.OperationalError:
+        return False  # its tables were never made
+    except sqlite3.DatabaseError:
+        return True  # it is something else, which is not ours to judge
+
+
+def remove_run(folder: str | Path) -> None:
+    """Remove a run and nothing that is not a run; FederationError if somebody is writing it."""
+    place = Path(folder)
+    if not (place / DATABASE).is_file():
+        return
+    _locked(place).close()
+    for name in ("states", "clients", "sums"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL):
+        (place / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        place.rmdir()
+
+
+@final
+class StageKeeper(Generic[S, U, R]):
+    """Writes down one stage of a run and goes on where it stopped; `Store.keeper` makes it."""
+
+    def __init__(self, store: Store, stage: str, plan: Plan[S, U, R]) -> None:
+        self._store, self._stage, self._plan = store, stage, plan
+
+    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
+        """Return the state and records of the finished rounds, or None if there are none."""
+        rows = self._store.finished(self._stage)
+        if not rows:
+            return None
+        refused = (self._store.refusals(self._stage, k) for k in range(len(rows)))
+        figures = (self._store.figures(self._stage, k) for k in range(len(rows)))
+        records = tuple(map(_record, rows, refused, figures))
+        path = self._store.state_path(self._stage, records[-1].round)
+        if not path.is_file():
+            raise IntegrityError(f"{path} is missing; start the run again in another folder")
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != rows[-1][-1]:
+            raise IntegrityError(f"{path} is damaged; start the run again in another folder")
+        return self._plan.whole.load_state(Parts.from_bytes(content)), records
+
+    def note(self, entry: Entry) -> None:
+        self._store.note(self._stage, entry)
+
+    def close_round(self, state: S, record: Record) -> None:
+        self._store.close_round(self._stage, record, self._plan.whole.save_state(state))
+
+
+def _record(row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]) -> Record:
+    _, round_, asked, used, seconds, down, up, _ = row
+    return Record(
+        int(round_ or 0),
+        int(asked or 0),
+        int(used or 0),
+        float(seconds or 0),
+        int(down or 0),
+        int(up or 0),
+        refused,
+        figures,
+    )
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    # Transactions are our own: isolation_level None keeps the module from opening any.
+    database = sqlite3.connect(path, isolation_level=None)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        (n_tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if n_tables == 0:
+            database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+    except sqlite3.DatabaseError as error:
+        database.close()
+        raise IntegrityError(f"{path} is not a run's database ({error})") from error
+    return database
+
+
+def _locked(folder: Path) -> sqlite3.Connection:
+    """Return a lock on the folder, let go when it is closed or its process ends."""
+    lock = sqlite3.connect(folder / "lock", isolation_level=None, timeout=0)
+    try:
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        lock.close()
+        raise FederationError(
+            f"another process writes to {folder}; wait for it or choose another folder"
+        ) from error
+    return lock

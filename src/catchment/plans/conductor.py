@@ -1,0 +1,376 @@
+"""One conductor for plan files, wherever their clients are.
+
+    scaling -> plasticity -> training -> delivery -> evaluation
+
+Every stage is a plan of its own in the one loop, kept in the run's folder as it goes. What differs
+between one process, Flower and its simulation is only who carries the messages: an `Engines` gives
+the engine of each stage. What only somebody with all data could say, baselines and a forecast, is
+added where all clients are in this process.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from catchment.engine.local import LocalEngine
+from catchment.errors import TooFewClientsError
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.course import (
+    DELIVERY,
+    EVALUATION,
+    TRAINING,
+    AnyPlan,
+    Course,
+    Known,
+    conduct,
+)
+from catchment.federation.delivery import DeliveredEvaluation, Delivery, InMemory, sha256_of
+from catchment.federation.loop import Engine, Result, model_of, run
+from catchment.federation.measure.comparison import Outcome, Row
+from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.plan import Journal, Memory, Plan
+from catchment.federation.runs.logged import Logged
+from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.tables import write_comparison, write_results
+from catchment.federation.runs.write import (
+    DATABASE,
+    MODEL,
+    PLAN,
+    Store,
+    is_begun,
+    remove_run,
+)
+from catchment.plans.baselines import compared
+from catchment.plans.data import PlanData
+from catchment.plans.file import PlanFile
+from catchment.plans.folds import folded
+from catchment.plans.results import write_forecast
+from catchment.plans.sources import About
+from catchment.privacy.secure_sum.client_rules import is_name
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import new_identity
+from catchment.readout.predictor import Predictor
+from catchment.readout.storage import to_bytes
+
+Watch = Callable[[str, int, int, int], None]
+
+log = logging.getLogger(__name__)
+
+
+class Engines(Protocol):
+    """Where the clients of a plan file are."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the run's facts."""
+
+    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
+        """Return the plan of a stage as it may be run there; ValueError if it may not."""
+
+    def engine(self, stage: str, plan: AnyPlan) -> Engine:
+        """Return what carries the messages of a stage."""
+
+
+@dataclass(frozen=True, eq=False)
+class InProcess:
+    """All clients in this process.
+
+    Nothing leaves anyone here, so that the test shows every client's score by itself, even where
+    the training is hidden in sums.
+    """
+
+    held: PlanData
+    threads: int | None = None
+    memories: dict[str, Memory] = field(default_factory=dict)
+    name: str = "local"
+
+    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
+        if isinstance(plan.algorithm, DeliveredEvaluation):
+            return replace(
+                plan, algorithm=replace(plan.algorithm, keep_clients=True), protections=()
+            )
+        return plan
+
+    def engine(self, stage: str, plan: AnyPlan) -> Engine:
+        return LocalEngine(plan, self.held.at(stage), self.threads, self.memories)
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """What came of a plan's stages."""
+
+    known: Known
+    plan: AnyPlan
+    result: Result[Any, Any]
+    model: Predictor
+    scores: Scores
+
+    @property
+    def features(self) -> FeatureMap:
+        """The map of the model, or the first one of the plan where what was trained has none."""
+        one = model_of(self.model)
+        return self.known.maps[0] if one is None else one.features
+
+
+@dataclass(frozen=True, eq=False)
+class Conductor:
+    """Runs the stages of a plan file into one folder.
+
+    Parameters
+    ----------
+    file, course
+        What is run, as it is written and as stages.
+    about
+        What is known of the data.
+    engines
+        Where the clients are.
+    store
+        The run's folder.
+    journal
+        Writes down the steps of masked rounds, so that one cut short goes on in its middle.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    tested
+        Makes the scores where no clients are kept for a test.
+    """
+
+    file: PlanFile
+    course: Course
+    about: About
+    engines: Engines
+    store: Store
+    journal: Journal | None = None
+    watch: Watch | None = None
+    tested: Callable[[], Scores] | None = None
+
+    def conduct(self) -> Done:
+        """Run all stages, or what is left of them, and keep what came of them."""
+        if "started" not in self.store.facts():
+            title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
+            self.store.write_facts({"started": now(), "title": title})
+        known, result = conduct(self.course, self.stage)
+        model = result.predictor.read_from(dict(self.about.columns))
+        self.store.save_model(model)
+        content = to_bytes(model)
+        after = replace(known, maps=(), model=sha256_of(content))
+        self._deliver(after, InMemory(content, model))
+        scores = self.tested() if self.tested else self._scores(after, InMemory(content, model))
+        done = Done(known, result.plan, result, model, scores)
+        self._keep(done)
+        return done
+
+    def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
+        """Run a stage, or what is left of it."""
+        allowed = self.engines.allowed(stage, plan)
+
+        def watch(round_: int, done: int, asked: int) -> None:
+            if self.watch:
+                self.watch(stage, round_, done, asked)
+
+        return run(
+            allowed,
+            self.engines.engine(stage, allowed),
+            keeper=Logged(self.store.keeper(stage, allowed), stage, allowed.rounds),
+            watch=watch,
+            journal=self.journal if allowed.masking else None,
+            context=known.parts(),
+        )
+
+    def _deliver(self, known: Known, place: InMemory) -> None:
+        started = self.store.facts()["started"]
+        about = {"plan": known.course, "run": f"{self.store.folder.name} {started}"}
+        algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
+        try:
+            self.stage(DELIVERY, Plan(algorithm=algorithm), known)
+        except TooFewClientsError as error:
+            log.warning("the model is not delivered: %s", error)
+            self.store.write_facts({"undelivered": str(error)})
+
+    def _scores(self, known: Known, place: InMemory) -> Scores:
+        """Return how the model does; with too few clients for a test, nothing, and it says why."""
+        try:
+            result = self.stage(EVALUATION, self.course.plan(EVALUATION, known, place), known)
+        except TooFewClientsError as error:
+            log.warning("the model is not tested: %s", error)
+            self.store.write_facts({"untested": str(error)})
+            return Scores()
+        scores: Scores = result.result
+        return scores
+
+    def _keep(self, done: Done) -> None:
+        kept = done.plan.whole.kept(done.result.state)
+        write_results(self.store, kept, done.scores, self.about.classes)
+        if done.scores.total is not None:
+            self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
+        self.store.write_facts(self._facts(done))
+        log.info("model: %s, SHA-256 %s", (self.store.folder / MODEL).resolve(), self._sha256)
+
+    @property
+    def _sha256(self) -> str:
+        return sha256_of((self.store.folder / MODEL).read_bytes())
+
+    def _facts(self, done: Done) -> dict[str, str]:
+        features, last = done.features, done.result.records[-1]
+        units = features.reservoir.n_units if isinstance(features, EchoStateMap) else None
+        facts = {
+            "source": self.file.source,
+            "algorithm": self.file.algorithm,
+            "own_row": label(self.file),
+            "classes": json.dumps(self.about.classes),
+            "channels": json.dumps(self.about.channels),
+            "train_clients": str(last.n_asked),
+            "test_clients": str(len(done.scores.by_client)) if done.scores.by_client else "",
+            "map": str(self.file.features["map"]),
+            "units": "" if units is None else str(units),
+            "n_features": str(features.n_features),
+            "features_fingerprint": features.fingerprint,
+            "plan_fingerprint": done.plan.fingerprint(),
+            "course": done.known.course,
+            "scaling": str(self.file.prepare.settings()["scale"]),
+            "engine": self.engines.name,
+        }
+        return {name: value for name, value in facts.items() if value}
+
+    def finish(self, rows: Iterable[Row]) -> None:
+        """Keep the rows of the comparison, and that the run is over."""
+        if "finished" in self.store.facts():
+            return
+        write_comparison(self.store, list(rows))
+        self.store.write_facts({"finished": now(), "model_sha256": self._sha256})
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A run that is over: its folder as a reader sees it, its model and scores."""
+
+    run: Run
+    model: Predictor
+    scores: Scores
+
+
+def run_plan(
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    data: Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    threads: int | None = None,
+    watch: Watch | None = None,
+) -> Finished:
+    """Run a plan file in this process and return what came of it; the folder keeps everything.
+
+    Parameters
+    ----------
+    file
+        The plan.
+    folder
+        Where the run is kept.
+    data
+        Directory of public data sets; the usual ones if not given.
+    resume
+        Whether to go on with a run that the folder holds.
+    force
+        Whether to replace a run that the folder holds.
+    watch
+        Called with (stage, round, clients done, clients asked).
+    """
+    held = file.load_data(data)
+    with opened(file, folder, resume=resume, force=force) as store:
+        memories = client_memories(store.folder, held.names) if file.is_secret else {}
+        identities = {name: new_identity(memory) for name, memory in memories.items()}
+        course = file.course(held.about, identities, len(held.train))
+        engines = InProcess(held, threads, memories)
+        tested = None
+        if file.sharing.test == "folds":
+            tested = partial(folded, file, held, threads, watch)
+        conductor = Conductor(file, course, held.about, engines, store, watch=watch, tested=tested)
+        done = conductor.conduct()
+        write_forecast(store, done.model, done.scores, held)
+        if tested is not None:
+            conductor.finish(own_rows(file, done))
+        elif "finished" not in store.facts():
+            plan = replace(course.plan(TRAINING, done.known), protections=())
+            beside = compared(
+                file, plan, held, done.result, done.model, done.features, threads, watch
+            )
+            conductor.finish(with_own(beside, own_rows(file, done)))
+    return Finished(read_run(folder), done.model, done.scores)
+
+
+@contextmanager
+def opened(
+    file: PlanFile, folder: str | Path, *, resume: bool = False, force: bool = False
+) -> Iterator[Store]:
+    """Open a run's folder; a run that fails before its training leaves nothing behind.
+
+    Parameters
+    ----------
+    force
+        Whether to replace a run that is there.
+    """
+    place = Path(folder)
+    if (place / PLAN).is_file() and not (place / DATABASE).is_file():
+        raise ValueError(
+            f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
+            "run, such as --out runs/plan"
+        )
+    if force or (not resume and not is_begun(folder)):
+        remove_run(folder)
+    try:
+        with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
+            yield store
+    except Exception:
+        if not is_begun(folder):
+            remove_run(folder)
+        raise
+
+
+def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
+    """Return what each client remembers, its private key included, in a folder of its own.
+
+    All clients are in this process; elsewhere a client's memory is with the client.
+    """
+    names = list(clients)
+    for name in names:
+        if not is_name(name):
+            raise ValueError(
+                f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
+                "digits, '.', '_' and '-'"
+            )
+    return {name: FileMemory(folder / "clients" / name) for name in names}
+
+
+def own_rows(file: PlanFile, done: Done) -> list[Row]:
+    """Return the plan's own row of the comparison; none if its model was not tested."""
+    if done.scores.total is None:
+        return []
+    seconds = sum(record.seconds for record in done.result.records)
+    return [Row.of(label(file), Outcome(done.scores, done.result.records), seconds)]
+
+
+def label(file: PlanFile) -> str:
+    """Return what the plan's own row is called."""
+    changed = any(table.get("name") != "secure_sum" for table in file.protect)
+    return "exact federated" if file.algorithm == "ridge" and not changed else file.algorithm
+
+
+def with_own(beside: Iterable[Row], own: list[Row]) -> list[Row]:
+    """Return the rows with one's own before what takes more than a federation gives."""
+    rows = list(beside)
+    after = [row for row in rows if row.name in ("centralised", "personalised")]
+    return [*(row for row in rows if row not in after), *own, *after]
+
+
+def now() -> str:
+    """Return the time, as run folders keep it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

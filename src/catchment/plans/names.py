@@ -1,0 +1,219 @@
+"""What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
+
+To add an algorithm, give it a line in ALGORITHMS. The class is a frozen dataclass whose fields are
+its settings in [learn]; those called `features` and `classes` are filled in. Where the algorithm
+depends on more than its settings, the class holds only the settings and has a method
+`learner(given)` that returns the algorithm, as `Ridge` does. A user's own class is named as
+`module:Class` and read in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.own import as_map, imported
+from catchment.federation.compression import FactorUpload, Float32
+from catchment.federation.course import Maps
+from catchment.federation.learn.automatic import automatic_ridge
+from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
+from catchment.federation.learn.balanced import BalancedRidge
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
+from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
+from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.measure.outliers import InfluenceCap
+from catchment.federation.plan import Learner
+from catchment.plans.dataclass_tables import Reader, nearest
+from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
+from catchment.privacy.dp.clipping import Clip
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.secure_sum.protection import SecureSum
+
+Table = Mapping[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What an algorithm is made with, besides its own settings.
+
+    Parameters
+    ----------
+    maps
+        The feature map, or one for every table of [[candidates]].
+    classes
+        Names of the outputs if they are classes.
+    hidden
+        Whether the server sees nothing but sums.
+    n_clients
+        How many clients train; None for many.
+    base
+        The plan's own folder, from which on it names others.
+    """
+
+    maps: Maps
+    classes: tuple[str, ...] | None = None
+    hidden: bool = False
+    n_clients: int | None = None
+    base: Path = Path()
+
+
+@runtime_checkable
+class Settings(Protocol):
+    """Settings of an algorithm that is made when it is known who takes part."""
+
+    def learner(self, given: Given) -> Learner[Any, Any, Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ridge:
+    """Exact federated ridge regression: one round of sums, solved at the server.
+
+    Parameters
+    ----------
+    ridge
+        A number; "clients": the ridge with the least error on clients left out of the solution, for
+        which a secure sum takes a second round; "gcv", which needs only the sum; or "auto":
+        "clients" where there are several, the server sees them one by one and no class is one
+        client's alone, else "gcv".
+    per_output
+        Whether each output chooses its own ridge.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation over all clients.
+    keep_clients
+        Whether the server keeps each client's statistics, for unlearning and flagging; wherever it
+        sees them if not given.
+    increments
+        Rounds over which a client hands in its data, each time the next stretch of it.
+    forgetting
+        Factor on the sum before a round's statistics are added.
+    window
+        Keep the last rounds, this many, one by one, and leave out what came before them.
+    """
+
+    ridge: float | Literal["auto", "clients", "gcv"] = "auto"
+    per_output: bool = False
+    standardise: bool = False
+    keep_clients: bool | None = None
+    increments: int = 1
+    forgetting: float = 1.0
+    window: int | None = None
+
+    def learner(self, given: Given) -> Learner[Any, Any, Any]:
+        """Return the algorithm."""
+        (features,) = given.maps
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return automatic_ridge(
+            features,
+            classes=given.classes,
+            hidden=given.hidden,
+            n_clients=given.n_clients,
+            **own,
+        )
+
+
+MAPS: dict[str, type] = {"echo_state": EchoState}
+ALGORITHMS: dict[str, type] = {
+    "ridge": Ridge,
+    "candidates": Candidates,
+    "averaging": ReadoutAveraging,
+    "gradient": GradientAveraging,
+    "ensemble": Ensemble,
+    "stacking": Stacked,
+    "aligned": Aligned,
+    "personal": Personal,
+    "selected": SelectedRidge,
+    "balanced": BalancedRidge,
+    "partial": Partial,
+    "prompt": Prompt,
+}
+PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
+PLASTICITY_ROUNDS = 10
+PROTECTIONS: dict[str, type] = {
+    "float32": Float32,
+    "factors": FactorUpload,
+    "influence_cap": InfluenceCap,
+    "gaussian_noise": GaussianNoise,
+    "secure_sum": SecureSum,
+}
+
+GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
+READER = Reader(
+    choices={
+        ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
+    },
+    # What a file cannot say: it comes from elsewhere, or is no plain setting.
+    hidden={
+        GradientAveraging: ("initial",),
+        GaussianNoise: ("budget",),
+        Clip: ("reference",),
+    },
+)
+
+
+def named(
+    kinds: Mapping[str, type],
+    table: Table,
+    where: str,
+    given: Mapping[str, object] | None = None,
+    *,
+    key: str = "name",
+    own: bool = False,
+) -> Any:
+    """Return what a table describes; its entry `key` says which of some dataclasses it is.
+
+    Parameters
+    ----------
+    own
+        Whether a class of one's own may be named, as `module:Class`.
+
+    >>> named(MAPS, {"map": "echo_state", "units": 50}, "[features]", key="map").units
+    50
+    >>> named(MAPS, {"map": "echo_sate"}, "[features]", key="map")
+    Traceback (most recent call last):
+    ValueError: map in [features] is 'echo_sate'; did you mean 'echo_state'?
+    """
+    name = table.get(key)
+    kind = kinds.get(name) if isinstance(name, str) else None
+    if kind is None and own and isinstance(name, str) and ":" in name:
+        kind = _imported(name, f"{key} in {where}")
+    if kind is None:
+        options = nearest(str(name), kinds)
+        raise ValueError(f"{key} in {where} is {name!r}; {options}")
+    rest = {entry: value for entry, value in table.items() if entry != key}
+    return READER.read(kind, rest, where, given)
+
+
+def map_of(table: Table, where: str = "[features]") -> FeatureMap | MapDescription:
+    """Return the feature map that a table describes, or its description."""
+    made = named(MAPS, table, where, key="map", own=True)
+    return made if isinstance(made, MapDescription) else as_map(made)
+
+
+def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learner[Any, Any, Any]:
+    """Return the algorithm of [learn].
+
+    Parameters
+    ----------
+    several
+        Whether it is given all maps, or the only one.
+    """
+    features = given.maps if several else given.maps[0]
+    filled = {"features": features, "classes": given.classes}
+    made = named(ALGORITHMS, table, "[learn]", filled, key="algorithm", own=True)
+    learner: Learner[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
+    return learner
+
+
+def _imported(name: str, where: str) -> type:
+    kind = imported(name)
+    if not isinstance(kind, type) or not is_dataclass(kind):
+        raise ValueError(
+            f"{where} is {name!r}, which is no dataclass; write @dataclass(frozen=True) above it, "
+            "so that its settings are known"
+        )
+    return kind

@@ -1,0 +1,47 @@
+"""A forecast that a run's folder keeps, where the clients are in this process."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.recording import Recording
+from catchment.engine.local import data_of
+from catchment.federation.measure.evaluation import Scores
+from catchment.federation.runs.write import Store
+from catchment.plans.data import PlanData
+from catchment.readout.answers import output_names
+from catchment.readout.predictor import Predictor
+
+SHOWN_STEPS = 300
+
+
+def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
+    """Keep a stretch of the worst test client's targets and predictions, to be drawn.
+
+    The data are in this process; where clients are elsewhere this would stay with them.
+    """
+    if model.classes is not None or not model.per_step or not scores.by_client:
+        return
+    client, _ = scores.worst()
+    if client not in held.test:
+        return
+    y, guessed = _predicted(model, list(data_of(held.test[client])()), client)
+    store.insert(
+        "forecast",
+        [
+            (client, step, name, float(y[step, k]), float(guessed[step, k]))
+            for step in range(min(SHOWN_STEPS, len(y)))
+            for k, name in enumerate(output_names(model))
+        ],
+        replace=True,
+    )
+
+
+def _predicted(model: Predictor, recordings: list[Recording], client: str) -> tuple[Array, Array]:
+    """Return targets and predictions (n, K) of the first recording, where the target is known."""
+    first = model.prepare.apply(recordings)[0]
+    assert first.y is not None
+    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
+    known = ~np.isnan(y).any(axis=1)
+    return y[known], guessed[known]

@@ -1,1 +1,0 @@
-"""What a curious server can compute from the messages it is sent, given the public recipe."""

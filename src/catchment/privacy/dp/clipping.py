@@ -1,0 +1,299 @@
+"""From an upload to a vector of bounded length, and from a noisy sum of such vectors back.
+
+Ridge statistics are the moments M = [[n, s', t'], [s, G, C], [t, C', Y'Y]] of rows (1, z, y). A
+client's vector is the upper triangle of B M B' / n, off-diagonal entries times sqrt 2 so that its
+length is the Frobenius norm. B leaves (1, z) as it is, or whitens it by public statistics, and
+multiplies y by a public factor. Shortening the whole vector equals giving the client less weight,
+so what is left are still moments. Of a weighted sum, or any value with a field marked WEIGHT, the
+vector is the client's mean, and every client then weighs one. Numbers marked REMARK, such as a
+training loss, never leave the client: in the sum they are zero.
+
+A noisy sum is made solvable: negative eigenvalues go to zero, and the (1, z) block gets
+c s D sqrt(2 (F + 1)) on its diagonal, about the largest eigenvalue of the noise. All of it uses
+public numbers and the noisy sum only, so it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, ClassVar
+
+import numpy as np
+from scipy.linalg import eigh
+
+from catchment.arrays import Array
+from catchment.errors import IntegrityError, UploadError
+from catchment.federation.algorithm import Sent, Upload
+from catchment.federation.upload_checks import moment_matrix
+from catchment.readout.packing import matrix_size, pack, unpack
+from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import REMARK, WEIGHT, Kind, Shape, Summable, marked, places_of
+from catchment.wire import Fact, Parts
+
+# Whitening never blows a direction up beyond this share of the strongest one.
+WHITENING_FLOOR = 1e-4
+# Kept below the bound by this share, so that rounding cannot carry a vector over it.
+MARGIN = 2.0**-30
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped(Summable):
+    """A sum of vectors of bounded length, and what they were made from."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "clipped",
+        "the client's sums or parameters, scaled down to an agreed length; with distributed noise, "
+        "also noise",
+        (
+            "unless the clients add noise, what the sums or parameters tell, but for their length",
+            "what is released from the noisy sum afterwards is bounded by its epsilon",
+        ),
+    )
+
+    vector: Annotated[Array, Shape("numbers")]  # whole multiples of a grid step
+    n_clients: int
+    about: Mapping[str, Fact]
+    epsilon: float | None = None  # of the release it is for
+
+    def __post_init__(self) -> None:
+        if self.n_clients < 1:
+            raise UploadError("count", f"{self.n_clients} clients cannot be")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clip:
+    """How an upload becomes a vector, and how long that may be.
+
+    All three settings must be public: fixed beforehand, or computed from data that anyone may see.
+    Taking them from the clients' own data undoes the privacy they are there for.
+
+    Parameters
+    ----------
+    bound
+        Longest vector; longer ones are shortened to it.
+    target_scale
+        Factor on the targets. About one over their spread serves best (3 for one-hot classes).
+    reference
+        Statistics of public data with the same features, also generated or of another
+        population. Noise is then spread evenly over the directions in which features vary, and a
+        readout of the same privacy is far more accurate.
+
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> Clip(bound=8.0).length(s), Clip(bound=8.0).length(s + s)
+    (4.0, 4.0)
+    """
+
+    bound: float
+    target_scale: float = 1.0
+    reference: RidgeStatistics | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("bound", "target_scale"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass a positive number")
+        if self.reference is not None and self.reference.weight <= 0:
+            raise ValueError("the reference holds no rows; compute it from public data")
+
+    @classmethod
+    def from_public(
+        cls, clients: Iterable[RidgeStatistics], *, target_scale: float = 3.0, whiten: bool = True
+    ) -> Clip:
+        """Return settings from the statistics of public clients: the median length is the bound.
+
+        >>> rng = np.random.default_rng(0)
+        >>> public = [RidgeStatistics.from_states(rng.normal(size=(50, 4)), np.ones((50, 1)))
+        ...           for _ in range(5)]
+        >>> 8 < Clip.from_public(public).bound < 12
+        True
+        """
+        known = list(clients)
+        if not known:
+            raise ValueError("there are no public clients; pass at least one")
+        total = sum(known[1:], start=known[0])
+        free = cls(bound=1.0, target_scale=target_scale, reference=total if whiten else None)
+        bound = float(np.median([free.length(client) for client in known]))
+        return cls(bound=bound, target_scale=target_scale, reference=free.reference)
+
+    @classmethod
+    def from_bounds(cls, bounds: Array, *, target: float = 1.0, target_scale: float = 1.0) -> Clip:
+        """Return settings from a map's bounds alone: no client's statistics are ever shortened.
+
+        This needs no public data, and costs more noise than a bound from some.
+
+        Parameters
+        ----------
+        bounds
+            Largest absolute value (F,) of each feature, as a map's `bounds` say.
+        target
+            Longest row of targets; 1 for one-hot classes.
+        target_scale
+            Factor on the targets.
+
+        >>> round(Clip.from_bounds(np.array([1.0, 2.0])).bound, 6)
+        7.0
+        """
+        if not np.isfinite(bounds).all():
+            raise ValueError(
+                f"{int(np.isinf(bounds).sum())} of {len(bounds)} features have no bound; give the "
+                "map bounds, or take the clip from public clients"
+            )
+        # No matrix of means of r r' is longer than the longest row r = (1, z, y), squared.
+        bound = 1.0 + float(np.sum(np.square(bounds))) + (target_scale * target) ** 2
+        return cls(bound=bound * (1 + 2 * MARGIN), target_scale=target_scale)
+
+    @cached_property
+    def whitening(self) -> tuple[Array, Array]:
+        """The map (1 + F, 1 + F) of rows (1, z) to white ones, and its inverse."""
+        assert self.reference is not None
+        n = 1 + self.reference.n_features
+        values, vectors = eigh(moment_matrix(self.reference)[:n, :n] / self.reference.weight)
+        root = np.sqrt(np.maximum(values, 0.0) + WHITENING_FLOOR * values[-1])
+        return (vectors / root).T, vectors * root
+
+    def length(self, upload: Upload) -> float:
+        """Return the length of an upload's vector before it is clipped."""
+        return float(np.linalg.norm(self._vector(upload)[0]))
+
+    def clipped(self, upload: Upload, grid: float) -> Clipped:
+        """Return an upload's vector, at most `bound` long, in whole multiples of the grid.
+
+        Rounding is towards zero, which shortens, so that the bound holds to the last digit.
+        """
+        vector, about = self._vector(upload)
+        length = float(np.linalg.norm(vector))
+        limit = self.bound * (1 - MARGIN)
+        if length > limit:
+            vector = vector * (limit / length)
+        return Clipped(np.trunc(vector / grid) * grid, 1, about)
+
+    def _vector(self, upload: Upload) -> tuple[Array, dict[str, Fact]]:
+        about: dict[str, Fact]
+        if isinstance(upload, RidgeStatistics):
+            vector, about = self._moments(upload), {"targets": upload.n_targets}
+        elif weight := _weight(upload):
+            vector, about = _mean(upload.parts(), *weight)
+            remarks: list[Fact] = [*places_of(_value(upload), REMARK)]
+            about |= {"remarks": remarks} if remarks else {}
+        else:
+            raise UploadError(
+                "kind",
+                "noise is defined for ridge statistics and for sums with a weight, not for "
+                f"{upload.parts().kind!r}; leave the protection out or send one of these",
+            )
+        if not np.isfinite(vector).all():
+            raise UploadError("not-finite", "the upload holds NaN or infinite numbers")
+        sent = upload.parts()
+        return vector, {"kind": sent.kind, "facts": dict(sent.facts), **about}
+
+    def _moments(self, statistics: RidgeStatistics) -> Array:
+        if not statistics.weight > 0:
+            size = 1 + statistics.n_features + statistics.n_targets
+            return np.zeros(size * (size + 1) // 2)
+        M = moment_matrix(statistics) / statistics.weight
+        if self.reference is not None:
+            if self.reference.fingerprint != statistics.fingerprint:
+                raise UploadError("fingerprint", "the clip's reference is of other features")
+            M = _congruent(M, self.whitening[0])
+        _scale_targets(M, statistics.n_targets, self.target_scale)
+        return pack(M) * _roots(len(M))
+
+    def upload(self, total: Clipped, ridge: float = 0.0) -> Parts:
+        """Return a noisy sum as the upload it stands for.
+
+        Parameters
+        ----------
+        ridge
+            c s D in the module's formula; only statistics have one.
+        """
+        facts, K = total.about.get("facts"), total.about.get("targets")
+        if not isinstance(facts, Mapping):
+            raise IntegrityError("a clipped vector does not say what it was made from")
+        if K is None:
+            return _weighted(total, facts)
+        M = unpack(total.vector / _roots(matrix_size(len(total.vector))))
+        if type(K) is not int or not 0 < K < len(M) - 1:
+            raise IntegrityError(f"a clipped vector of {str(K)[:20]} targets cannot be read")
+        values, vectors = eigh(M)
+        # Not quite to zero: the moments must pass for such in spite of rounding.
+        M = (vectors * np.maximum(values, 1e-10 * values[-1])) @ vectors.T
+        n = len(M) - K
+        M[np.arange(n), np.arange(n)] += ridge * math.sqrt(2 * n)
+        _scale_targets(M, K, 1 / self.target_scale)
+        if self.reference is not None:
+            M = _congruent(M, self.whitening[1])
+        M = (M + M.T) / 2
+        statistics = RidgeStatistics(
+            max(1, round(float(M[0, 0]))),
+            float(M[0, 0]),
+            M[0, 1:n].copy(),
+            M[0, n:].copy(),
+            pack(M[1:n, 1:n]),
+            M[1:n, n:].copy(),
+            pack(M[n:, n:]),
+            str(facts.get("fingerprint", "")),
+        )
+        parts = statistics.parts()
+        return Parts(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
+
+
+def _value(upload: Upload) -> object:
+    return upload.value if isinstance(upload, Sent) else upload
+
+
+def _weight(upload: Upload) -> tuple[float] | None:
+    """Return what an upload's arrays are divided by to give a mean, if it declares that."""
+    value = _value(upload)
+    name = marked(value, WEIGHT)
+    # Of a value with others inside, one weight says nothing of theirs.
+    return (float(vars(value)[name]),) if name and "parts" not in upload.parts().facts else None
+
+
+def _mean(parts: Parts, weight: float) -> tuple[Array, dict[str, Fact]]:
+    """Return the arrays of a weighted sum divided by its weight, and how to put them back."""
+    numbers, *arrays = parts.arrays
+    divided = [array / weight if weight > 0 else array for array in arrays]
+    # In float64 whatever came: lengths of float32 vectors are off by more than MARGIN.
+    vector = np.concatenate([array.ravel() for array in divided], dtype=np.float64)
+    return vector, {"numbers": len(numbers), "shapes": [list(array.shape) for array in divided]}
+
+
+def _weighted(total: Clipped, facts: Mapping[str, Fact]) -> Parts:
+    """Return a sum of means as the weighted sum in which every client weighs one."""
+    shapes, n_numbers = total.about.get("shapes"), total.about.get("numbers")
+    if not isinstance(shapes, list) or type(n_numbers) is not int or not 0 < n_numbers < 9:
+        raise IntegrityError("a clipped weighted sum does not say its shapes")
+    sizes = [math.prod(shape) for shape in shapes]
+    if sum(sizes) != len(total.vector):
+        raise IntegrityError(f"{len(total.vector)} numbers came for shapes {shapes}")
+    flat = np.split(total.vector, np.cumsum(sizes)[:-1])
+    arrays = [part.reshape(shape) for part, shape in zip(flat, shapes, strict=True)]
+    counts = np.full(n_numbers, float(total.n_clients))
+    remarks = total.about.get("remarks", [])
+    if not isinstance(remarks, list) or not set(remarks) <= set(range(n_numbers)):
+        raise IntegrityError("a clipped weighted sum has remarks where it has no numbers")
+    counts[remarks] = 0.0
+    return Parts(str(total.about.get("kind")), facts, (counts, *arrays))
+
+
+def _roots(size: int) -> Array:
+    """Return the factors of a packed triangle under which its length is the Frobenius norm."""
+    root = np.full((size, size), math.sqrt(2))
+    np.fill_diagonal(root, 1.0)
+    return pack(root)
+
+
+def _congruent(M: Array, T: Array) -> Array:
+    """Return B M B' where B applies T to the leading block and leaves the rest."""
+    n = len(T)
+    out = M.copy()
+    out[:n] = T @ out[:n]
+    out[:, :n] = out[:, :n] @ T.T
+    return out
+
+
+def _scale_targets(M: Array, n_targets: int, factor: float) -> None:
+    M[-n_targets:] *= factor
+    M[:, -n_targets:] *= factor

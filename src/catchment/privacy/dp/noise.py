@@ -1,0 +1,262 @@
+"""Differential privacy for any algorithm whose uploads are ridge statistics or weighted sums.
+
+Every client shortens its vector to a public bound D (see `catchment.privacy.dp.clipping`), so that
+the sum moves by at most D when a client is added or left out; noise of s D on every number of the
+sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise is drawn in whole
+multiples of a fine grid on which the vectors lie, from the operating system, and cannot be seeded.
+
+Central noise is added once, by a server that sees the exact sum: it protects against everyone who
+sees the model, not against the server. Distributed noise is added by the clients, each a share of
+it, inside a secure sum: the server sees the noisy sum only. With U clients in the sum, m of whom
+may tell the server their noise, each adds discrete Gaussian noise of variance (s D)^2 / (U - m)
+(Kairouz, Liu and Steinke, ICML 2021); a share is at least a million grid steps wide, where the sum
+of discrete Gaussians is one to far beyond floating-point precision.
+
+What is bounded is what the releases say about one client (or one sequence), whatever else is
+known. It is not a promise that nothing is learned about a population that the client belongs to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
+from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
+from catchment.privacy.dp.budget import Budget
+from catchment.privacy.dp.clipping import Clip, Clipped
+from catchment.privacy.dp.discrete import discrete_gaussian
+from catchment.privacy.dp.gaussian import (
+    check_epsilon_delta,
+    concentrated_multiplier,
+    gaussian_multiplier,
+    rounded_normal,
+)
+from catchment.privacy.dp.per_sequence import Records
+from catchment.privacy.secure_sum.cost import Cost
+from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.statistics import RidgeStatistics
+from catchment.structure import Kind
+from catchment.wire import Parts
+
+SMALL_COHORT = 100
+STEPS = 1 << 20  # fewest grid steps in a standard deviation
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianNoise:
+    """Clip on the client, Gaussian noise on the sum: a bound on what releases tell of anyone.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The bound for all releases of the plan together. Delta should be far below one over the
+        number of clients.
+    clip
+        How uploads become vectors, and how long these may be.
+    distributed
+        False: the server adds the noise. True: the clients do, inside the secure sum that must
+        follow; the server never sees the exact sum.
+    min_clients
+        Fewest clients in a sum that is released. Below 100 a readout is mostly noise; fewer must be
+        asked for with `small_cohort`.
+    colluding
+        With distributed noise: clients that may tell the server what noise they added.
+    releases
+        Rounds over which epsilon is spread; a plan with more rounds is refused.
+    unit
+        What is hidden: whether a whole client took part, or one sequence (wrap the algorithm in
+        `PerSequence`). A sequence-level bound says little for someone with many sequences.
+    replacement
+        Whether the bound is also to hold when a client's data are replaced by others', which
+        doubles the noise; else it holds for leaving the client out.
+    ridge_factor
+        Ridge at the solution in units of the noise's largest eigenvalue.
+    budget
+        Ledger that refuses releases beyond what it allows.
+    """
+
+    messages: ClassVar[tuple[Kind, ...]] = (Clipped.KIND,)
+
+    epsilon: float
+    delta: float
+    clip: Clip
+    distributed: bool = False
+    min_clients: int = SMALL_COHORT
+    small_cohort: bool = False
+    colluding: int = 0
+    releases: int = 1
+    unit: Literal["client", "sequence"] = "client"
+    replacement: bool = False
+    ridge_factor: float = 0.5
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon_delta(self.epsilon, self.delta)
+        if self.unit not in ("client", "sequence"):
+            raise ValueError(f"unit is {self.unit!r}; use 'client' or 'sequence'")
+        if self.releases < 1:
+            raise ValueError(f"releases is {self.releases}; pass at least 1")
+        if self.ridge_factor < 0:
+            raise ValueError(f"ridge_factor is {self.ridge_factor}; pass 0 or more")
+        if not 0 <= self.colluding < self.min_clients:
+            raise ValueError(
+                f"{self.colluding} of at least {self.min_clients} clients collude; "
+                "pass fewer than min_clients"
+            )
+        if self.min_clients < SMALL_COHORT and self.unit == "client" and not self.small_cohort:
+            raise ValueError(
+                f"min_clients is {self.min_clients}; below {SMALL_COHORT} clients a private "
+                "readout is mostly noise: ask more clients, or pass small_cohort=True"
+            )
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one client, or sequence, can move the sum: the clip's bound, or twice that."""
+        return self.clip.bound * (2 if self.replacement else 1)
+
+    @cached_property
+    def multiplier(self) -> float:
+        """Noise of one release in units of the sensitivity."""
+        needed = concentrated_multiplier if self.distributed else gaussian_multiplier
+        return needed(self.epsilon, self.delta) * math.sqrt(self.releases)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the noise on each number of a sum of `min_clients` clients."""
+        return self.multiplier * self.sensitivity
+
+    @property
+    def share(self) -> float:
+        """Standard deviation of what one party adds."""
+        if not self.distributed:
+            return self.spread
+        return self.spread / math.sqrt(self.min_clients - self.colluding)
+
+    @property
+    def grid(self) -> float:
+        """The step, a power of two, of which every number is a multiple."""
+        return math.ldexp(1.0, math.floor(math.log2(self.share / STEPS)))
+
+    @property
+    def cost(self) -> Cost:
+        """The privacy cost of one release."""
+        of = Cost.of_discrete if self.distributed else Cost.of_gaussian
+        return of(self.multiplier)
+
+    def check(self, plan: Plan[Any, Any, Any]) -> None:
+        """Raise ValueError if the plan would break what is promised, or could not be solved."""
+        if plan.rounds > self.releases:
+            raise ValueError(
+                f"the plan releases {plan.rounds} sums but epsilon is spread over {self.releases}; "
+                f"pass releases={plan.rounds}"
+            )
+        if (self.unit == "sequence") != plan.needs.per_sequence:
+            raise ValueError(
+                f"privacy per {self.unit} does not fit {type(plan.algorithm).__name__}; "
+                "use unit='sequence' with PerSequence, and only with it"
+            )
+        if self.distributed:
+            self._check_masking(plan)
+        if plan.needs.data_choice:
+            raise ValueError(plan.needs.data_choice)
+
+    def before(self, turn: Turn) -> None:
+        """Charge a release whose noise is with the clients, before any of them is asked."""
+        if self.distributed:
+            self._charge(turn)
+
+    def _charge(self, turn: Turn) -> None:
+        if self.budget is not None:
+            purpose = f"round {turn.round}"
+            self.budget.charge(turn.cohort, self.cost, purpose=purpose, unit=self.unit)
+
+    def _check_masking(self, plan: Plan[Any, Any, Any]) -> None:
+        secure = plan.masking
+        if not isinstance(secure, SecureSum):
+            raise ValueError(
+                "distributed noise hides a client only within a secure sum; "
+                "add one after it, or pass distributed=False"
+            )
+        if secure.min_clients < self.min_clients:
+            raise ValueError(
+                f"the secure sum may end with {secure.min_clients} clients, too few for noise "
+                f"shared out among {self.min_clients}; pass it min_clients={self.min_clients}"
+            )
+        if self.grid < 2.0**-secure.ring.fraction:
+            raise ValueError(
+                f"the ring's {secure.ring.fraction} fractional bits are too coarse for noise of "
+                f"{self.share:.3g}; use 128 bits"
+            )
+
+    def on_client(self, upload: Upload, turn: Turn) -> Upload:
+        """Return the clipped vector, with this client's share of the noise if it is distributed."""
+        if turn.round >= self.releases:
+            raise UploadError(
+                "releases", f"round {turn.round} is beyond the {self.releases} agreed releases"
+            )
+        clipped = self._clipped(upload)
+        vector = clipped.vector
+        if self.distributed:
+            steps = math.ceil(self.share / self.grid)
+            vector = vector + discrete_gaussian(steps, len(vector)) * self.grid
+        return Clipped(vector, 1, clipped.about, float(self.epsilon))
+
+    def _clipped(self, upload: Upload) -> Clipped:
+        if self.unit == "client":
+            return self.clip.clipped(upload, self.grid)
+        if not isinstance(upload, Records):
+            raise UploadError("unit", "privacy per sequence needs PerSequence around the algorithm")
+        records = self._records(upload)
+        first = next(records, None)
+        if first is None:
+            raise UploadError("no-rows", "the client has no sequences")
+        total = reduce(add, records, first)
+        return Clipped(total.vector, 1, total.about)
+
+    def _records(self, upload: Records) -> Iterator[Clipped]:
+        for record in upload.uploads():
+            if not isinstance(record, RidgeStatistics):
+                raise UploadError(
+                    "kind",
+                    f"privacy per sequence needs ridge statistics, not {record.parts().kind!r}",
+                )
+            yield self.clip.clipped(record, self.grid)
+
+    def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Clipped:
+        """Return a vector ready to add; UploadError if it is longer than any client's may be."""
+        clipped = Clipped.from_parts(parts)
+        if self.distributed and turn.client:
+            raise IntegrityError("an upload with distributed noise came without its mask")
+        length = float(np.linalg.norm(clipped.vector))
+        bounded = self.unit == "client" and not self.distributed
+        if bounded and length > self.clip.bound * clipped.n_clients:
+            raise UploadError("bound", f"a vector of length {length:.6g} is above the clip's bound")
+        return clipped
+
+    def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
+        """Return the noisy sum as the algorithm's own, once the ledger has it."""
+        if not isinstance(total, Clipped):
+            raise FederationError("the sum holds no clipped vectors; every client must clip")
+        if turn.round >= self.releases:
+            raise FederationError(f"{self.releases} releases were agreed on and made")
+        if total.n_clients < self.min_clients:
+            raise TooFewClientsError(
+                f"{total.n_clients} clients are in the sum, a release needs {self.min_clients}; "
+                "nothing was released"
+            )
+        vector, spread = total.vector, self.share * math.sqrt(total.n_clients)
+        if not self.distributed:
+            self._charge(turn)
+            spread = self.spread
+            vector = vector + rounded_normal(spread / self.grid, len(vector)) * self.grid
+        # The noise of a sum over rounds grows as the root of their number, and so does its ridge.
+        ridge = self.ridge_factor * (math.sqrt(turn.round + 1) - math.sqrt(turn.round)) * spread
+        noisy = Clipped(vector, total.n_clients, total.about, total.epsilon)
+        return inner(self.clip.upload(noisy, ridge), turn)

@@ -1,0 +1,1 @@
+"""The secure sum: messages of which the server sees only the sum."""

@@ -1,0 +1,204 @@
+"""Identities, agreed keys, sealed boxes and masks of a secure sum, all from `cryptography`.
+
+Identities are Ed25519 keys that clients registered with each other, not through the server. Keys of
+one round are X25519, agreed keys pass HKDF-SHA256 and are used once, boxes are ChaCha20-Poly1305
+and masks the ChaCha20 keystream. Every signature and every box is bound to the protocol, the
+federation, the plan, the round, the sender, the receiver and the type of message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from catchment.errors import IntegrityError, MissingExtraError
+from catchment.federation.plan import Memory
+from catchment.privacy.secure_sum.identities import Identities
+from catchment.privacy.secure_sum.ring import Residues, Ring
+
+try:
+    from cryptography.exceptions import InvalidSignature, InvalidTag
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+except ImportError as error:
+    raise MissingExtraError("secure", needed_for="secure sums") from error
+
+PROTOCOL = "catchment-secure-sum-1"
+IDENTITY = "secure-sum/identity"
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+TAG_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Session:
+    """What every message of a round is bound to."""
+
+    federation: str
+    plan: str
+    round: int
+
+    def about(self, message: str, sender: str = "", receiver: str = "") -> bytes:
+        """Return the text that a signature or a box covers besides its content.
+
+        >>> Session("f", "p", 7).about("keys", "ann")
+        b'["catchment-secure-sum-1","f","p",7,"keys","ann",""]'
+        """
+        # Names of clients hold no quotes, so this is what a JSON encoder would write.
+        return f'{self._start},"{message}","{sender}","{receiver}"]'.encode()
+
+    @cached_property
+    def _start(self) -> str:
+        bound = [PROTOCOL, self.federation, self.plan, self.round]
+        return json.dumps(bound, separators=(",", ":"))[:-1]
+
+    def digest(self, purpose: str, content: bytes = b"") -> bytes:
+        """Return a SHA-256 (32,) that differs for every session, purpose and content."""
+        return hashlib.sha256(self.about(purpose) + b"\0" + content).digest()
+
+
+def make_identities(names: Iterable[str]) -> Identities:
+    """Return public keys by client, with memories in which each client holds its private key.
+
+    For clients of one process: elsewhere each client calls `new_identity` on its own memory and
+    hands only its public key to the others.
+
+    >>> keys = make_identities(["ann", "ben"])
+    >>> len(keys["ann"]), keys.memories["ann"] is keys.memories["ben"]
+    (64, False)
+    """
+    memories: dict[str, Memory] = {name: {} for name in names}
+    return Identities({name: new_identity(memory) for name, memory in memories.items()}, memories)
+
+
+def new_identity(memory: Memory) -> str:
+    """Put a new private key into a client's memory and return its public key in hexadecimal.
+
+    A memory that has one keeps it.
+
+    >>> memory = {}
+    >>> new_identity(memory) == new_identity(memory)
+    True
+    """
+    secret = memory.setdefault(IDENTITY, Ed25519PrivateKey.generate().private_bytes_raw())
+    return Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw().hex()
+
+
+def sign(memory: Memory, about: bytes, content: bytes) -> bytes:
+    """Return the signature (64,) of a client over content and what it is bound to."""
+    secret = memory.get(IDENTITY)
+    if secret is None:
+        raise IntegrityError("this client has no private key; make its identity first")
+    return Ed25519PrivateKey.from_private_bytes(secret).sign(about + b"\0" + content)
+
+
+def verify(public: str, signature: bytes, about: bytes, content: bytes) -> None:
+    """Raise IntegrityError unless the holder of a public key signed the content.
+
+    >>> memory = {}
+    >>> public = new_identity(memory)
+    >>> verify(public, sign(memory, b"a note", b"hello"), b"a note", b"hello")
+    >>> verify(public, sign(memory, b"a note", b"hello"), b"another", b"hello")
+    Traceback (most recent call last):
+    catchment.errors.IntegrityError: a signature does not fit its message
+    """
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(signature, about + b"\0" + content)
+    except InvalidSignature as error:
+        raise IntegrityError("a signature does not fit its message") from error
+
+
+def new_key() -> bytes:
+    """Return a new X25519 secret key (32,).
+
+    >>> len(new_key())
+    32
+    """
+    return X25519PrivateKey.generate().private_bytes_raw()
+
+
+def public_key(secret: bytes) -> bytes:
+    """Return the public key (32,) of an X25519 secret key."""
+    return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
+
+
+class Agreement:
+    """What one secret key makes of others' public keys: secrets (32,) that both sides know.
+
+    >>> a, b = new_key(), new_key()
+    >>> Agreement(a).shared(public_key(b)) == Agreement(b).shared(public_key(a))
+    True
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._mine = X25519PrivateKey.from_private_bytes(secret)
+
+    def shared(self, public: bytes) -> bytes:
+        """Return the shared secret, to be put through `derive` before it is used."""
+        try:
+            return self._mine.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError as error:
+            raise IntegrityError("a public key is degenerate") from error
+
+
+def derive(secret: bytes, *, salt: bytes, purpose: str) -> bytes:
+    """Return a key (32,) for one purpose from a secret.
+
+    >>> derive(b"s", salt=b"", purpose="a") == derive(b"s", salt=b"", purpose="b")
+    False
+    """
+    return HKDF(SHA256(), KEY_BYTES, salt, purpose.encode()).derive(secret)
+
+
+def seal(key: bytes, content: bytes, about: bytes) -> bytes:
+    """Return content in a box, 16 bytes longer; the key must never be used again.
+
+    >>> key = derive(b"secret", salt=b"", purpose="box")
+    >>> unseal(key, seal(key, b"hello", b"note"), b"note")
+    b'hello'
+    """
+    return ChaCha20Poly1305(key).encrypt(bytes(12), content, about)
+
+
+def unseal(key: bytes, box: bytes, about: bytes) -> bytes:
+    """Return what is in a box; IntegrityError if it is damaged, forged or about something else."""
+    try:
+        return ChaCha20Poly1305(key).decrypt(bytes(12), box, about)
+    except InvalidTag as error:
+        raise IntegrityError("a sealed box does not open with its key") from error
+
+
+class Masks:
+    """Masks (limbs, L) from keys; one mask at a time, in a buffer that the next one overwrites.
+
+    >>> masks = Masks(Ring(), 3)
+    >>> masks.of(bytes(32)).shape
+    (2, 3)
+    """
+
+    def __init__(self, ring: Ring, length: int) -> None:
+        self._zeros = bytes(8 * ring.limbs * length)
+        self._buffer = bytearray(len(self._zeros))
+        self._mask = np.frombuffer(self._buffer, dtype="<u8").reshape(ring.limbs, length)
+
+    def of(self, key: bytes) -> Residues:
+        """Return the keystream of a key, to be used before the next call."""
+        # Counter and nonce are zero: a key makes one mask only.
+        Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update_into(
+            self._zeros, self._buffer
+        )
+        return self._mask

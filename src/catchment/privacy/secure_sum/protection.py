@@ -1,0 +1,207 @@
+"""Secure sums: the server learns the exact sum of the clients' messages and nothing else of them.
+
+The protocol is that of Bonawitz et al. (CCS 2017) with registered identities and the consistency
+round, on the sparse graph of Bell et al. (CCS 2020) above 100 clients, over a ring in which sums
+are exact. Five stages:
+
+    keys         every client signs two fresh public keys;
+    shares       it hands its neighbours shares of two secrets, in boxes only they can open;
+    update       it sends its numbers under its own mask and one mask for each neighbour;
+    consistency  it signs the set of clients whose uploads arrived, as the server told it;
+    unmask       with enough such signatures it gives, for each neighbour, a share of the own mask
+                 if it is in the set and of the mask key if it is not, never both.
+
+Against a curious server and fewer than t colluding neighbours of each client, only the sum of the
+sealed set is seen; against a server that lies, the same, but it may choose who takes part, and so
+clients keep the rules of `catchment.privacy.secure_sum.client_rules`. Malicious clients can spoil a
+sum and cannot see others. Not covered: who talks when, the sum itself, one person with many
+identities, and on the sparse graph a server that spends round numbers until it likes the draw.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from catchment.federation.plan import Journal, Masking, Memory, Protection, Turn, Upload
+from catchment.privacy.secure_sum.client_rules import (
+    FEWEST_CLIENTS,
+    FEWEST_ROWS_PER_FEATURE,
+    is_name,
+)
+from catchment.privacy.secure_sum.graph import degree, threshold
+from catchment.privacy.secure_sum.identities import Identities
+from catchment.privacy.secure_sum.ring import Ring
+from catchment.structure import Kind
+from catchment.wire import Parts
+
+if TYPE_CHECKING:
+    from catchment.privacy.secure_sum.server import SecureRound
+
+
+@dataclass(frozen=True, eq=False)
+class SecureSum:
+    """Hides every client's message in the sum of all; the last of a plan's protections.
+
+    All arrays of a message are summed; its kind, its facts and its shapes travel in clear and must
+    be the same for all clients.
+
+    Parameters
+    ----------
+    identities
+        Public Ed25519 key of every client in hexadecimal, registered without the server's help;
+        for clients of one process, what `make_identities` returns.
+    federation
+        Name that keeps the rounds of one federation apart from another's.
+    min_clients
+        Fewest clients in a sum, at least 3. Clients refuse less.
+    rows_per_feature
+        Fewest rows per feature in a sum of ridge statistics, at least 2; a client refuses to send
+        statistics of fewer than `rows_per_feature * features / min_clients` rows.
+    compare_cohorts
+        Whether clients refuse a set of clients that differs by fewer than `min_clients` from one
+        whose sum of the same kind was released before. Turn it off only for messages that start
+        from something new in each round, as averages of trained weights do.
+    neighbours, shares_needed
+        With how many others each client masks and how many shares open a secret; chosen by the
+        number of clients if None.
+    bits
+        128: sums are exact. 64: half the bytes, rounded to fit `bound`.
+    bound
+        With 64 bits: what no entry of the sum exceeds.
+    ridge, tolerance
+        With 64 bits: the least ridge that ridge statistics will be solved with, and how far the
+        rounding may move the readout, relative to its norm or to 1. Clients refuse to send
+        statistics for which this cannot be promised.
+
+    >>> SecureSum(identities={"ann": "00" * 32}).ring
+    Ring(bits=128, fraction=80)
+    """
+
+    messages: ClassVar[tuple[Kind, ...]] = (
+        Kind("secure-keys", "public keys of one round, signed", ("that the client takes part",)),
+        Kind(
+            "secure-shares",
+            "shares of the round's secrets, encrypted for the other clients",
+            ("nothing by themselves",),
+        ),
+        Kind(
+            "secure-upload",
+            "the client's message under masks that cancel in the sum of all clients",
+            (
+                "nothing of one client by itself, as long as enough clients are honest",
+                "from the sum what such sums tell: of a small cohort, who is in it",
+            ),
+        ),
+        Kind(
+            "secure-consent",
+            "a signature under the list of clients in the sum",
+            ("that it agrees",),
+        ),
+        Kind(
+            "secure-shares-given",
+            "shares that take the masks off the sum",
+            ("nothing of one client by itself",),
+        ),
+    )
+
+    identities: Mapping[str, str]
+    _: KW_ONLY
+    federation: str = "catchment"
+    min_clients: int = 10
+    rows_per_feature: float = 20.0
+    compare_cohorts: bool = True
+    neighbours: int | None = None
+    shares_needed: int | None = None
+    bits: Literal[64, 128] = 128
+    bound: float | None = None
+    ridge: float = 1e-6
+    tolerance: float = 1e-3
+
+    def __post_init__(self) -> None:
+        for name, key in self.identities.items():
+            if not is_name(name):
+                raise ValueError(
+                    f"a client is called {name[:80]!r}; use 1 to 64 letters, digits, '.', '_', '-'"
+                )
+            if not re.fullmatch(r"[0-9a-f]{64}", key):
+                raise ValueError(f"the key of {name} is {key[:80]!r}; pass 64 hexadecimal digits")
+        if len(set(self.identities.values())) != len(self.identities):
+            raise ValueError("two clients have one identity; register a key for each")
+        if not is_name(self.federation):
+            raise ValueError(f"federation is {self.federation[:80]!r}; use letters and digits")
+        if self.min_clients < FEWEST_CLIENTS:
+            raise ValueError(f"min_clients is {self.min_clients}; pass {FEWEST_CLIENTS} or more")
+        if not self.rows_per_feature >= FEWEST_ROWS_PER_FEATURE:
+            raise ValueError(
+                f"rows_per_feature is {self.rows_per_feature}; pass {FEWEST_ROWS_PER_FEATURE} "
+                "or more"
+            )
+        if (self.bound is None) != (self.bits == 128):
+            raise ValueError(
+                f"bits is {self.bits} and bound is {self.bound}; "
+                "a bound on the sum goes with 64 bits, and only with them"
+            )
+        if not isinstance(self.identities, Identities):
+            # A copy nobody else holds: the plan's fingerprint covers it.
+            object.__setattr__(self, "identities", MappingProxyType(dict(self.identities)))
+
+    @cached_property
+    def ring(self) -> Ring:
+        return Ring() if self.bound is None else Ring.compact(self.bound)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All clients in order; messages call a client by its place here."""
+        return tuple(sorted(self.identities))
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+    def degree(self, n_clients: int) -> tuple[int, int]:
+        """Return how many neighbours a client has, and how many shares open a secret.
+
+        >>> SecureSum(identities={"ann": "00" * 32}, neighbours=20).degree(100)
+        (20, 14)
+        """
+        if self.neighbours is None:
+            k, t = degree(n_clients)
+        else:
+            # Even, because half of them stand on either side.
+            k = min(self.neighbours // 2 * 2, n_clients - 1)
+            t = threshold(k + 1)
+        return k, t if self.shares_needed is None else self.shares_needed
+
+    def exact(self) -> SecureSum:
+        """Return a secure sum that rounds nothing: a bound says nothing of other sums."""
+        return replace(self, bits=128, bound=None)
+
+    def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> SecureRound:
+        from catchment.privacy.secure_sum.server import SecureRound
+
+        return SecureRound(self, turn, max(min_clients, self.min_clients), journal)
+
+    def on_stage(self, stage: str, received: Parts, turn: Turn, memory: Memory) -> Parts:
+        from catchment.privacy.secure_sum.client import answer
+
+        return answer(self, stage, received, turn, memory)
+
+    def mask(
+        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+    ) -> Upload:
+        from catchment.privacy.secure_sum.client import masked
+
+        return masked(self, received, upload, turn, memory)
+
+
+def memories_of(protections: Iterable[Protection | Masking]) -> dict[str, Memory]:
+    """Return what clients of this process remember, if a secure sum was made with it."""
+    for protection in protections:
+        if isinstance(protection, SecureSum) and isinstance(protection.identities, Identities):
+            return protection.identities.memories
+    return {}

@@ -1,0 +1,220 @@
+"""Numbers as whole numbers modulo 2^128 (or 2^64), where sums are exact and masks are uniform.
+
+A number x becomes round(x 2^f) modulo 2^bits, negative ones in two's complement. With 128 bits and
+f = 80 this is exact for 2^-28 <= |x| < 2^46 and wrong by at most 2^-81 below, so the decoded sum of
+clients is the true sum, rounded once, whatever the order. Residues are uint64 arrays (limbs, L),
+the lowest limb first.
+
+The compact ring has 64 bits and f = 62 - ceil(log2(bound on the sum)). If every entry of G and C is
+off by at most d = n_clients 2^-(f+1), then W = (G + ridge I)^-1 C moves by no more than
+
+    |dW|_F <= (|dC|_F + |W|_2 |dG|_F) / (lambda_min(G) + ridge - |dG|_2),
+    |dG|_F <= F d,  |dC|_F <= sqrt(F K) d.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.arrays import Array
+
+Residues = NDArray[np.uint64]
+
+_ONE = np.uint64(1)
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Whole numbers modulo 2^bits that stand for multiples of 2^-fraction.
+
+    >>> Ring().limit(10)  # what each of ten clients may send, so that their sum cannot wrap
+    14073748835532.8
+    """
+
+    bits: int = 128
+    fraction: int = 80
+
+    def __post_init__(self) -> None:
+        if self.bits not in (64, 128):
+            raise ValueError(f"a ring has 64 or 128 bits, not {self.bits}")
+        if not 0 <= self.fraction <= self.bits - 2:
+            raise ValueError(
+                f"{self.fraction} fractional bits do not fit a ring of {self.bits}; "
+                f"pass 0 to {self.bits - 2}"
+            )
+
+    @classmethod
+    def compact(cls, bound: float) -> Ring:
+        """Return the 64-bit ring for sums of absolute value up to the bound.
+
+        >>> Ring.compact(1000.0)
+        Ring(bits=64, fraction=52)
+        """
+        if not (math.isfinite(bound) and 2.0**-64 < bound < 2.0**62):
+            raise ValueError(f"the bound on a sum is {bound}; pass a number below 2^62")
+        return cls(64, min(62, 62 - math.ceil(math.log2(bound))))
+
+    @property
+    def limbs(self) -> int:
+        return self.bits // 64
+
+    @property
+    def resolution(self) -> float:
+        """Largest error of one encoded number."""
+        return 2.0 ** -(self.fraction + 1)
+
+    def limit(self, n_clients: int) -> float:
+        """Return the absolute value that each of this many clients must stay below."""
+        return 2.0 ** (self.bits - 1 - self.fraction) / n_clients
+
+
+def encode(x: Array, ring: Ring, *, n_clients: int = 1) -> Residues:
+    """Return the residues (limbs, L) of numbers (L,); ValueError if one does not fit.
+
+    Parameters
+    ----------
+    x
+        (L,) numbers.
+    n_clients
+        How many clients' residues are to be summed.
+
+    >>> encode(np.array([-1.0]), Ring(64, 8)) == np.uint64(2**64 - 2**8)
+    array([[ True]])
+    """
+    limit = ring.limit(n_clients)
+    size = np.abs(x)
+    # A NaN is not below anything, so this finds it too.
+    if not (size < limit).all():
+        worst = x[int(np.argmax(~(size < limit)))]
+        raise ValueError(
+            f"a number to be summed is {worst}; it must be finite and below {limit:.6g} for "
+            f"{n_clients} clients, so scale the data down or look for what blew up"
+        )
+    residues = np.empty((ring.limbs, len(x)), dtype=np.uint64)
+    if ring.limbs == 1:
+        residues[0] = np.rint(np.ldexp(size, ring.fraction)).astype(np.uint64)
+    else:
+        scaled = np.ldexp(size, ring.fraction - 64)
+        high = np.floor(scaled)
+        low = np.rint(np.ldexp(scaled - high, 64))
+        carry = low >= 2.0**64
+        low[carry] = 0.0
+        residues[0] = low.astype(np.uint64)
+        residues[1] = high.astype(np.uint64)
+        residues[1] += carry
+    negate(residues, np.signbit(x))
+    return residues
+
+
+def negate(residues: Residues, where: NDArray[np.bool_]) -> None:
+    """Change the sign of some residues (limbs, L), in place.
+
+    >>> x = encode(np.array([1.0, 2.0]), Ring())
+    >>> negate(x, np.array([False, True]))
+    >>> decode(x, Ring())
+    array([ 1., -2.])
+    """
+    np.invert(residues, out=residues, where=where)
+    np.add(residues[0], _ONE, out=residues[0], where=where)
+    if len(residues) == 2:
+        np.add(residues[1], _ONE, out=residues[1], where=where & (residues[0] == 0))
+
+
+def add_into(total: Residues, other: Residues) -> None:
+    """Add residues (limbs, L) to a total, in place.
+
+    >>> total = encode(np.array([1.5]), Ring())
+    >>> add_into(total, encode(np.array([-2.0]), Ring()))
+    >>> decode(total, Ring())
+    array([-0.5])
+    """
+    total[0] += other[0]
+    if len(total) == 2:
+        carry = total[0] < other[0]
+        total[1] += other[1]
+        total[1] += carry
+
+
+def subtract_from(total: Residues, other: Residues) -> None:
+    """Subtract residues (limbs, L) from a total, in place.
+
+    >>> total = encode(np.array([1.5]), Ring())
+    >>> subtract_from(total, encode(np.array([2.0]), Ring()))
+    >>> decode(total, Ring())
+    array([-0.5])
+    """
+    if len(total) == 2:
+        borrow = total[0] < other[0]
+        total[1] -= other[1]
+        total[1] -= borrow
+    total[0] -= other[0]
+
+
+def decode(residues: Residues, ring: Ring) -> Array:
+    """Return the numbers (L,) that residues stand for, each the nearest float64, ties to even.
+
+    >>> decode(encode(np.array([0.1, -3.0]), Ring()), Ring())
+    array([ 0.1, -3. ])
+    """
+    negative = residues[-1] >> np.uint64(63) == _ONE
+    size = residues.copy()
+    negate(size, negative)
+    high, low = size[-1], size[0] if ring.limbs == 2 else np.zeros_like(size[0])
+    # Moved up until the highest bit is set, so that the top 64 bits tell nearly everything.
+    small = high == 0
+    high, low = np.where(small, low, high), np.where(small, np.uint64(0), low)
+    n_bits = _bit_length(high)
+    up = np.uint64(64) - n_bits
+    high = (high << up) | (low >> n_bits)  # numpy gives 0 where all 64 bits are shifted out
+    below = low << up
+    # Of them 53 stay; what falls off decides, and whether anything lies below it.
+    kept, rest = high >> np.uint64(11), high & np.uint64(0x7FF)
+    half = np.uint64(0x400)
+    kept += (rest > half) | ((rest == half) & ((below != 0) | (kept & _ONE == _ONE)))
+    unit = np.where(small, 0, 64) if ring.limbs == 2 else 0
+    scale = unit + n_bits.astype(np.int64) - 53 - ring.fraction
+    value: Array = np.ldexp(kept.astype(np.float64), scale)
+    np.negative(value, out=value, where=negative)
+    return value
+
+
+def _bit_length(x: Residues) -> Residues:
+    """Return how many bits each number has, 0 for 0."""
+    n_bits = np.minimum(np.frexp(x.astype(np.float64))[1], 64).astype(np.uint64)
+    # A number just below a power of two may have been rounded up to it.
+    n_bits -= (x >> (np.maximum(n_bits, _ONE) - _ONE) == 0) & (x != 0)
+    return n_bits
+
+
+def readout_error(
+    ring: Ring,
+    *,
+    n_clients: int,
+    n_features: int,
+    n_targets: int,
+    smallest_eigenvalue: float,
+    weights_norm: float = 1.0,
+) -> float:
+    """Return a bound on the Frobenius norm by which the ring's rounding moves a readout.
+
+    Parameters
+    ----------
+    smallest_eigenvalue
+        Of G + ridge I; the ridge itself if nothing is known of G.
+    weights_norm
+        Spectral norm of the readout's weights.
+
+    >>> case = dict(n_clients=20, n_features=200, n_targets=1, smallest_eigenvalue=1e-3)
+    >>> f"{readout_error(Ring(64, 48), **case):.0e}", readout_error(Ring(64, 16), **case)
+    ('8e-09', inf)
+    """
+    d = n_clients * ring.resolution
+    left = smallest_eigenvalue - n_features * d
+    if left <= 0:
+        return math.inf
+    moved = math.sqrt(n_features * n_targets) * d + weights_norm * n_features * d
+    return moved / left

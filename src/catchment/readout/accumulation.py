@@ -1,0 +1,319 @@
+"""From sequences to ridge statistics: one pass, and memory that does not grow with the data.
+
+Features and targets of a block of steps lie in one matrix [Z; Y'; 1], whose product with itself
+holds every moment at once: Z Z', Z Y, Y'Y, the sums and the number of rows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from operator import add
+
+import numpy as np
+
+from catchment.arrays import Array, Integers
+from catchment.data.recording import Recording
+from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySide, padded_lanes
+from catchment.features.echo_state.batches import Batch, SegmentsError
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+from catchment.parallel import count_threads, ordered_map, single_blas_thread
+from catchment.readout.gram import add_gram
+from catchment.readout.packing import pack
+from catchment.readout.short_sequences import is_short, short_statistics
+from catchment.readout.statistics import RidgeStatistics
+
+WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
+WINDOW_STEPS = 4_000_000  # ...unless they are long
+FEW_UNUSED = 0.125  # share of unused columns up to which zeroing them beats leaving them out
+PARTS = 2  # sums of a lone batch, which threads add to side by side...
+PARTS_FROM = 4  # ...if it has this many steps per feature; a sum costs memory and one addition
+BUFFERS = 4  # blocks of a lone batch under way
+
+
+def accumulate(
+    features: FeatureMap, sequences: Iterable[Recording], *, threads: int | None = None
+) -> RidgeStatistics:
+    """Return the statistics of all sequences; an iterator is read as it goes.
+
+    Rows whose target is NaN are left out. A target per sequence stands for each of its rows.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows.
+    sequences
+        With targets, all of one kind and width.
+    threads
+        All cores if None; the result does not depend on it.
+
+    >>> from catchment import EchoState, Recording
+    >>> u = np.sin(np.arange(200) / 5)
+    >>> features = EchoState(30, seed=1, washout=20).build(1, per_step=True)
+    >>> total = accumulate(features, [Recording(u[:-1], u[1:])])
+    >>> total.n_rows, total.n_features
+    (179, 31)
+    """
+    total: RidgeStatistics | None = None
+    for window in _windows(sequences):
+        part = _window_statistics(features, window, threads)
+        total = part if total is None else total + part
+    if total is None:
+        raise ValueError("no sequences were given; pass at least one with targets")
+    return total
+
+
+def accumulate_with_rows(
+    features: FeatureMap, sequences: Iterable[Recording], *, threads: int | None = None
+) -> tuple[RidgeStatistics, Array]:
+    """Return what `accumulate` does, and the feature rows (n, F) of all sequences.
+
+    >>> from catchment import EchoState, Recording
+    >>> features = EchoState(30).build(1, per_step=False)
+    >>> data = [Recording(np.arange(5.0), [k]) for k in range(3)]
+    >>> total, rows = accumulate_with_rows(features, data)
+    >>> total == accumulate(features, data), rows.shape
+    (True, (3, 62))
+    """
+    windows = [list(window) for window in _windows(sequences)]
+    rows = [features.rows([s.u for s in window], threads=threads) for window in windows]
+    if features.per_step:
+        total = accumulate(features, chain.from_iterable(windows), threads=threads)
+    else:
+        with single_blas_thread():
+            parts = [_of_rows(features, *pair) for pair in zip(windows, rows, strict=True)]
+        total = reduce(add, parts)
+    return total, np.concatenate([z for window in rows for z in window])
+
+
+def _windows(sequences: Iterable[Recording]) -> Iterator[list[Recording]]:
+    window: list[Recording] = []
+    steps = 0
+    for sequence in sequences:
+        window.append(sequence)
+        steps += sequence.n_steps
+        if len(window) == WINDOW_SEQUENCES or steps >= WINDOW_STEPS:
+            yield window
+            window, steps = [], 0
+    if window:
+        yield window
+
+
+def _window_statistics(
+    features: FeatureMap, window: Sequence[Recording], threads: int | None
+) -> RidgeStatistics:
+    if not isinstance(features, EchoStateMap):
+        return _row_statistics(features, window, threads)
+    n_threads = count_threads(threads)
+    if len(window) == 1 and is_short(features, window[0]):
+        return short_statistics(features, window)[0]
+    inputs = [features.checked(s.u, f"sequence {k}") for k, s in enumerate(window)]
+    targets = _targets(window, per_step=features.per_step)
+    batches = features.batches(inputs)
+    if not features.per_step:
+        # One thread of BLAS for the small product too: to wake the others takes longer.
+        with single_blas_thread():
+            return _pooled_statistics(features, window, targets, batches, threads)
+    alone = len(batches) == 1
+    n_steps = sum(len(u) for u in inputs)
+    n_parts = PARTS if alone and n_steps >= PARTS_FROM * features.n_features else 1
+    helped = n_threads > 1 and alone and n_steps > 2 * BUFFERS * BLOCK_COLUMNS
+
+    def moments(batch: Batch) -> Moments:
+        try:
+            return _batch_moments(features, batch, targets, window, n_parts, helped)
+        except SegmentsError:
+            whole = batch.in_one_piece(inputs, features.washout)
+            return _batch_moments(features, whole, targets, window, n_parts, helped)
+
+    if alone:
+        with single_blas_thread():
+            total = moments(batches[0])
+    else:
+        total = reduce(add, ordered_map(moments, batches, threads=threads))
+    return total.statistics(features.n_features, features.fingerprint)
+
+
+def _row_statistics(
+    features: FeatureMap, window: Sequence[Recording], threads: int | None
+) -> RidgeStatistics:
+    """Return the statistics of rows that a map gives all at once."""
+    rows = features.rows([s.u for s in window], threads=threads)
+    with single_blas_thread():
+        return _of_rows(features, window, rows)
+
+
+def _of_rows(
+    features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array]
+) -> RidgeStatistics:
+    targets = _targets(window, per_step=features.per_step)
+    y = [
+        y[features.washout :] if y.ndim == 2 else np.broadcast_to(y, (len(z), len(y)))
+        for z, y in zip(rows, targets, strict=True)
+    ]
+    weight = np.repeat([s.weight for s in window], [len(z) for z in rows])
+    return RidgeStatistics.from_states(
+        np.concatenate(rows),
+        np.concatenate(y),
+        weight=None if (weight == 1).all() else weight,
+        fingerprint=features.fingerprint,
+    )
+
+
+def _pooled_statistics(
+    features: EchoStateMap,
+    window: Sequence[Recording],
+    targets: Sequence[Array],
+    batches: Sequence[Batch],
+    threads: int | None,
+) -> RidgeStatistics:
+    z = np.empty((len(window), features.n_features))
+    for batch, rows in zip(
+        batches, ordered_map(features.pooled, batches, threads=threads), strict=True
+    ):
+        z[[lane.source for lane in batch.lanes]] = rows
+    weight = np.array([s.weight for s in window])
+    return RidgeStatistics.from_states(
+        z,
+        np.stack(targets),
+        weight=None if (weight == 1).all() else weight,
+        fingerprint=features.fingerprint,
+    )
+
+
+def _targets(window: Sequence[Recording], *, per_step: bool) -> list[Array]:
+    targets = []
+    width = None
+    for k, s in enumerate(window):
+        if s.y is None:
+            raise ValueError(f"sequence {k} has no targets; statistics need inputs and targets")
+        if s.per_step and not per_step:
+            raise ValueError(
+                f"sequence {k} has a target per step, but pooled features give one row per "
+                "sequence; pass pool=None or one target per sequence"
+            )
+        if width is not None and s.y.shape[-1] != width:
+            raise ValueError(
+                f"sequence {k} has {s.y.shape[-1]} target columns, the ones before it {width}"
+            )
+        width = s.y.shape[-1]
+        targets.append(s.y)
+    return targets
+
+
+@dataclass(eq=False)
+class Moments:
+    """The upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over some rows."""
+
+    n_rows: int
+    product: Array
+
+    def __add__(self, other: Moments) -> Moments:
+        """Add in place: the left side is a batch nobody else holds."""
+        self.n_rows += other.n_rows
+        self.product += other.product
+        return self
+
+    def statistics(self, n_features: int, fingerprint: str) -> RidgeStatistics:
+        F, M = n_features, self.product
+        return RidgeStatistics(
+            self.n_rows,
+            float(M[-1, -1]),
+            M[:F, -1].copy(),
+            M[F:-1, -1].copy(),
+            pack(M[:F, :F]),
+            M[:F, F:-1].copy(),
+            pack(M[F:-1, F:-1]),
+            fingerprint,
+        )
+
+
+def _batch_moments(
+    features: EchoStateMap,
+    batch: Batch,
+    targets: Sequence[Array],
+    window: Sequence[Recording],
+    n_parts: int,
+    helped: bool,
+) -> Moments:
+    """Return the moments of a batch.
+
+    Blocks go to each part of the sum in turn, whether threads help or not, so that the result is
+    the same.
+    """
+    K = targets[0].shape[-1]
+    n_rows, size = 0, features.n_features + K + 1
+    parts = [np.zeros((size, size)) for _ in range(n_parts)]
+    columns = _Columns.of(batch, targets, window)
+    pending: deque[Future[None]] = deque()
+    with ExitStack() as stack:
+        helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in parts] if helped else []
+        buffers = BUFFERS if helped else 1
+        blocks = features.blocks(batch, spare_rows=K + 1, n_buffers=buffers)
+        for number, block in enumerate(blocks):
+            n, Z = columns.fill(block)
+            n_rows += n
+            part = number % len(parts)
+            if not helped:
+                add_gram(parts[part], Z)
+                continue
+            pending.append(helpers[part].submit(add_gram, parts[part], Z))
+            if len(pending) == buffers:
+                pending.popleft().result()
+        for future in pending:
+            future.result()
+    return Moments(n_rows, reduce(np.add, parts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The targets and weights of a batch's lanes, arranged like its blocks."""
+
+    targets: SideBySide  # (K, steps, B), NaN where there are none
+    skips: Integers  # (B,)
+    roots: Array  # (B,) of the weights
+    last_skip: int
+    weighted: bool
+
+    @classmethod
+    def of(cls, batch: Batch, targets: Sequence[Array], window: Sequence[Recording]) -> _Columns:
+        lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
+        ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
+        for b, lane in enumerate(lanes):
+            y, begin = targets[lane.source], lane.first - lane.skip
+            n_steps = len(lane.u)
+            constant = y.ndim == 1
+            ys.append(np.broadcast_to(y, (n_steps, len(y))) if constant else y[begin:][:n_steps])
+            skips[b] = lane.skip
+            roots[b] = np.sqrt(window[lane.source].weight)
+        side = SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan)
+        return cls(side, skips, roots, int(skips.max()), bool((roots != 1).any()))
+
+    def fill(self, block: Block) -> tuple[int, Array]:
+        """Put targets and weights into the spare rows; return the number of rows and [Z; Y'; 1].
+
+        Columns that do not count are zeros, or left out when they are many.
+        """
+        y = self.targets.block(block.start, block.stop)
+        block.rows[-1 - len(y) :] = 1.0
+        rows = block.rows.astype(np.float64, copy=False)
+        rows[-1 - len(y) : -1] = y
+        if self.weighted:
+            rows *= self.roots
+        Z = rows.reshape(len(rows), -1)
+        if self.targets.complete and block.start >= self.last_skip:
+            return Z.shape[1], Z
+        known = ~np.isnan(y).any(axis=0)
+        known &= np.arange(block.start, block.stop)[:, None] >= self.skips
+        used = known.reshape(-1)
+        n = int(np.count_nonzero(used))
+        if n < (1 - FEW_UNUSED) * used.size:
+            return n, Z[:, used]
+        Z[:, ~used] = 0.0
+        return n, Z

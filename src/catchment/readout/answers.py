@@ -1,0 +1,247 @@
+"""What a model says of files: one row per window, recording or step, ready for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.arrays import Array
+from catchment.data.frames import from_frame, missing_values
+from catchment.data.prepare import Prepared
+from catchment.data.recording import Recording
+from catchment.readout.predictor import Predictor, interval_around, pieces_of
+
+Cell = str | int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The outputs (K,) for one row: a step, a window or a whole recording.
+
+    `start` is the time of its first step where times are known, else the step's number.
+    """
+
+    recording: int
+    start: float
+    outputs: Array
+
+
+def answers(
+    model: Predictor, recordings: Sequence[Recording], client: str = ""
+) -> Iterator[Answer]:
+    """Yield what a model says of one client's raw recordings, in their order.
+
+    >>> from catchment import EchoState, Recording, fit
+    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
+    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> model = fit(EchoState(30), data)
+    >>> [model.classes[a.outputs.argmax()] for a in answers(model, [Recording(waves[1])])]
+    ['slow']
+    """
+    for piece, outputs in pieces_of(model, recordings, client):
+        for k, row in enumerate(outputs):
+            yield Answer(piece.source, _start(piece, k, model), row)
+
+
+def output_names(model: Predictor) -> tuple[str, ...]:
+    """Return what the columns of outputs are called.
+
+    >>> from catchment import EchoState, Prepare, Pipeline, Recording, fit
+    >>> series = Recording(np.sin(np.arange(99.0)), channels=("load",))
+    >>> output_names(fit(Pipeline(Prepare(horizon=1), EchoState(10)), [series]))
+    ('load',)
+    """
+    if model.classes is not None:
+        return model.classes
+    ahead = model.channels if model.prepare.horizon is not None else None
+    for names in (_targets(model), ahead):
+        if names and len(names) == model.n_outputs:
+            return tuple(names)
+    return tuple(f"output_{k}" for k in range(model.n_outputs))
+
+
+@dataclass(frozen=True)
+class Table:
+    """How predictions are written as rows of a table.
+
+    Parameters
+    ----------
+    probabilities
+        Whether every class has a column of its own.
+    coverage
+        Probability that an interval holds the true value.
+    client
+        Whose part of the model to use, for all files; each client's own if not given.
+    """
+
+    model: Predictor
+    probabilities: bool = False
+    coverage: float = 0.9
+    client: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.coverage < 1:
+            raise ValueError(f"coverage is {self.coverage}; pass a probability between 0 and 1")
+        if self.client is not None and self.client not in self.model.clients:
+            known = ", ".join(self.model.clients[:8])
+            raise ValueError(
+                f"the model has nothing of its own for {self.client!r}; "
+                + (f"it has for {known}" if known else "it is the same for every client")
+            )
+
+    @property
+    def names_clients(self) -> bool:
+        """Whether a column says whose recording it is: files have one, or models differ."""
+        return "client" in self.model.columns or bool(self.model.clients)
+
+    def header(self) -> list[str]:
+        """Return the names of the columns."""
+        names = output_names(self.model)
+        who = ["file", *(["client"] if self.names_clients else []), "recording", "start"]
+        if self.model.classes is not None:
+            extra = [f"p_{name}" for name in names] if self.probabilities else []
+            return [*who, "prediction", "probability", *extra]
+        ends = ("_low", "_high") if self.model.deviation is not None else ()
+        return [*who, *(name + end for name in names for end in ("", *ends))]
+
+    def rows(self, path: str | Path) -> Iterator[list[Cell]]:
+        """Yield the rows of one file."""
+        for name, recordings in read_for(self.model, path).items():
+            client = name if self.client is None else self.client
+            for answer in _with_file(path, answers(self.model, recordings, client)):
+                who = [name] if self.names_clients else []
+                place = [answer.recording, rounded(answer.start)]
+                yield [str(path), *who, *place, *self._said(answer.outputs)]
+
+    def _said(self, outputs: Array) -> list[Cell]:
+        model = self.model
+        if model.classes is not None:
+            p, best = model.probabilities(outputs[None])[0], int(outputs.argmax())
+            every = [round(float(one), 4) for one in p] if self.probabilities else []
+            return [model.classes[best], round(float(p[best]), 4), *every]
+        columns = [outputs]
+        if model.deviation is not None:
+            columns.extend(interval_around(outputs, model.deviation, self.coverage))
+        return [rounded(float(value)) for value in np.stack(columns, axis=1).ravel()]
+
+
+def _with_file(path: str | Path, found: Iterator[Answer]) -> Iterator[Answer]:
+    """Yield answers; what is wrong with a recording is told with its file's name."""
+    try:
+        yield from found
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def read_for(
+    model: Predictor, path: str | Path, *, targets: bool = False
+) -> dict[str, list[Recording]]:
+    """Return the recordings of a file by client, with the columns that the model was trained on.
+
+    Without a column of clients the file is one client, called by its name.
+
+    Parameters
+    ----------
+    targets
+        Whether to read targets too, to compare with.
+    """
+    from catchment.data.tables import read_columns
+
+    path = Path(path)
+    frame = read_columns(path)
+    if model.channels is None:
+        raise ValueError(
+            "the model does not know the names of its channels; train it on recordings that have "
+            "them, as those from files do"
+        )
+    missing = [name for name in model.channels if name not in frame]
+    if missing:
+        raise ValueError(
+            f"{path} has no column {', '.join(map(repr, missing))}; the model was trained on "
+            f"{', '.join(model.channels)}, the file has {', '.join(frame)}"
+        )
+    if not len(frame[model.channels[0]]):
+        raise ValueError(f"{path} has no rows; leave it out")
+    named = {name: column for name, column in model.columns.items() if column in frame}
+    if "time" in model.columns and "time" not in named and model.prepare.rate is not None:
+        raise ValueError(
+            f"{path} has no column {model.columns['time']!r} of times, by which recordings are "
+            f"brought to {model.prepare.rate:g} steps per second; the file has {', '.join(frame)}"
+        )
+    target = _targets(model)
+    if targets and model.prepare.horizon is None and not (target and set(target) <= set(frame)):
+        raise ValueError(
+            f"{path} has no column {', '.join(map(repr, target)) or 'of targets'} to compare with; "
+            "evaluation needs files that have it"
+        )
+    wanted = targets and bool(target)
+    if wanted and model.classes is not None:
+        frame = {**frame, target[0]: _labels(frame[target[0]])}
+    client = named.get("client")
+    try:
+        found = from_frame(
+            frame,
+            inputs=model.channels,
+            target=target if wanted else None,
+            client=client,
+            recording=named.get("recording"),
+            time=named.get("time"),
+            classes=model.classes if wanted else None,
+            per_step=_per_step(model) if wanted else None,
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if client:
+        return found
+    return {client_of(path): [one for held in found.values() for one in held]}
+
+
+def client_of(path: Path) -> str:
+    """Return whom a file without a column of clients belongs to: its name says.
+
+    >>> client_of(Path("data/ann.csv.gz"))
+    'ann'
+    """
+    return path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+
+
+def _labels(values: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as text, as models name their classes; whole numbers without a point."""
+    missing = missing_values(values)
+    texts = np.empty(len(values), dtype=object)
+    for k in np.flatnonzero(~missing):
+        value = values[k]
+        whole = isinstance(value, float | np.floating) and float(value).is_integer()
+        texts[k] = str(int(value)) if whole else str(value)
+    return texts
+
+
+def _targets(model: Predictor) -> list[str]:
+    return [name for name in model.columns.get("target", "").split("\n") if name]
+
+
+def _per_step(model: Predictor) -> bool:
+    """Whether files have a target for every step: where rows do, or windows take theirs."""
+    return model.per_step or model.columns.get("per_step") == "yes"
+
+
+def _start(piece: Prepared, row: int, model: Predictor) -> float:
+    if not model.per_step:
+        return float(piece.start) if piece.seconds is None else piece.seconds
+    step = model.washout + row
+    times = piece.recording.times
+    return float(piece.start + step) if times is None else float(times[step])
+
+
+def rounded(value: float) -> float:
+    """Return a number as a table shows it: six significant digits.
+
+    >>> rounded(0.123456789)
+    0.123457
+    """
+    return float(f"{value:.6g}") if np.isfinite(value) else value

@@ -1,0 +1,98 @@
+"""One owner's model, by the steps that a federation of one client takes, without any message.
+
+The scale is fitted, the statistics are summed and the readout is solved by the functions that
+clients and server use, so the result is theirs to the bit; mistakes in the data are plain errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from catchment.arrays import Array
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.features.pipeline import Pipeline
+from catchment.readout.accumulation import accumulate
+from catchment.readout.model import Model, solved_model
+from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
+from catchment.readout.statistics import RidgeStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model, the statistics it was solved from, and how its ridge was chosen."""
+
+    model: Model
+    statistics: RidgeStatistics
+    choice: RidgeChoice | None
+
+
+def fitted_pipeline(pipeline: Pipeline, recordings: Sequence[Recording]) -> Pipeline:
+    """Return the pipeline with its map built and its scale fitted to raw recordings with targets.
+
+    >>> from catchment import EchoState
+    >>> ready = fitted_pipeline(Pipeline(Prepare(), EchoState(5)), [Recording([1.0, 3.0], [0.0])])
+    >>> ready.prepare.scale.mean, ready.features.per_step
+    (array([2.]), False)
+    """
+    if not recordings:
+        raise ValueError("there are no recordings; pass at least one")
+    first, prepare = recordings[0], pipeline.prepare
+    built = pipeline.built(first.n_inputs, per_step=has_target_per_step(prepare, first))
+    if prepare.is_fitted:
+        return built
+    return Pipeline(prepare.fitted(prepare.moments(recordings)), built.map)
+
+
+def learn(
+    pipeline: Pipeline,
+    recordings: Sequence[Recording],
+    *,
+    ridge: float | Array | Literal["gcv"] = "gcv",
+    classes: tuple[str, ...] | None = None,
+    threads: int | None = None,
+) -> Learned:
+    """Return what one owner learns from raw recordings with targets.
+
+    Parameters
+    ----------
+    pipeline
+        Built and fitted here if it is not yet.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState
+    >>> u = np.sin(np.arange(200) / 5)
+    >>> found = learn(Pipeline(Prepare(), EchoState(20)), [Recording(u[:-1], u[1:])])
+    >>> found.statistics.n_rows, found.choice.best == found.model.readout.ridge
+    (199, True)
+    """
+    ready = fitted_pipeline(pipeline, recordings)
+    statistics = accumulate(ready.features, ready.prepare.stream(recordings), threads=threads)
+    return solved(ready, statistics, ridge, classes=classes, channels=recordings[0].channels)
+
+
+def solved(
+    pipeline: Pipeline,
+    statistics: RidgeStatistics,
+    ridge: float | Array | Literal["gcv"] = "gcv",
+    *,
+    classes: tuple[str, ...] | None = None,
+    channels: tuple[str, ...] | None = None,
+) -> Learned:
+    """Return what is learned from statistics that are summed already."""
+    choice, readout = chosen_readout(statistics, ridge, classes=classes is not None)
+    model = solved_model(pipeline, statistics, readout, choice, classes=classes, channels=channels)
+    return Learned(model, statistics, choice)
+
+
+def has_target_per_step(prepare: Prepare, recording: Recording) -> bool:
+    """Whether prepared recordings have a target for every step, or one for all.
+
+    >>> has_target_per_step(Prepare(window=10), Recording([0.0, 1.0], [0.0, 1.0]))
+    False
+    """
+    if prepare.window is not None:
+        return False
+    return prepare.horizon is not None or bool(recording.per_step)

@@ -1,0 +1,273 @@
+"""The choice of the ridge, from statistics alone.
+
+Generalised cross-validation (Golub, Heath and Wahba 1979) scores a ridge by n SSE / (n - df)^2 with
+n the weight of the rows and df the effective degrees of freedom. Blocked cross-validation solves
+without each block in turn and scores the solution on that block; with W from the other blocks the
+block's error is
+
+    SSE_k = q_k - 2 tr(W'C_k) + tr(W'G_k W)
+
+plus the terms of the intercept, so it needs no rows. A block may be a stretch of time, or one
+client: `held_out_errors` is the part that a client can compute for itself.
+
+`chosen_readout` is the way from a sum to a readout that every way in takes: `fit`, `federate`,
+scikit-learn's estimators and plans therefore solve to the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Literal
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.parallel import ordered_map
+from catchment.readout.packing import unpack_lower
+from catchment.readout.readout import Readout
+from catchment.readout.solve import (
+    EPS,
+    Spectrum,
+    checked_ridges,
+    path_errors,
+    solve_path,
+    solve_readout,
+)
+from catchment.readout.statistics import RidgeStatistics
+
+N_GCV = 33  # ridges that generalised cross-validation tries
+FINEST_CLASSES = 1e-4  # one-hot targets need no closer fit; a smaller ridge would fit rounding
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeChoice:
+    """The ridges tried, what each scored, and the best one.
+
+    `errors` are mean squared errors for blocks and GCV scores for GCV; less is better. `best` is
+    one ridge for all outputs, or (K,) ridges, one per output, whichever was asked for.
+    `block_errors` and `block_weights` have one entry per block, and none for GCV.
+    """
+
+    ridges: Array  # (R,)
+    errors: Array  # (R, K)
+    best: float | Array
+    block_errors: Array | None = None  # (B, R, K) sums of squared errors
+    block_weights: Array | None = None  # (B,) weight of the rows behind each
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether a best ridge is the smallest or the largest tried, so that more should be."""
+        return bool(np.isin(self.best, (self.ridges.min(), self.ridges.max())).any())
+
+    @property
+    def deviation(self) -> Array | None:
+        """Root mean squared error (K,) expected on new rows at the best ridge; None if unknown."""
+        K = self.errors.shape[1]
+        at = np.argmax(self.ridges[:, None] == np.broadcast_to(self.best, (K,)), axis=0)
+        squared = self.errors[at, np.arange(K)]
+        return np.sqrt(squared) if np.isfinite(squared).all() else None
+
+
+def chosen_readout(
+    statistics: RidgeStatistics,
+    ridge: float | Array | Literal["gcv"],
+    *,
+    classes: bool = False,
+    per_output: bool = False,
+) -> tuple[RidgeChoice | None, Readout]:
+    """Return the readout of a sum of statistics, and how its ridge was chosen if it was not given.
+
+    Parameters
+    ----------
+    ridge
+        A number, (K,) numbers, one per output, or "gcv".
+    classes
+        Whether the targets are one-hot, which no readout need fit to more than a hundredth.
+    per_output
+        Whether each output chooses for itself.
+
+    >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> s = RidgeStatistics.from_states(z, z)
+    >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
+    (0.5, True)
+    """
+    if not isinstance(ridge, str):
+        return None, solve_readout(statistics, ridge)
+    if ridge != "gcv":
+        raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
+    finest = FINEST_CLASSES if classes else 0.0
+    choice = choose_by_gcv(statistics, per_output=per_output, finest=finest)
+    return choice, solve_readout(statistics, choice.best)
+
+
+def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
+    """Return ridges (R,), evenly spaced in the exponent, that span the features' own scale.
+
+    They run from 1e-11 to 10 times the mean squared length of a centred feature column, but leave
+    out what rounding would not let be solved.
+
+    >>> s = RidgeStatistics.from_states(np.array([[0.0], [2.0]]), np.zeros((2, 1)))
+    >>> ridge_grid(s, 4)
+    array([2.e-11, 2.e-07, 2.e-03, 2.e+01])
+    """
+    if n_ridges < 2:
+        raise ValueError(f"n_ridges is {n_ridges}; a grid needs at least 2")
+    scale = float(statistics.lower_moments()[0].diagonal().mean())
+    if scale <= 0:
+        raise ValueError("no feature varies in these statistics; there is nothing to regularise")
+    # Rounding follows the moments before centring, which are large where means are.
+    raw = float(unpack_lower(statistics.gram).diagonal().sum())
+    smallest = max(1e-11 * scale, 4 * statistics.n_features**0.5 * EPS * raw)
+    return np.geomspace(min(smallest, scale), 10.0 * scale, n_ridges)
+
+
+def choose_by_gcv(
+    statistics: RidgeStatistics,
+    ridges: Sequence[float] | Array | None = None,
+    *,
+    per_output: bool = False,
+    intercept: bool = True,
+    finest: float = 0.0,
+) -> RidgeChoice:
+    """Return the ridge with the least generalised cross-validation score.
+
+    GCV treats the rows as independent. Rows of a time series are not, and the choice then tends to
+    be too small: prefer `choose_by_blocks`.
+
+    Parameters
+    ----------
+    ridges
+        (R,) ridges to try. If not given, those of `ridge_grid` and on to the largest eigenvalue
+        that the features may have, which is where the best may lie if rows are few.
+    per_output
+        Whether each output chooses for itself.
+    finest
+        Share of the targets' variance that the training error need not fall below: ridges that
+        fit more closely are not tried.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(50, 3))
+    >>> s = RidgeStatistics.from_states(z, z[:, :1] + 0.1 * rng.normal(size=(50, 1)))
+    >>> choose_by_gcv(s, [0.1, 1000.0]).best
+    0.1
+    """
+    if ridges is None and not _varies(statistics):
+        # Every positive ridge gives the mean of the targets.
+        K, known = statistics.n_targets, statistics.n_rows > 0
+        errors = statistics.target_moments() / statistics.weight if known else np.zeros(K)
+        return RidgeChoice(np.ones(1), errors[None], np.ones(K) if per_output else 1.0)
+    tried = _wide_grid(statistics) if ridges is None else _tried(statistics, ridges)
+    spectrum = Spectrum.of(statistics, intercept=intercept)
+    if finest > 0:
+        left = np.array([spectrum.squared_errors(ridge).sum() for ridge in tried])
+        coarse = left >= finest * spectrum.target_moments.sum()
+        tried = tried[coarse] if coarse.any() else tried[-1:]
+    scores = np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in tried])
+    return RidgeChoice(tried, scores, _best(tried, scores, per_output))
+
+
+def choose_by_blocks(
+    blocks: Sequence[RidgeStatistics],
+    ridges: Sequence[float] | Array | None = None,
+    *,
+    per_output: bool = False,
+    intercept: bool = True,
+    threads: int | None = None,
+) -> RidgeChoice:
+    """Return the ridge with the least squared error on blocks that were left out of the solution.
+
+    Parameters
+    ----------
+    blocks
+        Statistics of at least two disjoint sets of rows: stretches of time, sequences or clients.
+    ridges
+        (R,) ridges to try; `ridge_grid` of all rows if not given.
+    per_output
+        Whether each output chooses for itself.
+    threads
+        All cores if None; the result does not depend on it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(50, 3))
+    >>> y = z[:, :1] + 0.1 * rng.normal(size=(50, 1))
+    >>> blocks = [RidgeStatistics.from_states(z[i::5], y[i::5]) for i in range(5)]
+    >>> choose_by_blocks(blocks, [0.1, 1000.0]).best
+    0.1
+    """
+    filled = [block for block in blocks if block.n_rows > 0]
+    if len(filled) < 2:
+        raise ValueError(
+            f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
+        )
+    total = reduce(add, filled)
+    tried = _tried(total, ridges)
+
+    def held_out(block: RidgeStatistics) -> Array:
+        return held_out_errors(total - block, block, tried, intercept=intercept)
+
+    errors = np.array(list(ordered_map(held_out, filled, threads=threads)))
+    weights = np.array([block.weight for block in filled])
+    mean = errors.sum(axis=0) / weights.sum()
+    return RidgeChoice(tried, mean, _best(tried, mean, per_output), errors, weights)
+
+
+def held_out_errors(
+    rest: RidgeStatistics,
+    block: RidgeStatistics,
+    ridges: Sequence[float] | Array,
+    *,
+    intercept: bool = True,
+) -> Array:
+    """Return the sums (R, K) of squared errors on a block of the readouts solved on the rest.
+
+    A client that is sent the total computes its own with `total - mine` and `mine`; the sums of all
+    clients add up to the leave-one-client-out error.
+
+    >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
+    >>> mine = RidgeStatistics.from_states(z[2:], y[2:])
+    >>> held_out_errors(RidgeStatistics.from_states(z, y) - mine, mine, [0.0])
+    array([[4.]])
+    """
+    return path_errors(block, solve_path(rest, ridges, intercept=intercept))
+
+
+def _varies(statistics: RidgeStatistics) -> bool:
+    return bool(statistics.n_rows > 0 and statistics.lower_moments()[0].diagonal().any())
+
+
+def _wide_grid(statistics: RidgeStatistics) -> Array:
+    low, high = ridge_grid(statistics, 2)
+    return np.geomspace(low, high * statistics.n_features, N_GCV)
+
+
+def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:
+    if ridges is None:
+        return ridge_grid(statistics)
+    tried = np.asarray(ridges, dtype=np.float64)
+    if tried.ndim != 1 or len(tried) == 0:
+        raise ValueError(f"ridges have shape {tried.shape}; pass a list of at least one ridge")
+    return checked_ridges(tried, len(tried))
+
+
+def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
+    left = n - float(spectrum.degrees_of_freedom(ridge))
+    # Less than one: the readout all but interpolates, and the score would be noise over noise.
+    if left < 1:
+        return np.full(len(spectrum.target_moments), np.inf)
+    # Errors are a difference of moments: what is below its rounding must not rank ridges.
+    floor = 16 * len(spectrum.values) * EPS * spectrum.target_moments
+    return np.asarray(n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2)
+
+
+def _best(ridges: Array, errors: Array, per_output: bool) -> float | Array:
+    if not np.isfinite(errors).any():
+        raise ValueError(
+            f"no ridge between {ridges.min():g} and {ridges.max():g} leaves a degree of freedom; "
+            "try larger ones or add rows"
+        )
+    if per_output:
+        return np.asarray(ridges[errors.argmin(axis=0)])
+    return float(ridges[errors.sum(axis=1).argmin()])

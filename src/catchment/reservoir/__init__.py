@@ -1,1 +1,0 @@
-"""Frozen recurrent networks, rebuilt bit for bit from a recipe, and features of their states."""

@@ -1,0 +1,97 @@
+"""Feature maps that pass the contract suite; a new one adds a line to MAPS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.recording import Recording
+from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.settings import Mixture, Spread
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.feature_map import FeatureMap
+from catchment.features.own import as_map
+
+CHANNELS = 3
+
+
+@dataclass(frozen=True)
+class WindowStatistics:
+    """Mean, deviation, extremes and mean step of every channel; inputs beyond `limit` are cut."""
+
+    channels: int = CHANNELS
+    limit: float = 10.0
+
+    @property
+    def n_features(self) -> int:
+        return 5 * self.channels
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -2 * self.limit, 2 * self.limit
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        return [self._row(np.clip(r.u, -self.limit, self.limit)) for r in recordings]
+
+    def _row(self, u: Array) -> Array:
+        steps = np.abs(np.diff(u, axis=0)).sum(axis=0) / max(len(u) - 1, 1)
+        parts = (u.mean(axis=0), u.std(axis=0), u.min(axis=0), u.max(axis=0), steps)
+        return np.concatenate(parts)[None]
+
+
+@dataclass(frozen=True)
+class Delays:
+    """The last inputs of every step, zeros before the first: a map with a row per step."""
+
+    lags: int
+    weights: Array
+    per_step = True
+    bounds = (-np.inf, np.inf)
+
+    @property
+    def n_features(self) -> int:
+        return self.lags * CHANNELS
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        found = []
+        for r in recordings:
+            padded = np.vstack([np.zeros((self.lags - 1, CHANNELS)), r.u * self.weights])
+            windows = np.lib.stride_tricks.sliding_window_view(padded, self.lags, axis=0)
+            found.append(windows.reshape(len(r.u), -1))
+        return found
+
+
+def adapted_map() -> EchoStateMap:
+    reservoir = EchoState(12, seed=5).build(CHANNELS, per_step=True).reservoir
+    rng = np.random.default_rng(0)
+    adapted = reservoir.with_plasticity(rng.uniform(0.5, 1.5, 12), rng.normal(size=12))
+    return EchoStateMap(adapted, washout=2)
+
+
+def matrix_map() -> EchoStateMap:
+    rng = np.random.default_rng(1)
+    W, W_in = 0.2 * rng.normal(size=(8, 8)), rng.normal(size=(8, CHANNELS))
+    return EchoStateMap(Reservoir.from_matrices(W, W_in), bias=True, input=False)
+
+
+DEEP = EchoState(
+    (10, 8),
+    leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
+    activation=(Mixture(tanh=0.5, sin=0.5), "tanh"),
+    segments=2,
+    pool="mean",
+)
+MAPS: dict[str, Callable[[], FeatureMap]] = {
+    "echo state per step": lambda: EchoState(20, washout=3).build(CHANNELS, per_step=True),
+    "echo state pooled": lambda: EchoState(20).build(CHANNELS, per_step=False),
+    "deep echo state": lambda: DEEP.build(CHANNELS, per_step=False),
+    "single precision": lambda: EchoState(20, precision="float32").build(CHANNELS, per_step=True),
+    "adapted by plasticity": adapted_map,
+    "given matrices": matrix_map,
+    "window statistics": lambda: as_map(WindowStatistics()),
+    "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
+}

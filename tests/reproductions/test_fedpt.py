@@ -1,0 +1,305 @@
+"""FedPT's experiment end to end, on invented data and hardly any of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from catchment.errors import IntegrityError
+from catchment.federation.messages import Record
+from catchment.partial.freeze import Freeze
+from catchment.partial.local import IGNORED, Examples
+from reproductions import fedpt as module
+from reproductions import fedpt_values
+from reproductions.__main__ import app
+from reproductions.fedpt import accuracy, fedpt, paces, runs_of
+from reproductions.fedpt_search import Curve, chosen, finished, searches_of
+from reproductions.fedpt_tables import (
+    PAPER,
+    by_percent,
+    crossover,
+    differences,
+    findings,
+    load,
+    markdown,
+    write,
+)
+from reproductions.fedpt_tasks import (
+    END,
+    FIRST_WORD,
+    UNKNOWN,
+    Task,
+    augmented,
+    held_out,
+    image_set,
+    task_of,
+    text_task,
+    windows,
+)
+from reproductions.fedpt_values import QUICK, FedptResult, FedptSettings, Row, Run
+
+TINY = replace(
+    QUICK,
+    writers_rounds=1,
+    writers_cohort=2,
+    n_writers=4,
+    text_shares=(73.84,),
+    text_cohort=1,
+    text_steps=1,
+    private_rounds=1,
+    private_cohort=2,
+    n_test=10,
+)
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> FedptResult:
+    parts = ("writers", "text", "private")  # ResNet-18 takes too long for a test
+    folder = tmp_path_factory.mktemp("no-data")
+    return fedpt(TINY, parts=parts, directory=folder, quick=True)
+
+
+def test_every_table_has_its_rows(result: FedptResult) -> None:
+    parts = [(row.part, round(row.percent, 2), row.noise) for row in result.rows]
+    assert parts == [
+        ("writers", 100.0, None),
+        ("writers", 4.96, None),
+        ("text", 73.84, None),
+        ("private", 100.0, 0.0),
+        ("private", 4.96, 0.0),
+        ("private", 100.0, 4.0),
+        ("private", 4.96, 4.0),
+    ]
+    assert all(row.data == "invented" for row in result.rows)
+    assert [row.epsilon is None for row in result.rows] == [True] * 5 + [False] * 2
+    full, part = result.rows[:2]
+    assert full.bytes_up_per_client / part.bytes_up_per_client == pytest.approx(20.1, rel=0.01)
+
+
+def test_round_times_are_measured_once_for_each_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [*runs_of("writers", replace(TINY, seeds=(0, 1))), *runs_of("private", TINY)]
+    asked = []
+
+    def run(part: str, task: Task, freeze: Freeze, seed: int, **_: Any) -> Row:
+        asked.append((part, bool(freeze.names), task.rounds))
+        return replace(row(100.0, 0.0, 0.5), seconds_per_round=float(len(asked)))
+
+    monkeypatch.setattr(module, "run", run)
+    found = paces(TINY, tmp_path, runs)
+    assert asked == [("writers", False, module.PACED), ("writers", True, module.PACED)]
+    assert found == {("writers", 100.0): 1.0, ("writers", 4.96): 2.0}
+
+
+def test_a_result_survives_the_disk_and_merges_by_part(result: FedptResult, tmp_path: Path) -> None:
+    paths = write(result, tmp_path)
+    assert [path.suffix for path in paths] == [".json", ".md", ".png"]
+    again = load(paths[0])
+    assert again.rows == result.rows
+    assert markdown(again) == markdown(result)
+    text = replace(result.rows[2], accuracy=0.5)
+    write(replace(result, rows=(text,)), tmp_path, merge=True)
+    merged = load(paths[0])
+    assert len(merged.rows) == len(result.rows)
+    assert [row.accuracy for row in merged.rows if row.part == "text"] == [0.5]
+    paths[0].write_text("{}")
+    with pytest.raises(IntegrityError, match="no result of fedpt"):
+        load(paths[0])
+
+
+def test_the_tables_say_what_the_rows_say(result: FedptResult) -> None:
+    text = markdown(result)
+    for number in (1, 3, 5):
+        assert f"## Table {number}" in text
+    assert "| 4.96 % | 20.1 |" in text
+    assert any("20.1 times less sent" in line for line in findings(result.rows))
+
+
+def row(percent: float, noise: float, score: float) -> Row:
+    return Row(
+        part="private",
+        data="x",
+        percent=percent,
+        reduction=100 / percent,
+        accuracy=score,
+        seconds_per_round=1.0,
+        bytes_up_per_client=1,
+        peak_mebibytes=None,
+        seed=0,
+        noise=noise,
+    )
+
+
+def test_the_crossover_is_where_partial_training_comes_out_ahead() -> None:
+    rows = [row(100.0, 0.0, 0.9), row(5.0, 0.0, 0.8), row(100.0, 2.0, 0.5), row(5.0, 2.0, 0.8)]
+    np.testing.assert_allclose(differences(rows), [(0.0, -10.0), (2.0, 30.0)])
+    assert crossover(differences(rows)) == pytest.approx(0.5)
+    assert crossover([(0.0, -1.0), (1.0, -2.0)]) is None
+    assert crossover([(0.0, -1.0), (1.0, 2.0), (2.0, -1.0), (3.0, 1.0)]) == 2.5
+
+
+def test_the_papers_shares_are_those_that_are_run() -> None:
+    assert set(PAPER["cifar"]) == {one.percent for one in runs_of("cifar", FedptSettings())}
+    assert set(PAPER["text"]) == {one.percent for one in runs_of("text", FedptSettings())}
+
+
+def test_committed_figures_show_what_is_claimed() -> None:
+    kept = load(Path(__file__).parents[2] / "results" / "fedpt.json")
+    scores = {
+        part: {p: np.mean([r.accuracy for r in of]) for p, of in by_percent(rows).items()}
+        for part in ("writers", "cifar")
+        if (rows := [r for r in kept.rows if r.part == part])
+    }
+    assert scores["writers"][4.96] > scores["writers"][100.0] - 0.02
+    assert scores["cifar"][26.45] > scores["cifar"][100.0] - 0.005
+    strongest = differences([r for r in kept.rows if r.part == "private"])[-1]
+    assert strongest[1] > 0
+
+
+def test_words_become_windows_and_the_test_part_is_never_trained_on() -> None:
+    texts = {"ann": ["One two three. " * 20, "four"], "bob": ["One, one! " * 30]}
+    task = text_task("toy", texts, rounds=1, cohort=2, n_steps=5)
+    (ann,) = task.clients["ann"]  # type: ignore[misc]
+    assert ann.x.shape[1] == 5
+    n_words = 63 * 9 // 10  # three times twenty words and an end, one more word and an end
+    assert int((ann.y != IGNORED).sum()) == n_words - 1
+    assert int(ann.x.max()) == FIRST_WORD + 2
+    assert END in task.test.y
+    assert UNKNOWN not in task.test.y  # "four" was not in the training part
+    assert windows(np.array([5, 6]), 3).x.tolist() == [[5, 0, 0]]
+
+
+def test_cifar_is_cut_into_equal_clients_of_unequal_classes(tmp_path: Path) -> None:
+    settings = replace(TINY, cifar_clients=10)
+    whole, part = (task_of("cifar", settings, tmp_path, whole=w) for w in (True, False))
+    drawn = [next(iter(source())) for source in part.clients.values() if callable(source)]
+    assert [e.x.shape for e in drawn] == [(100, 3, 24, 24)] * 10
+    counts = np.array([np.bincount(e.y, minlength=10) for e in drawn])
+    assert counts.std(axis=0).min() > 2
+    assert (whole.steps.learning_rate, part.steps.learning_rate) == settings.cifar_rates
+    assert len(part.test.x) == 10
+
+
+def test_rates_are_chosen_on_training_images_that_nobody_trains_on(tmp_path: Path) -> None:
+    settings = replace(TINY, cifar_clients=10, cifar_candidates=(0.02, 0.3), cifar_held_out=200)
+    task = task_of("cifar", settings, tmp_path, rate=0.3, search=True)
+    assert task.steps.learning_rate == 0.3
+    assert task.rounds == settings.cifar_search_rounds
+    drawn = [next(iter(source())) for source in task.clients.values() if callable(source)]
+    assert (sum(len(e.x) for e in drawn), len(task.test.x)) == (800, 200)
+    images = image_set("cifar10", tmp_path, invented=True)
+    apart = held_out(images, 200)
+    parts = [{one.tobytes() for one in part} for part in (apart.train, apart.test, images.test)]
+    assert parts[0] | parts[1] == {one.tobytes() for one in images.train}
+    assert not parts[0] & parts[1]
+    assert not parts[1] & parts[2]
+    assert FedptSettings().cifar_candidates  # on unless it is turned off
+    assert not list(searches_of(replace(settings, cifar_candidates=())))
+
+
+def test_the_table_runs_with_the_chosen_rates_and_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(
+        TINY, seeds=(0, 1), cifar_shares=(100.0, 2.16), cifar_candidates=(0.02, 0.05, 0.1)
+    )
+    best, asked = {100.0: 0.05, 2.16: 0.1}, list[Run]()
+
+    def outcome(settings: FedptSettings, directory: Path | None, one: Run) -> Row:
+        asked.append(one)
+        score = 1 - abs((one.rate or 0.0) - best[one.percent])
+        made = replace(row(one.percent, 0.0, score), part="cifar", noise=None, seed=one.seed)
+        rounds = settings.cifar_search_rounds if one.search else settings.cifar_rounds
+        return replace(made, rate=one.rate, rounds=rounds)
+
+    monkeypatch.setattr(module, "outcome_of", outcome)
+    whole = fedpt(settings, parts=["cifar"], directory=tmp_path)
+    assert [one.search for one in asked] == [True] * 6 + [False] * 4
+    assert {(r.percent, r.rate) for r in whole.rows} == set(best.items())
+    assert chosen(whole.search) == best
+    assert "rate 0.05" in markdown(whole)
+    asked.clear()
+    assert fedpt(settings, parts=["cifar"], directory=tmp_path, earlier=whole).rows == whole.rows
+    assert not asked
+    more = replace(settings, seeds=(0, 1, 2))
+    fedpt(more, parts=["cifar"], directory=tmp_path, earlier=replace(whole, rows=whole.rows[1:]))
+    assert [(one.percent, one.seed) for one in asked] == [(100.0, 0), (100.0, 2), (2.16, 2)]
+    other = fedpt(replace(settings, cifar_cohort=1), parts=["cifar"], directory=tmp_path)
+    assert finished(whole, other.settings) == {}
+
+
+def test_a_curve_has_a_point_every_so_many_rounds() -> None:
+    curve = Curve(lambda state: state / 10, 2)
+    for k in range(5):
+        curve.close_round(k, Record(k, 1, 1, 0.0, 0, 0))
+    assert curve.points == [(2, 0.1), (4, 0.3)]
+
+
+def test_the_papers_own_sets_come_first(tmp_path: Path) -> None:
+    put_emnist_by_writer(tmp_path)
+    assert task_of("writers", TINY, tmp_path).name == "femnist"
+    assert task_of("cifar", TINY, tmp_path).name == "invented"
+    put_speeches(tmp_path)
+    task = task_of("speeches", TINY, tmp_path)
+    assert task.name == "shakespeare"
+    assert set(task.clients) == {"HAMLET", "OPHELIA"}
+
+
+def put_emnist_by_writer(folder: Path) -> None:
+    for part in ("train", "test"):
+        data = {"users": ["a"], "user_data": {"a": {"x": [[0.5] * 784] * 3, "y": [1, 2, 61]}}}
+        (folder / "femnist" / part).mkdir(parents=True)
+        (folder / "femnist" / part / "all_data_0.json").write_text(json.dumps(data))
+
+
+def put_speeches(folder: Path) -> None:
+    speech = "to be or not to be that is the question " * 3
+    (folder / "shakespeare").mkdir()
+    text = f"HAMLET:\n{speech}\n\nOPHELIA:\n{speech}\n"
+    (folder / "shakespeare" / "input.txt").write_text(text)
+
+
+def test_images_are_cut_anew_every_time() -> None:
+    pixels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
+    draw = augmented(pixels, np.array([0, 1]), seed=[1], side=6)
+    cuts = [draw()[0].x for _ in range(12)]
+    assert all(cut.shape == (2, 3, 6, 6) for cut in cuts)
+    assert len({cut.tobytes() for cut in cuts}) > 4
+    again = augmented(pixels, np.array([0, 1]), seed=[1], side=6)
+    assert np.array_equal(again()[0].x, cuts[0])
+
+
+def test_accuracy_leaves_out_what_does_not_count() -> None:
+    import torch
+
+    class Always(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores = torch.nn.Parameter(torch.tensor([0.0, 1.0, 0.0]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.scores.expand(*x.shape, 3)
+
+    y = np.array([[1, 0, IGNORED], [1, 1, IGNORED]])
+    assert accuracy(Always(), Examples(np.zeros((2, 3), np.float32), y)) == 0.75
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fedpt_values, "QUICK", TINY)
+    out = tmp_path / "results"
+    words = ["fedpt", "--quick", "--data", str(tmp_path), "--out", str(out)]
+    outcome = CliRunner().invoke(app, [*words, "--sets", "writers"])
+    assert outcome.exit_code == 0, outcome.output
+    assert "data are invented" in outcome.output
+    assert json.loads((out / "fedpt-quick.json").read_text())["quick"] is True
+    with pytest.raises(ValueError, match="no part 'esn'"):
+        fedpt(TINY, parts=["esn"])
+    refused = CliRunner().invoke(app, [*words, "--trials", "3"])
+    assert refused.exit_code != 0

@@ -1,0 +1,1 @@
+"""Programs for this repository's own tests and demonstrations."""
