@@ -19,8 +19,8 @@ class Products:
     """What a client sends: its rows, their sum, and the sum of their products."""
 
     n: Annotated[int, ROWS]
-    total: Annotated[Array, Shape("channels")]
-    products: Annotated[Array, Shape("channels", "channels")]
+    total: Annotated[Array, Shape("features")]
+    products: Annotated[Array, Shape("features", "features")]
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples.own.federated_pca import FederatedPCA
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 from sklearn.neighbors import KNeighborsClassifier
 from tests.contracts.maps import CHANNELS, Delays, WindowStatistics
-from tests.federation.test_own_algorithm import FederatedPCA, people, same_axes
+from tests.federation.test_own_algorithm import people, same_axes
 from tests.plans.test_flower import fleet, in_process
 
 import catchment as ct

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from examples.own.federated_pca import Axes, FederatedPCA, Products
 from sklearn.decomposition import PCA
 
 from catchment.arrays import Array
@@ -24,49 +25,8 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import check_rows
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.structure import ROWS, WEIGHT, Shape
+from catchment.structure import WEIGHT
 from catchment.wire import Parts
-
-
-@dataclass(frozen=True)
-class Products:
-    """Rows, their sum and the sum of their products: any dataclass of numbers and arrays."""
-
-    n: Annotated[int, ROWS]
-    total: Annotated[Array, Shape("features")]
-    products: Annotated[Array, Shape("features", "features")]
-
-
-@dataclass(frozen=True)
-class Axes:
-    mean: Array
-    components: Array
-    variances: Array
-
-
-@dataclass(frozen=True)
-class FederatedPCA:
-    """Principal axes of everybody's inputs, exact, in one round."""
-
-    n_components: int = 2
-
-    def start(self) -> Products | None:
-        return None
-
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Products:
-        u = np.concatenate([recording.u for recording in data()])
-        return Products(len(u), u.sum(axis=0), u.T @ u)
-
-    def server_update(self, state: Products | None, total: Products, turn: Turn) -> Products:
-        return total
-
-    def result(self, state: Products | None) -> Axes:
-        assert state is not None
-        mean = state.total / state.n
-        scatter = (state.products - state.n * np.outer(mean, mean)) / (state.n - 1)
-        values, vectors = np.linalg.eigh(scatter)
-        last = slice(None, -self.n_components - 1, -1)
-        return Axes(mean, vectors.T[last], values[last])
 
 
 def people(n: int = 4) -> dict[str, list[Recording]]:
