@@ -41,6 +41,14 @@ class FeatureMap(Protocol):
         """Largest absolute value (F,) of each feature, infinite where there is none."""
 
     @property
+    def grid(self) -> int | None:
+        """Bits b of its features, None if they are plain float64.
+
+        With a grid feature j is a whole number, of absolute value up to 2^b, times 2^(r_j - b),
+        where 2^r_j is its bound rounded up to a power of two.
+        """
+
+    @property
     def constant(self) -> bool:
         """Whether the first feature is one in every row."""
 

@@ -108,6 +108,10 @@ class EchoStateMap:
         return self.pool is None
 
     @property
+    def grid(self) -> int | None:
+        return None
+
+    @property
     def constant(self) -> bool:
         """Whether the first feature is one in every row."""
         return self.bias
