@@ -3,7 +3,8 @@
 A float64 sum of whole numbers is exact in any order as long as no partial sum passes 2^53, a
 float32 sum up to 2^24. By Cauchy and Schwarz no partial sum of k_i k_j passes the larger of the
 sums of k_i^2 and k_j^2, so it is enough to watch those. When they would pass the limit, what
-was summed moves to a total of integers.
+was summed moves to a total: from float32 to float64, and from float64 what is a multiple of 2^30,
+counted in those.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ PIECE = 20  # binary digits of a piece of a target
 N_PIECES = 4
 SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets are whole
 MOST_CHUNK = 128  # columns whose squares are summed together
-_FULL = 1 << 62  # what an int64 total may hold
+_UNIT = 1 << 30  # of the total of float64 sums
+_LINE = 64  # bytes of a cache line
 
 
 class ExactGram:
@@ -49,16 +51,16 @@ class ExactGram:
     def __init__(self, scale: Array, bits: NDArray[np.int64], *, single: bool) -> None:
         n = len(scale)
         self.scale, self.most = scale, np.ldexp(1.0, bits)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self.single, self.dtype = single, np.dtype(np.float32 if single else np.float64)
         self.limit = 2.0**24 if single else 2.0**53
         widest = int(bits.max(initial=0))
         # One chunk alone always stays below the limit.
         self.chunk = min(MOST_CHUNK, 1 << ((23 if single else 52) - 2 * widest))
         self.sums = np.empty((n, n), dtype=self.dtype)
+        self.room = np.empty(0, dtype=self.dtype)
         self.energy, self.filled = np.zeros(n), False
-        self.low: NDArray[np.int64] = np.zeros((n, n), dtype=np.int64)
-        self.high: NDArray[np.int64] | None = None
-        self.held = 0  # no entry of `low` is larger
+        self.total = np.zeros((n, n))  # in units of 2^30 in float64, of 1 in float32
+        self.held = 0  # no entry that was moved to the total is larger, in its units
 
     def add(self, Z: Array) -> None:
         """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
@@ -67,53 +69,76 @@ class ExactGram:
         n, m = Z.shape
         if m == 0:
             return
-        energies = np.empty((-(-m // self.chunk), n))
+        if Z.itemsize not in Z.strides:
+            Z = np.ascontiguousarray(Z)
         along = Z.strides[1] == Z.itemsize
-        if along:
-            K = np.empty((n, m), dtype=self.dtype)
-            kernels.whole_rows(Z, self.scale, self.most, self.chunk, K, energies)
-        else:
-            K = np.empty((m, n), dtype=self.dtype).T
-            kernels.whole_columns(Z.T, self.scale, self.most, self.chunk, K.T, energies)
-        self._multiply(K, energies)
+        length, count = (m, n) if along else (n, m)
+        K = self._room(count, length)
+        energies = np.empty((-(-m // self.chunk), n))
+        make = kernels.whole_rows if along else kernels.whole_columns
+        make(
+            *_flat(Z if along else Z.T),
+            self.scale,
+            self.most,
+            self.chunk,
+            *_flat(K),
+            m,
+            energies,
+        )
+        self._multiply(K if along else K.T, energies)
+
+    def _room(self, count: int, length: int) -> NDArray[Any]:
+        """Return room for (count, length) numbers, the same memory each time.
+
+        Lines are a little longer than needed: with a power of two between them they would compete
+        for the same few places in the cache.
+        """
+        apart = length + _LINE // self.dtype.itemsize
+        if len(self.room) < count * apart:
+            self.room = np.empty(count * apart, dtype=self.dtype)
+        return self.room[: count * apart].reshape(count, apart)[:, :length]
 
     def _multiply(self, K: NDArray[Any], energies: Array) -> None:
         """Add K K', in as few products as the sums of squares (chunks, n) of its columns allow."""
-        first, last = 0, len(energies)
-        while first < last:
-            reached = self.energy + np.cumsum(energies[first:], axis=0)
-            fits = int(np.searchsorted(reached.max(axis=1) >= self.limit, True))
-            if fits == 0:
-                self._flush()
+        from catchment.readout.exact_kernels import count_fitting
+
+        first = 0
+        while first < len(energies):
+            stop = first + int(count_fitting(energies, first, self.energy, self.limit))
+            if stop == first:
+                self._empty()
                 continue
-            stop = first + fits
             columns = slice(first * self.chunk, stop * self.chunk)
             add_gram(self.sums, K[:, columns], keep=self.filled)
-            self.energy, self.filled = reached[fits - 1], True
-            first = stop
+            self.filled, first = True, stop
 
-    def _flush(self) -> None:
-        """Move what was summed to the integers."""
-        from catchment.readout.exact_kernels import add_whole
+    def _empty(self) -> None:
+        """Make room in the sums by moving them to the total."""
+        from catchment.readout import exact_kernels as kernels
 
         if not self.filled:
             return
-        more = int(self.energy.max())
-        if self.held + more > _FULL:
-            carried = self.low >> np.int64(integers.LIMB)
-            self.high = carried if self.high is None else self.high + carried
-            self.low &= np.int64((1 << integers.LIMB) - 1)
-            self.held = 1 << integers.LIMB
-        add_whole(self.sums, self.low)
-        self.held += more
-        self.energy, self.filled = np.zeros(len(self.energy)), False
+        self.held += int(self.energy.max()) // (1 if self.single else _UNIT) + 1
+        if self.held >= 1 << 53:
+            raise OverflowError("more rows came than a sum can hold; accumulate them in parts")
+        if self.single:
+            kernels.empty_single(self.sums, self.total)
+            self.energy, self.filled = np.zeros(len(self.energy)), False
+        else:
+            kernels.empty_double(self.sums, self.total, float(_UNIT))
+            self.energy = np.full(len(self.energy), float(_UNIT))
 
     def result(self) -> integers.Whole:
         """Return the sum, whose lower triangle is zero."""
-        self._flush()
-        if self.high is None:
-            return self.low
-        return integers.from_limbs(np.stack([self.low, self.high]))
+        sums = np.triu(self.sums).astype(np.int64) if self.filled else None
+        if self.single:
+            self._empty()
+            return self.total.astype(np.int64)
+        if self.held == 0:
+            return self.total.astype(np.int64) if sums is None else sums
+        assert sums is not None
+        moved = integers.multiplied(self.total.astype(np.int64), _UNIT)
+        return integers.added(moved, sums)
 
 
 def is_single(grid: Grid) -> bool:
@@ -122,7 +147,13 @@ def is_single(grid: Grid) -> bool:
 
 
 def exact_gram(grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
-    """Return an empty sum for rows of features, of pieces of targets, and of ones.
+    """Return an empty sum for rows of features, of pieces of targets, and of ones."""
+    scale, bits = row_units(grid, n_target_rows, constant=constant)
+    return ExactGram(scale, bits, single=is_single(grid))
+
+
+def row_units(grid: Grid, n_target_rows: int, *, constant: bool) -> tuple[Array, NDArray[np.int64]]:
+    """Return what rows of features, targets and ones are multiplied by, and their bits.
 
     Parameters
     ----------
@@ -137,7 +168,15 @@ def exact_gram(grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
     bits[grid.n_features : -1] = SINGLE_BITS if grid.is_whole else PIECE
     if constant:
         scale[0], bits[0] = 1.0, 0
-    return ExactGram(scale, bits, single=is_single(grid))
+    return scale, bits
+
+
+def _flat(lines: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Return the memory of lines whose numbers are neighbours, and how far lines are apart."""
+    count, length = lines.shape
+    apart = lines.strides[0] // lines.itemsize if count > 1 else length
+    size = (count - 1) * apart + length
+    return np.lib.stride_tricks.as_strided(lines, (size,), (lines.itemsize,)), apart
 
 
 def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
@@ -178,7 +217,8 @@ def _split(y: Array) -> list[Array]:
 
 
 def statistics_of(
-    M: integers.Whole,
+    gram: integers.Whole,
+    edge: integers.Whole,
     n_rows: int,
     grid: Grid,
     places: tuple[int, ...],
@@ -186,16 +226,23 @@ def statistics_of(
     constant: bool,
     fingerprint: str,
 ) -> RidgeStatistics:
-    """Return the statistics of a sum (n, n) over rows of features, pieces of targets, and ones."""
+    """Return the statistics of sums over rows of features Z, pieces of targets Y, and ones.
+
+    Parameters
+    ----------
+    gram
+        The packed triangle of Z'Z.
+    edge
+        [Z'Y, Z'1; Y'Y, Y'1; _, 1'1], with the upper triangle of Y'Y.
+    """
     F, P = grid.n_features, len(places)
-    K = (len(M) - F - 1) // P
-    gram = _packed(M, F)
-    edge = M[:F, F:].copy()
+    K = (edge.shape[1] - 1) // P
+    below = edge[F:-1].astype(object)
+    weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
     if constant:
         unit = 1 << int(grid.digits[0])
         gram = _times(_times(gram, slice(F), unit), slice(1), unit)
         edge = _times(edge, slice(1), unit)
-    below = M[F:-1, F:].astype(object)
     cross = np.zeros((F, K), dtype=np.int64)
     target_sum, target_gram = np.zeros(K, dtype=object), np.zeros((K, K), dtype=object)
     square = below[:, :-1] + np.triu(below[:, :-1], 1).T
@@ -209,7 +256,7 @@ def statistics_of(
             target_gram = target_gram + block * (unit << PIECE * other)
     return RidgeStatistics(
         n_rows,
-        float(int(M[-1, -1])),
+        weight,
         integers.canonical(edge[:, -1].copy()),
         target_sum,
         gram,
@@ -228,7 +275,7 @@ def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
     return found
 
 
-def _packed(M: integers.Whole, n: int) -> integers.Whole:
+def packed_whole(M: integers.Whole, n: int) -> integers.Whole:
     """Return the packed upper triangle of the first n rows and columns."""
     if M.dtype == object:
         return integers.canonical(M[:n, :n][np.triu_indices(n)])
