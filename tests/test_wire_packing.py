@@ -36,7 +36,7 @@ def reference(numbers: list[int]) -> bytes:
 
 
 def opened(numbers: list[int]) -> list[int]:
-    return unpacked(memoryview(reference(numbers)), len(numbers)).tolist()
+    return list(unpacked(memoryview(reference(numbers)), len(numbers)))
 
 
 small = st.integers(-(2**20), 2**20)

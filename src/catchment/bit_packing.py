@@ -83,7 +83,8 @@ def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
     negative = np.negative(patterns & np.uint64(1))
     patterns >>= np.uint64(1)
     patterns ^= negative
-    return patterns.view(np.int64)
+    numbers: NDArray[np.int64] = patterns.view(np.int64)
+    return numbers
 
 
 def check_length(n: int, n_bytes: int) -> None:
@@ -140,4 +141,5 @@ def _bit_lengths(words: Words) -> NDArray[np.int64]:
         above = rest >> np.uint64(shift)
         n_bits += shift * (above != 0)
         rest = np.where(above != 0, above, rest)
-    return n_bits + (rest != 0)
+    n_bits += rest != 0
+    return n_bits

@@ -43,7 +43,7 @@ from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts
+from catchment.wire import Fact, Parts
 
 GRID = Grid(8, ((4, 8),), 0)
 TURN = Turn(0, ())
@@ -188,7 +188,12 @@ def test_central_noise_on_a_grid_is_discrete_and_paid_as_such(tmp_path: Path) ->
     assert protection.multiplier == gaussian_multiplier(1.0, 1e-5)
     assert protection.amount(whole=False).cost == Cost.of_gaussian(protection.multiplier)
     assert amount.steps >= amount.multiplier * protection.sensitivity / amount.step
-    about = {"kind": "weighted-sum", "facts": {}, "numbers": 2, "shapes": [[20_000]]}
+    about: dict[str, Fact] = {
+        "kind": "weighted-sum",
+        "facts": {},
+        "numbers": 2,
+        "shapes": [[20_000]],
+    }
     zero = np.zeros(20_000, dtype=np.int64)
     total = Clipped(zero, 4, about, 1.0, step_name(amount.step))
     seen: list[Array] = []

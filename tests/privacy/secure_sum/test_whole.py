@@ -30,6 +30,8 @@ from catchment.privacy.secure_sum.ring import (
     encode_whole,
     subtract_from,
 )
+from catchment.readout.grid import Grid
+from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts, join
 
 GRID = "[8,[[3,8]],0]"
@@ -59,23 +61,23 @@ class Sums:
 
 @dataclass(frozen=True, kw_only=True)
 class Sending:
-    """Every client sends the whole numbers it was given."""
+    """Every client sends the sums it was given."""
 
-    known: Mapping[str, Sums]
+    known: Mapping[str, Any]
 
-    def start(self) -> Sums | None:
+    def start(self) -> Any:
         return None
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> Sums:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Any:
         return self.known[turn.client]
 
-    def read_update(self, parts: Parts, turn: Turn) -> Sums:
-        return Sums.from_parts(parts)
+    def read_update(self, parts: Parts, turn: Turn) -> Any:
+        return (Sums if parts.kind == "sums" else RidgeStatistics).from_parts(parts)
 
-    def server_update(self, state: Sums | None, total: Sums, turn: Turn) -> Sums:
+    def server_update(self, state: Any, total: Any, turn: Turn) -> Any:
         return total
 
-    def result(self, state: Sums | None) -> Sums | None:
+    def result(self, state: Any) -> Any:
         return state
 
 
@@ -90,7 +92,7 @@ def drawn(n_clients: int, *, length: int = 200, bits: int = 20, seed: int = 0) -
 
 
 def engine_of(
-    known: Mapping[str, Sums], **options: Any
+    known: Mapping[str, Any], **options: Any
 ) -> tuple[Plan[Any, Any, Any], LocalEngine[Any, Any, Any]]:
     identities = make_identities(known)
     memories: dict[str, Memory] = identities.memories
@@ -169,7 +171,7 @@ def test_whoever_drops_out_the_sum_is_that_of_the_others(bits: int, stage: str) 
 
 def test_64_bits_are_half_of_128_and_32_are_half_of_64() -> None:
     known = drawn(4, length=20_000)
-    floats = {c: Sums(s.n_rows, s.values.astype(np.float64), None) for c, s in known.items()}  # type: ignore[arg-type]
+    floats = {c: Sums(s.n_rows, s.values.astype(np.float64), None) for c, s in known.items()}
     masks = {bits: upload_bytes(known, bits=bits) - 4 * 20_000 for bits in (128, 32)}
     wide = upload_bytes(floats)
     assert 0 < masks[32] < 1000
@@ -283,3 +285,29 @@ def test_settings_that_cannot_be_are_refused() -> None:
         SecureSum({"ann": "00" * 32}, bits=32, bound=5.0)
     with pytest.raises(ValueError, match="32 bits holds whole numbers"):
         Ring(32, 3)
+
+
+def statistics(seed: int, *, numbers: bool, rows: int = 60) -> RidgeStatistics:
+    rng = np.random.default_rng(seed)
+    z = np.rint(256 * np.tanh(rng.normal(size=(rows, 12)))) / 256
+    y = rng.normal(size=(rows, 2)) if numbers else np.eye(3)[rng.integers(3, size=rows)]
+    grid = Grid(8, ((12, 8),), 40 if numbers else 0)
+    return RidgeStatistics.from_states(z, y, fingerprint="f", grid=grid)
+
+
+@pytest.mark.parametrize(("numbers", "bits"), [(False, 128), (False, 32), (True, 128)])
+def test_the_digest_of_a_secure_sum_is_that_of_the_plain_sum(numbers: bool, bits: int) -> None:
+    known = {f"c{k}": statistics(k, numbers=numbers) for k in range(6)}
+    plan, engine = engine_of(known, bits=bits, rows_per_feature=2)
+    total = run(plan, Lossy(engine, losing({"c4": "update"}))).state
+    expected = reduce(add, (s for c, s in known.items() if c != "c4"))
+    received = RidgeStatistics.from_parts(total.parts())
+    assert received == expected
+    assert received.digest() == expected.digest()
+
+
+def test_limbs_of_targets_that_are_numbers_do_not_go_into_32_bits() -> None:
+    known = {f"c{k}": statistics(k, numbers=True) for k in range(4)}
+    plan, engine = engine_of(known, bits=32, rows_per_feature=2)
+    with pytest.raises(TooFewClientsError, match="has 40 bits and is above"):
+        run(plan, engine)
