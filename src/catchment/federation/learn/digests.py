@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def without(whole: V, part: V) -> V:
     """Return a sum without a part that was added to it."""
     kept, gone = members_of(whole), members_of(part)
     rest = {k: one - gone[k] for k, one in kept.items()}
-    return cast(V, rest[0] if isinstance(whole, RidgeStatistics) else StatisticsSet(rest))
+    return rest[0] if isinstance(whole, RidgeStatistics) else StatisticsSet(rest)
 
 
 def apart(one: Sum, other: Sum) -> float:

@@ -33,7 +33,9 @@ class Described:
 
     @property
     def features(self) -> str:
-        """The fingerprint of the map; nothing if there is not just one."""
+        """The fingerprint of the map, where the model has just that one; nothing otherwise."""
+        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
+            return ""
         return _fingerprint(self._of_ridge.get("features"))
 
     @property

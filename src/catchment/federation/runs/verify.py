@@ -270,8 +270,9 @@ def _solved(what: str, trained: Trained, state: RidgeState | ByClass, readout: R
         again = algorithm.result(solved).readout
     except UNREADABLE as error:
         return Check(what, "differs", note=f"it cannot be solved from the sum: {error}")
-    total = solved.weighted.total if isinstance(solved, ByClass) else solved.total
-    distance = _readouts_apart(total.floats, readout, again)
+    state = solved.weighted if isinstance(solved, ByClass) else solved
+    assert state.total is not None  # it was solved
+    distance = _readouts_apart(state.total.floats, readout, again)
     note = (
         f"solved again from the sum, predictions {distance:.0e} apart (floating point: compared to "
         "a tolerance, not by hash)"
