@@ -357,14 +357,18 @@ def test_other_algorithms_are_verified_as_far_as_they_keep_sums(
 
 
 def test_the_same_sum_in_process_and_on_flower(tmp_path: Path) -> None:
-    names = [f"user-{k:03d}" for k in range(6)]
+    # In the clear a client sends 20 rows per feature or nothing.
+    text = WAVES.replace("= 8\nsteps = 40", "= 130\nsteps = 16")
+    text = text.replace("channels = 6", "channels = 6\nwaves = 1")
     config = {"allow-plain-statistics": True}
-    nodes = fleet(tmp_path, WAVES, {name: {"name": name, **config} for name in names}, secret=False)
+    configs = {f"user-{k:03d}": {"name": f"user-{k:03d}", **config} for k in range(6)}
+    nodes = fleet(tmp_path, text, configs, secret=False)
     with pytest.warns(PlainStatisticsWarning):
         nodes.serve("there", allow_plain=True)
-    here = made(WAVES, tmp_path / "here")
-    assert read_digests(here, "training") == read_digests(tmp_path / "there", "training")
-    assert verify_run(tmp_path / "there").agrees
+    here, there = made(text, tmp_path / "here"), tmp_path / "there"
+    assert len(read_digests(here, "training")) == 5
+    assert read_digests(here, "training") == read_digests(there, "training")
+    assert verify_run(there).agrees
 
 
 def test_the_state_travels_as_it_is_kept(original: Path) -> None:
