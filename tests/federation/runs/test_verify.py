@@ -49,9 +49,9 @@ channels = 6
 [learn]
 ridge = "clients"
 """
-SECURE = WAVES.replace('ridge = "clients"', "ridge = 0.1\nkeep_clients = false") + (
-    '[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 0.5\n'
-)
+SECURE = WAVES.replace("user = 8", "user = 20").replace(
+    'ridge = "clients"', "ridge = 0.1\nkeep_clients = false"
+) + ('[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 2.0\n')
 
 
 def made(text: str, folder: Path) -> Path:
