@@ -30,4 +30,5 @@ class Waves:
     def _row(self, u: Array) -> Array:
         steps = np.arange(len(u))[:, None, None]
         under = u[:, :, None] * np.cos(0.1 * steps * np.arange(self.waves))
-        return np.tanh(under.mean(axis=0)).reshape(1, -1)
+        row: Array = np.tanh(under.mean(axis=0)).reshape(1, -1)
+        return row

@@ -226,6 +226,7 @@ def test_a_forger_who_changes_every_hash_in_the_folder_is_found_by_the_recording
     forged = {**state.by_client, name: state.by_client[other]}
     total = sum((forged[key] for key in sorted(forged)[1:]), forged[other])
     again = algorithm.solved(RidgeState(total, forged))
+    assert again.readout is not None
     write_state(run, algorithm, again)
     model = replace(load_model(run / MODEL), readout=again.readout)
     model.save(run / MODEL)
@@ -296,6 +297,9 @@ def test_a_secure_sum_is_verified_as_far_as_it_can_be(tmp_path: Path) -> None:
     }
     by_name = {check.what: check.sha256 for check in found.checks}
     assert by_name["4 clients from recordings"] == by_name["sum of all clients"]
+    plain = made(WAVES.replace("user = 8", "user = 20"), tmp_path / "plain")
+    (total, *_) = read_digests(plain, "training")
+    assert total == Digest("", by_name["sum of all clients"], True)
 
 
 def test_a_run_of_an_earlier_version_says_what_it_did_not_write_down(run: Path) -> None:
@@ -332,6 +336,18 @@ def test_weights_are_drawn_again_from_the_recipe(tmp_path: Path) -> None:
         "cannot be checked",
         "no plan names them; pass files",
     )
+
+
+@pytest.mark.parametrize("classes", [True, False])
+def test_a_reservoir_on_a_grid_is_verified_by_hashes_alone(tmp_path: Path, classes: bool) -> None:
+    source = '"wearables"\nusers = 6\nwindows_per_user = 8' if classes else '"narma"\nsteps = 900'
+    grid = "grid = 20\nfeature_grid = 8" if classes else "grid = 24\nfeature_grid = 20"
+    folder = made(f"[data]\nsource = {source}\n[features]\nunits = 10\n{grid}\n", tmp_path / "run")
+    found = verify_run(folder)
+    assert found.agrees
+    assert not found.having("cannot be checked")
+    assert "float64" not in found.text()
+    assert all(one.is_exact for one in read_digests(folder, "training"))
 
 
 def test_statistics_that_came_in_several_rounds_are_verified_together(tmp_path: Path) -> None:
