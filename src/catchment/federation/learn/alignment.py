@@ -177,5 +177,8 @@ class AlignedRidge:
     def kept(self, state: RidgeState) -> Kept:
         return self.ridge.kept(state)
 
+    def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
+        return self.ridge.sums(state)
+
     def alone(self, state: RidgeState) -> AlignedRidge:
         return replace(self, ridge=self.ridge.alone(state))

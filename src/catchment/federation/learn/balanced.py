@@ -145,6 +145,10 @@ class BalancedRidge:
     def kept(self, state: ByClass) -> Kept:
         return self._solver().kept(state.weighted)
 
+    def sums(self, state: ByClass) -> Tally[StatisticsSet] | None:
+        """Return the sums by class, and each client's own where they are kept."""
+        return None if state.total is None else Tally(state.total, state.by_client)
+
     def alone(self, state: ByClass) -> BalancedRidge:
         return replace(self, ridge=self._solver().alone(state.weighted).ridge)
 

@@ -234,6 +234,10 @@ class FederatedRidge:
         rows = {name: s.n_rows for name, s in state.by_client.items()}
         return Kept(rows, state.flags, state.choice)
 
+    def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
+        """Return the sum of all statistics so far, and each client's own where they are kept."""
+        return None if state.total is None else Tally(state.total, state.by_client)
+
     def alone(self, state: RidgeState) -> FederatedRidge:
         """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""
         if state.choice is None:
