@@ -25,6 +25,7 @@ N_PIECES = 4
 SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets are whole
 MOST_CHUNK = 128  # columns whose squares are summed together
 _FULL = 1 << 62  # what an int64 total may hold
+_LINE = 64  # bytes of a cache line
 
 
 class ExactGram:
@@ -55,6 +56,7 @@ class ExactGram:
         # One chunk alone always stays below the limit.
         self.chunk = min(MOST_CHUNK, 1 << ((23 if single else 52) - 2 * widest))
         self.sums = np.empty((n, n), dtype=self.dtype)
+        self.room = np.empty(0, dtype=self.dtype)
         self.energy, self.filled = np.zeros(n), False
         self.low: NDArray[np.int64] = np.zeros((n, n), dtype=np.int64)
         self.high: NDArray[np.int64] | None = None
@@ -67,15 +69,34 @@ class ExactGram:
         n, m = Z.shape
         if m == 0:
             return
-        energies = np.empty((-(-m // self.chunk), n))
+        if Z.itemsize not in Z.strides:
+            Z = np.ascontiguousarray(Z)
         along = Z.strides[1] == Z.itemsize
-        if along:
-            K = np.empty((n, m), dtype=self.dtype)
-            kernels.whole_rows(Z, self.scale, self.most, self.chunk, K, energies)
-        else:
-            K = np.empty((m, n), dtype=self.dtype).T
-            kernels.whole_columns(Z.T, self.scale, self.most, self.chunk, K.T, energies)
-        self._multiply(K, energies)
+        length, count = (m, n) if along else (n, m)
+        K = self._room(count, length)
+        energies = np.empty((-(-m // self.chunk), n))
+        make = kernels.whole_rows if along else kernels.whole_columns
+        make(
+            *_flat(Z if along else Z.T),
+            self.scale,
+            self.most,
+            self.chunk,
+            *_flat(K),
+            m,
+            energies,
+        )
+        self._multiply(K if along else K.T, energies)
+
+    def _room(self, count: int, length: int) -> NDArray[Any]:
+        """Return room for (count, length) numbers, the same memory each time.
+
+        Lines are a little longer than needed: with a power of two between them they would compete
+        for the same few places in the cache.
+        """
+        apart = length + _LINE // self.dtype.itemsize
+        if len(self.room) < count * apart:
+            self.room = np.empty(count * apart, dtype=self.dtype)
+        return self.room[: count * apart].reshape(count, apart)[:, :length]
 
     def _multiply(self, K: NDArray[Any], energies: Array) -> None:
         """Add K K', in as few products as the sums of squares (chunks, n) of its columns allow."""
@@ -122,7 +143,13 @@ def is_single(grid: Grid) -> bool:
 
 
 def exact_gram(grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
-    """Return an empty sum for rows of features, of pieces of targets, and of ones.
+    """Return an empty sum for rows of features, of pieces of targets, and of ones."""
+    scale, bits = row_units(grid, n_target_rows, constant=constant)
+    return ExactGram(scale, bits, single=is_single(grid))
+
+
+def row_units(grid: Grid, n_target_rows: int, *, constant: bool) -> tuple[Array, NDArray[np.int64]]:
+    """Return what rows of features, targets and ones are multiplied by, and their bits.
 
     Parameters
     ----------
@@ -137,7 +164,15 @@ def exact_gram(grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
     bits[grid.n_features : -1] = SINGLE_BITS if grid.is_whole else PIECE
     if constant:
         scale[0], bits[0] = 1.0, 0
-    return ExactGram(scale, bits, single=is_single(grid))
+    return scale, bits
+
+
+def _flat(lines: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Return the memory of lines whose numbers are neighbours, and how far lines are apart."""
+    count, length = lines.shape
+    apart = lines.strides[0] // lines.itemsize if count > 1 else length
+    size = (count - 1) * apart + length
+    return np.lib.stride_tricks.as_strided(lines, (size,), (lines.itemsize,)), apart
 
 
 def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
@@ -178,7 +213,8 @@ def _split(y: Array) -> list[Array]:
 
 
 def statistics_of(
-    M: integers.Whole,
+    gram: integers.Whole,
+    edge: integers.Whole,
     n_rows: int,
     grid: Grid,
     places: tuple[int, ...],
@@ -186,16 +222,23 @@ def statistics_of(
     constant: bool,
     fingerprint: str,
 ) -> RidgeStatistics:
-    """Return the statistics of a sum (n, n) over rows of features, pieces of targets, and ones."""
+    """Return the statistics of sums over rows of features Z, pieces of targets Y, and ones.
+
+    Parameters
+    ----------
+    gram
+        The packed triangle of Z'Z.
+    edge
+        [Z'Y, Z'1; Y'Y, Y'1; _, 1'1], with the upper triangle of Y'Y.
+    """
     F, P = grid.n_features, len(places)
-    K = (len(M) - F - 1) // P
-    gram = _packed(M, F)
-    edge = M[:F, F:].copy()
+    K = (edge.shape[1] - 1) // P
+    below = edge[F:-1].astype(object)
+    weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
     if constant:
         unit = 1 << int(grid.digits[0])
         gram = _times(_times(gram, slice(F), unit), slice(1), unit)
         edge = _times(edge, slice(1), unit)
-    below = M[F:-1, F:].astype(object)
     cross = np.zeros((F, K), dtype=np.int64)
     target_sum, target_gram = np.zeros(K, dtype=object), np.zeros((K, K), dtype=object)
     square = below[:, :-1] + np.triu(below[:, :-1], 1).T
@@ -209,7 +252,7 @@ def statistics_of(
             target_gram = target_gram + block * (unit << PIECE * other)
     return RidgeStatistics(
         n_rows,
-        float(int(M[-1, -1])),
+        weight,
         integers.canonical(edge[:, -1].copy()),
         target_sum,
         gram,
@@ -228,7 +271,7 @@ def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
     return found
 
 
-def _packed(M: integers.Whole, n: int) -> integers.Whole:
+def packed_whole(M: integers.Whole, n: int) -> integers.Whole:
     """Return the packed upper triangle of the first n rows and columns."""
     if M.dtype == object:
         return integers.canonical(M[:n, :n][np.triu_indices(n)])

@@ -12,34 +12,36 @@ ANY_ORDER = {"reassoc", "contract", "nsz"}
 
 
 @njit(nogil=True, cache=True, fastmath=ANY_ORDER)
-def whole_rows(Z, scale, most, chunk, K, energies):
-    """Fill K (n, m) with Z times the scale of each row, rounded, at most `most`.
+def whole_rows(z, apart, scale, most, chunk, k, k_apart, m, energies):
+    """Fill k with m columns of z times the scale (n,) of each row, rounded, at most `most` (n,).
 
+    Both are flat, with rows so far apart: the compiler then knows that numbers are neighbours.
     energies (chunks, n) get the sums of squares over every `chunk` columns.
     """
-    n, m = Z.shape
-    for i in range(n):
-        factor, limit = scale[i], most[i]
+    for i in range(len(scale)):
+        factor, limit, here, there = scale[i], most[i], i * apart, i * k_apart
         for c in range(energies.shape[0]):
             total = 0.0
             for j in range(c * chunk, min(m, (c + 1) * chunk)):
-                k = min(max(np.rint(Z[i, j] * factor), -limit), limit)
-                K[i, j] = k
-                total += k * k
+                value = min(max(np.rint(z[here + j] * factor), -limit), limit)
+                k[there + j] = value
+                total += value * value
             energies[c, i] = total
 
 
 @njit(nogil=True, cache=True)
-def whole_columns(Z, scale, most, chunk, K, energies):
-    """Do what `whole_rows` does, for Z (m, n) and K (m, n) whose columns have the scales."""
-    m, n = Z.shape
+def whole_columns(z, apart, scale, most, chunk, k, k_apart, m, energies):
+    """Do what `whole_rows` does for m rows of z, whose columns have the scales (n,)."""
+    n = len(scale)
     for c in range(energies.shape[0]):
-        energies[c] = 0.0
+        line = energies[c]
+        line[:] = 0.0
         for j in range(c * chunk, min(m, (c + 1) * chunk)):
+            here, there = j * apart, j * k_apart
             for i in range(n):
-                k = min(max(np.rint(Z[j, i] * scale[i]), -most[i]), most[i])
-                K[j, i] = k
-                energies[c, i] += k * k
+                value = min(max(np.rint(z[here + i] * scale[i]), -most[i]), most[i])
+                k[there + i] = value
+                line[i] += value * value
 
 
 @njit(nogil=True, cache=True)

@@ -8,7 +8,12 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.readout.exact_gram import exact_gram, statistics_of, target_pieces
+from catchment.readout.exact_gram import (
+    exact_gram,
+    packed_whole,
+    statistics_of,
+    target_pieces,
+)
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
 
@@ -71,6 +76,13 @@ def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatis
     rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
     for start in range(0, len(rows), BLOCK):
         total.add(rows[start : start + BLOCK].T)
+    M, F = total.result(), grid.n_features
     return statistics_of(
-        total.result(), len(z), grid, places, constant=constant, fingerprint=fingerprint
+        packed_whole(M, F),
+        M[:, F:],
+        len(z),
+        grid,
+        places,
+        constant=constant,
+        fingerprint=fingerprint,
     )

@@ -260,7 +260,8 @@ class RidgeStatistics(Structure):
 
     def _combined(self, other: RidgeStatistics, sign: int) -> RidgeStatistics:
         """Return the exact sum or difference of whole numbers, in the finer of the two units."""
-        assert self.grid is not None and other.grid is not None
+        assert self.grid is not None
+        assert other.grid is not None
         digits = max(self.grid.target_digits, other.grid.target_digits)
         one, two = self._in_units(digits), other._in_units(digits)
         how = integers.added if sign > 0 else integers.subtracted
