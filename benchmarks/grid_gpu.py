@@ -44,7 +44,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.torch_form import TorchForm
 from catchment.features.grid import digits_after_point, on_grid
-from catchment.readout.exact_gram import statistics_of, target_pieces
+from catchment.readout.exact_gram import packed_whole, statistics_of, target_pieces
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.torch_gram import Products
@@ -141,9 +141,16 @@ def numpy_statistics(features: EchoStateMap, data: list[Recording], units: Grid)
     (pieces,), places = target_pieces([y], units)
     rows = np.concatenate([z * np.ldexp(1.0, units.digits), pieces, np.ones((len(z), 1))], axis=1)
     whole = rows.astype(np.int64).astype(object)
-    total = np.triu(whole.T @ whole)
-    kept = {"constant": False, "fingerprint": features.fingerprint}
-    return statistics_of(total, len(z), units, places, **kept)  # type: ignore[arg-type]
+    total, F = np.triu(whole.T @ whole), units.n_features
+    return statistics_of(
+        packed_whole(total, F),
+        total[:, F:],
+        len(z),
+        units,
+        places,
+        constant=False,
+        fingerprint=features.fingerprint,
+    )
 
 
 def digest(rows: list[Array]) -> str:
@@ -212,7 +219,7 @@ def compare() -> tuple[list[dict[str, Any]], bool]:
                 form = TorchForm(features, device, fused=fused)
                 by[f"torch {device}{' fused' * fused}"] = digest(form.rows(us))
             targets = [s.y for s in data if s.y is not None]
-            made = statistics_on(torch.device(device), features, data, targets, units)
+            made = statistics_on(device, features, data, targets, units)
             sums[f"torch {device}"] = made.digest()
         same = len(set(by.values())) == 1 and len(set(sums.values())) == 1
         right &= same
@@ -313,7 +320,7 @@ def time_statistics() -> tuple[dict[str, Any], bool]:
     seen = {}
 
     def on(device: str) -> None:
-        made = statistics_on(torch.device(device), features, data, targets, units)
+        made = statistics_on(device, features, data, targets, units)
         seen[device] = made.digest()
 
     for device in DEVICES[-1:]:

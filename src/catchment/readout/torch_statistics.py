@@ -6,7 +6,6 @@ GPU take part in one run.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
@@ -19,7 +18,7 @@ from catchment.errors import MissingExtraError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.readout import integers
-from catchment.readout.exact_gram import statistics_of, target_pieces
+from catchment.readout.exact_gram import packed_whole, statistics_of, target_pieces
 from catchment.readout.exact_rows import whole_weights
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
@@ -58,7 +57,7 @@ def usable_device(name: str) -> torch.device:
 
 
 def statistics_on(
-    device: torch.device,
+    device: str,
     features: FeatureMap,
     window: Sequence[Recording],
     targets: Sequence[Array],
@@ -70,12 +69,12 @@ def statistics_on(
 
     States are computed there too for an echo state map; other maps give their rows on the CPU.
     """
-    weights = np.array([s.weight for s in window])
+    place, weights = usable_device(device), np.array([s.weight for s in window])
     parts = []
     for weight in whole_weights(weights):
         group = np.flatnonzero(weights == weight)
         inputs, mine = [window[k].u for k in group], [targets[k] for k in group]
-        sums = _Sums(device, features, mine, grid)
+        sums = _Sums(place, features, mine, grid)
         sums.add_sequences(inputs, threads)
         parts.append(sums.statistics(features.fingerprint).scaled(weight))
     return reduce(add, parts)
@@ -103,7 +102,7 @@ class _Sums:
         if not isinstance(features, EchoStateMap):
             self._add_host_rows(features.rows(inputs, threads=threads))
             return
-        checked = [features.checked(u, f"sequence {k}") for k, u in enumerate(inputs)]
+        checked = features.checked_all(inputs)
         form = TorchForm(features, self.device)
         if not features.per_step:
             self._add_host_rows(form.rows(checked))
@@ -153,8 +152,10 @@ class _Sums:
         M = self.products.total()
         if self.split:
             M = _joined(M, self.grid.n_features)
+        F = self.grid.n_features
         return statistics_of(
-            np.triu(M),
+            packed_whole(M, F),
+            np.triu(M)[:, F:],
             self.n_rows,
             self.grid,
             self.places,

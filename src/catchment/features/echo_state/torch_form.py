@@ -174,7 +174,9 @@ class TorchForm:
         """Return the feature rows of each sequence of checked inputs, those of `features.rows`."""
         features = self.features
         if not features.per_step:
-            return list(self.pooled(inputs)[:, None])
+            from catchment.features.echo_state.torch_pooling import pooled_rows
+
+            return [self._rounded(row[None]) for row in pooled_rows(self, inputs)]
         out = [np.empty((len(u) - features.washout, features.n_features)) for u in inputs]
         for block in self.blocks(inputs):
             z = self.select(block.rows).permute(2, 1, 0).cpu().numpy()
@@ -185,8 +187,11 @@ class TorchForm:
                     place = slice(first - features.washout, last - features.washout)
                     at = piece.begin + block.start
                     out[piece.source][place] = z[b, first - at : last - at]
-        bits = features.grid
+        return [self._rounded(z) for z in out]
+
+    def _rounded(self, rows: Array) -> Array:
+        """Return rows (n, F) on the grid of the features, if they have one."""
+        bits = self.features.grid
         if bits is None:
-            return out
-        digits = digits_after_point(features.bounds, bits)
-        return [on_grid(z, digits, bits) for z in out]
+            return rows
+        return on_grid(rows, digits_after_point(self.features.bounds, bits), bits)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catchment.arrays import Integers
-from catchment.features.echo_state.torch_form import TorchBlock
+from catchment.arrays import Array, Integers
+from catchment.features.echo_state.torch_form import TorchBlock, TorchForm
 
 LOWEST = -(2**62)  # below every whole number of a grid
 HALF = 32  # binary digits of the lower part of a sum of squares
@@ -90,7 +90,51 @@ class TorchFold:
             self.low.index_add_(1, at, (square & ((1 << HALF) - 1)).sum(1))
             self.high.index_add_(1, at, (square >> HALF).sum(1))
 
-    def folded(self, sums: Tensor) -> Integers:
+    def rows(self, pool: str) -> Array:
+        """Return the rows (n, F), not yet on the grid of the features."""
+        sums = {"last": self.last, "max": self.most}.get(pool, self.first)
+        S1, T = self._folded(sums), np.diff(self.edges)[:, :, None]
+        if pool in ("last", "max"):
+            return np.ldexp(S1.astype(np.float64), -self.digits).reshape(len(S1), -1)
+        mean = np.ldexp(S1 / T, -self.digits)
+        if pool == "mean":
+            return mean.reshape(len(mean), -1)
+        deviation = _deviations(S1, self._folded(self.low), self._folded(self.high), T)
+        found = np.stack([mean, np.ldexp(deviation, -self.digits)], axis=2)
+        return found.reshape(len(found), -1)
+
+    def _folded(self, sums: Tensor) -> Integers:
         """Return sums (F, n parts) as (n, segments, F)."""
         found: Integers = sums.cpu().numpy().T.reshape(-1, self.segments, len(sums))
         return found
+
+
+def _deviations(S1: Integers, low: Integers, high: Integers, T: Integers) -> Array:
+    """Return standard deviations from exact sums, as `whole_pooling` defines them."""
+    m = S1 // T
+    # Sums beyond 63 bits, of wide inputs or long recordings, are done in Python's integers.
+    long = (high.max(axis=(0, 1), initial=0) >> 28) > 0
+    squares = np.empty(S1.shape)
+    for columns, kind in ((~long, np.int64), (long, object)):
+        upper, lower, first, near, steps = (
+            part[:, :, columns if part is not T else slice(None)].astype(kind)
+            for part in (high, low, S1, m, T)
+        )
+        total = upper * (1 << HALF) + lower
+        squares[:, :, columns] = total - 2 * near * first + steps * near * near
+    d = (S1 - T * m) / T
+    q = squares / T
+    found: Array = np.sqrt(q - d * d)
+    return found
+
+
+def pooled_rows(form: TorchForm, inputs: Sequence[Array]) -> Array:
+    """Return one feature row (n, F) per sequence of checked inputs, not yet on their grid."""
+    features = form.features
+    assert features.pool is not None
+    n_rows = np.array([len(u) - features.washout for u in inputs])[:, None]
+    edges = features.washout + n_rows * np.arange(features.segments + 1) // features.segments
+    fold = TorchFold(edges, features.n_base, form.digits, form.device)
+    for block in form.blocks(inputs):
+        fold.add(features.pool, form.select(block.rows), block)
+    return fold.rows(features.pool)
