@@ -10,6 +10,8 @@ so that no sum passes what the type holds exactly, and added up as int64:
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -23,6 +25,8 @@ EXACT_SINGLE = float(1 << 24)
 CHUNK, LONGEST = 128, 8192  # columns of a block of short numbers
 PRODUCT_NUMBERS = 1 << 27  # of the products of some blocks
 ROOM = 1 << 62  # an int64 total is taken to the host before it could pass this
+
+_SETTINGS = Lock()  # torch's settings are those of the whole process
 
 
 class Products:
@@ -119,9 +123,10 @@ def _short_products(blocks: Tensor) -> Tensor:
         return torch.bmm(blocks.float(), blocks.float().transpose(1, 2))
     # Sums in float16 would not be exact; torch may otherwise make them where it splits a product.
     settings = torch.backends.cuda.matmul
-    before = settings.allow_fp16_reduced_precision_reduction
-    settings.allow_fp16_reduced_precision_reduction = False
-    try:
-        return torch.bmm(blocks, blocks.transpose(1, 2), out_dtype=torch.float32)
-    finally:
-        settings.allow_fp16_reduced_precision_reduction = before
+    with _SETTINGS:
+        before = settings.allow_fp16_reduced_precision_reduction
+        settings.allow_fp16_reduced_precision_reduction = False
+        try:
+            return torch.bmm(blocks, blocks.transpose(1, 2), out_dtype=torch.float32)
+        finally:
+            settings.allow_fp16_reduced_precision_reduction = before
