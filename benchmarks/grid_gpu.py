@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/grid_gpu.py
 
-Prints JSON and ends with status 1 if a digest differs. Needs torch, numpy and scipy; where numba is
+Prints lines of JSON and ends with status 1 if a digest differs. Needs torch, numpy and scipy; where numba is
 missing the reference is written in numpy below.
 """
 
@@ -121,23 +121,38 @@ def numpy_states(features: EchoStateMap, u: Array) -> Array:
 
 
 def numpy_rows(features: EchoStateMap, inputs: list[Array]) -> list[Array]:
-    """Return the feature rows of sequences whose map is per step."""
+    """Return the feature rows of sequences: of each step, or their mean and deviation."""
     assert features.grid is not None
     digits = digits_after_point(features.bounds, features.grid)
     chosen = np.repeat(
         [features.bias, features.input, features.state],
         [1, features.n_inputs, features.reservoir.n_units],
     )
-    return [
-        on_grid(numpy_states(features, features.checked(u))[features.washout :, chosen], digits, features.grid)
-        for u in inputs
-    ]
+    found = []
+    for u in inputs:
+        z = numpy_states(features, features.checked(u))[features.washout :, chosen]
+        if not features.per_step:
+            z = mean_and_deviation(z, features.reservoir.grid or 0)[None]
+        found.append(on_grid(z, digits, features.grid))
+    return found
+
+
+def mean_and_deviation(z: Array, bits: int) -> Array:
+    """Return one row, by Python's integers and then IEEE operations, as the grid defines it."""
+    k, T = np.ldexp(z, bits).astype(np.int64).astype(object), len(z)
+    total = k.sum(axis=0)
+    near = total // T
+    squares = ((k - near) ** 2).sum(axis=0).astype(np.float64) / T
+    rest = (total - T * near).astype(np.float64) / T
+    deviation = np.sqrt(squares - rest * rest)
+    return np.ldexp(np.concatenate([total.astype(np.float64) / T, deviation]), -bits)
 
 
 def numpy_statistics(features: EchoStateMap, data: list[Recording], units: Grid) -> RidgeStatistics:
-    """Return the statistics by Python's integers; targets per step."""
+    """Return the statistics by Python's integers."""
     z = np.concatenate(numpy_rows(features, [s.u for s in data]))
-    y = np.concatenate([s.y[features.washout :] for s in data if s.y is not None])
+    known = [s.y for s in data if s.y is not None]
+    y = np.concatenate([y[features.washout :] if y.ndim == 2 else y[None] for y in known])
     (pieces,), places = target_pieces([y], units)
     rows = np.concatenate([z * np.ldexp(1.0, units.digits), pieces, np.ones((len(z), 1))], axis=1)
     whole = rows.astype(np.int64).astype(object)
@@ -179,14 +194,21 @@ def small_cases() -> dict[str, tuple[EchoStateMap, bool]]:
         plain = reservoir(50, 3, 0.1, bits, leak_rate=0.3)
         cases[f"tanh, sparse, {bits} bits"] = EchoStateMap(plain, feature_grid=bits), False
         dense = reservoir(40, 3, 0.8, bits, activation=mixed, leak_rate=0.7)
-        cases[f"mixed, dense, {bits} bits"] = EchoStateMap(dense, feature_grid=bits, washout=5), False
+        cases[f"mixed, dense, {bits} bits"] = (
+            EchoStateMap(dense, feature_grid=bits, washout=5),
+            False,
+        )
         cut = reservoir(50, 3, 0.1, bits, cut=(64, 24))
         cases[f"cut, {bits} bits, classes"] = EchoStateMap(cut, feature_grid=8, washout=70), True
+        pooled = EchoStateMap(cut, feature_grid=8, pool="mean_std", washout=5)
+        cases[f"pooled, cut, {bits} bits, classes"] = pooled, True
     return cases
 
 
-def recordings(n: int, T: int, I: int, K: int, *, classes: bool, seed: int = 0) -> list[Recording]:
-    rng = np.random.default_rng(seed)
+def recordings(
+    n: int, T: int, I: int, K: int, *, classes: bool, per_step: bool = True
+) -> list[Recording]:
+    rng = np.random.default_rng(0)
     found = []
     for k in range(n):
         u = rng.normal(size=(T + k % 3, I))
@@ -194,7 +216,7 @@ def recordings(n: int, T: int, I: int, K: int, *, classes: bool, seed: int = 0) 
             y = np.eye(K)[rng.integers(0, K, len(u))]
         else:
             y = rng.normal(size=(len(u), K)) * 3
-        found.append(Recording(u, y))
+        found.append(Recording(u, y if per_step else y[0], per_step=per_step))
     return found
 
 
@@ -202,7 +224,7 @@ def compare() -> tuple[list[dict[str, Any]], bool]:
     """Return digests of rows and statistics of every case on every device."""
     found, right = [], True
     for name, (features, classes) in small_cases().items():
-        data = recordings(11, 150, 3, 3, classes=classes)
+        data = recordings(11, 150, 3, 3, classes=classes, per_step=features.per_step)
         us = [features.checked(s.u) for s in data]
         units = Grid.of(features, classes=classes)
         assert units is not None
@@ -223,8 +245,17 @@ def compare() -> tuple[list[dict[str, Any]], bool]:
             sums[f"torch {device}"] = made.digest()
         same = len(set(by.values())) == 1 and len(set(sums.values())) == 1
         right &= same
-        found.append({"case": name, "same": same, "rows": by, "statistics": sums})
+        told = {"rows": agreed(by), "statistics": agreed(sums)}
+        found.append({"case": name, "same": same} | told)
     return found, right
+
+
+def agreed(digests: dict[str, str]) -> str | dict[str, str]:
+    """Return the one digest and whose it is, or all if they differ."""
+    first = next(iter(digests.values()))
+    if set(digests.values()) == {first}:
+        return f"{first[:16]} ({', '.join(digests)})"
+    return digests
 
 
 def timed(work: Callable[[], object], repeats: int = 3) -> float:
@@ -245,7 +276,12 @@ def timed(work: Callable[[], object], repeats: int = 3) -> float:
 def time_states() -> tuple[list[dict[str, Any]], bool]:
     """Return million client-steps a second of some shapes, plain and fused."""
     device, found, right = DEVICES[-1], [], True
-    shapes = [(1000, 1.0, 4096, 50), (1000, 1.0, 256, 50), (1000, 0.01, 4096, 50), (200, 0.05, 16384, 64)]
+    shapes = [
+        (1000, 1.0, 4096, 50),
+        (1000, 1.0, 256, 50),
+        (1000, 0.01, 4096, 50),
+        (200, 0.05, 16384, 64),
+    ]
     for N, share, B, T in [(50, 1.0, 32, 10), (50, 0.1, 32, 10)] if SMALL else shapes:
         features = EchoStateMap(reservoir(N, 3, share, 20), feature_grid=20)
         u = torch.from_numpy(np.rint(np.random.default_rng(0).normal(size=(3, T, B)) * 2**20))
@@ -263,10 +299,12 @@ def time_states() -> tuple[list[dict[str, Any]], bool]:
             name = "fused" if fused else "plain"
             told[f"{name}, million client-steps/s"] = round(B * T / timed(work) / 1e6, 2)
             seen[name] = hashlib.sha256((S + 0.0).cpu().numpy().tobytes()).hexdigest()
-        told["float64 tanh, million client-steps/s"] = round(B * T / _plain_tanh(layer, u, T) / 1e6, 2)
+        told["float64 tanh, million client-steps/s"] = round(
+            B * T / _plain_tanh(layer, u, T) / 1e6, 2
+        )
         told["same"] = len(set(seen.values())) == 1
         right &= told["same"]
-        found.append(told | {"digest": seen})
+        found.append(told | {"digest": agreed(seen)})
     return found, right
 
 
@@ -297,8 +335,14 @@ def time_gram() -> tuple[list[dict[str, Any]], bool]:
         total = products.total() // 4  # one run and three repeats
         name = hashlib.sha256(total.tobytes()).hexdigest()
         seen.setdefault(bits, set()).add(name)
-        told = {"rows": n, "columns": F, "bits": bits, "type": str(kind), "seconds": round(seconds, 5)}
-        found.append(told | {"digest": name})
+        told = {
+            "rows": n,
+            "columns": F,
+            "bits": bits,
+            "type": str(kind),
+            "seconds": round(seconds, 5),
+        }
+        found.append(told | {"digest": name[:16]})
         del k
     few = (z[:50, :3000].double() * 2.0**20).round_()
     products = Products(len(few), device)
@@ -308,23 +352,35 @@ def time_gram() -> tuple[list[dict[str, Any]], bool]:
     return found, right and all(len(names) == 1 for names in seen.values())
 
 
-def time_statistics() -> tuple[dict[str, Any], bool]:
+def time_statistics() -> tuple[list[dict[str, Any]], bool]:
     """Return the time from recordings to statistics, on the CPU and on the device."""
-    n, T, N = (20, 40, 30) if SMALL else (4000, 128, 200)
-    features = EchoStateMap(reservoir(N, 6, min(1.0, 10 / N), 20), feature_grid=8, washout=10)
-    data = recordings(n, T, 6, 6, classes=True)
-    targets = [s.y for s in data if s.y is not None]
+    n, T, N = (20, 40, 30) if SMALL else (8000, 128, 200)
+    found, right = [], True
+    for bits, pool in ((8, None), (20, None), (8, "mean_std")):
+        network = reservoir(N, 6, min(1.0, 10 / N), 20)
+        features = EchoStateMap(network, feature_grid=bits, washout=10, pool=pool)  # type: ignore[arg-type]
+        data = recordings(n, T, 6, 6, classes=True, per_step=pool is None)
+        told, seen = _timed_statistics(features, data)
+        same = len(set(seen.values())) == 1
+        right &= same
+        shape = {"sequences": n, "steps": T, "units": N, "bits": bits, "pool": pool}
+        found.append(shape | told | {"same": same, "digest": agreed(seen)})
+    return found, right
+
+
+def _timed_statistics(
+    features: EchoStateMap, data: list[Recording]
+) -> tuple[dict[str, float], dict[str, str]]:
     units = Grid.of(features, classes=True)
     assert units is not None
-    told: dict[str, Any] = {"sequences": n, "steps": T, "units": N}
-    seen = {}
+    targets = [s.y for s in data if s.y is not None]
+    told, seen = {}, {}
 
     def on(device: str) -> None:
-        made = statistics_on(device, features, data, targets, units)
-        seen[device] = made.digest()
+        seen[f"torch {device}"] = statistics_on(device, features, data, targets, units).digest()
 
-    for device in DEVICES[-1:]:
-        told[f"torch {device}, s"] = round(timed(lambda: on(device), 2), 3)  # noqa: B023
+    if GPU:
+        told["torch cuda, s"] = round(timed(lambda: on("cuda"), 2), 3)
     if COMPILED:
         from catchment.readout.accumulation import accumulate
 
@@ -332,16 +388,14 @@ def time_statistics() -> tuple[dict[str, Any], bool]:
             seen["numba"] = accumulate(features, data).digest()
 
         told["numba, s"] = round(timed(compiled, 1), 3)
-    else:
-        start = time.perf_counter()
-        on("cpu")
-        told["torch cpu, s"] = round(time.perf_counter() - start, 3)
-    told["digest"] = seen
-    return told, len(set(seen.values())) == 1
+    if not COMPILED or not GPU:
+        told["torch cpu, s"] = round(timed(lambda: on("cpu"), 1), 3)
+    return told, seen
 
 
 def main() -> int:
-    start, out, right = time.perf_counter(), {}, True
+    start, right = time.perf_counter(), True
+    out: dict[str, Any] = {}
     out["machine"] = {
         "cpu": platform.processor() or platform.machine(),
         "gpu": torch.cuda.get_device_name() if GPU else None,
@@ -358,7 +412,9 @@ def main() -> int:
         found, same = part()
         out[name], right = found, right and same
     out["seconds"], out["all the same"] = round(time.perf_counter() - start, 1), right
-    print(json.dumps(out, indent=1))
+    for name, part in out.items():
+        for line in part if isinstance(part, list) else [part]:
+            print(json.dumps({name: line}))
     return 0 if right else 1
 
 

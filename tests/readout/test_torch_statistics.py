@@ -35,7 +35,11 @@ def recordings(*, classes: bool, per_step: bool) -> list[Recording]:
     found = []
     for k, n_steps in enumerate((40, 25, 25, 61)):
         u = rng.normal(size=(n_steps, 2))
-        y = np.eye(3)[rng.integers(0, 3, n_steps)] if classes else rng.normal(size=(n_steps, 3)) * 99
+        y = (
+            np.eye(3)[rng.integers(0, 3, n_steps)]
+            if classes
+            else rng.normal(size=(n_steps, 3)) * 99
+        )
         if per_step:
             y[k + 9] = np.nan
         weight = 3.0 if k == 2 else 1.0
@@ -44,10 +48,14 @@ def recordings(*, classes: bool, per_step: bool) -> list[Recording]:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("bits", "feature_grid"), [(15, 8), (15, 15), (20, 20), (24, 22), (24, 24)])
+@pytest.mark.parametrize(
+    ("bits", "feature_grid"), [(15, 8), (15, 15), (20, 20), (24, 22), (24, 24)]
+)
 @pytest.mark.parametrize("classes", [True, False])
 @pytest.mark.parametrize("pool", [None, "mean_std"])
-def test_one_digest(bits: int, feature_grid: int, classes: bool, pool: str | None, device: str) -> None:
+def test_one_digest(
+    bits: int, feature_grid: int, classes: bool, pool: str | None, device: str
+) -> None:
     for bias in (False, True):
         features = EchoStateMap(
             reservoir(bits),
@@ -101,7 +109,10 @@ def test_totals_beyond_int64() -> None:
 
 
 def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    features, data = EchoStateMap(reservoir(20), feature_grid=8), recordings(classes=True, per_step=True)
+    features, data = (
+        EchoStateMap(reservoir(20), feature_grid=8),
+        recordings(classes=True, per_step=True),
+    )
     plain = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=2)))
     digest = accumulate(features, data).digest()
     without = accumulate(plain, data)
@@ -123,7 +134,10 @@ def test_a_map_without_a_grid_is_refused() -> None:
 
 
 def test_torch_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    features, data = EchoStateMap(reservoir(20), feature_grid=8), recordings(classes=True, per_step=True)
+    features, data = (
+        EchoStateMap(reservoir(20), feature_grid=8),
+        recordings(classes=True, per_step=True),
+    )
     monkeypatch.delitem(sys.modules, "catchment.readout.torch_statistics")
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"catchment\[torch\]"):

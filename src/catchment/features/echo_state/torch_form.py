@@ -1,8 +1,8 @@
 """Feature rows of an echo state map on a grid, computed by torch on any device.
 
-    form = TorchForm(features, "cuda")
-    for block in form.blocks(inputs): ...     # (F, steps, lanes) whole numbers on the device
-    form.rows(inputs)                         # what features.rows(inputs) returns, to the bit
+form = TorchForm(features, "cuda")
+for block in form.blocks(inputs): ...     # (F, steps, lanes) whole numbers on the device
+form.rows(inputs)                         # what features.rows(inputs) returns, to the bit
 """
 
 from __future__ import annotations

@@ -65,8 +65,7 @@ class TorchLayer:
         if len(codes) > 1:
             units = [np.flatnonzero(program.activation == code) for code in codes]
             groups = tuple(
-                (code, torch.from_numpy(k).to(device))
-                for code, k in zip(codes, units, strict=True)
+                (code, torch.from_numpy(k).to(device)) for code, k in zip(codes, units, strict=True)
             )
         return cls(
             digits,
