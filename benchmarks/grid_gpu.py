@@ -2,9 +2,11 @@
 
     PYTHONPATH=src python benchmarks/grid_gpu.py
 
-Prints lines of JSON and ends with status 1 if a digest differs. Needs torch, numpy and scipy; where numba is
-missing the reference is written in numpy below.
+Prints lines of JSON and ends with status 1 if a digest differs. Needs torch, numpy and scipy;
+where numba is missing the reference is the one in numpy below.
 """
+
+# ruff: noqa: E402  # numba's stand-in must be there before the library is imported
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ import json
 import platform
 import sys
 import time
+import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Results = Iterator[tuple[dict[str, Any], bool]]  # what was found, and whether digests agree
 
 
 def _stand_in() -> types.ModuleType:
@@ -40,9 +45,10 @@ except ImportError:
 from catchment.data.recording import Recording
 from catchment.features.echo_state import activations as grid
 from catchment.features.echo_state.segments import cut_places
-from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.torch_form import TorchForm
+from catchment.features.echo_state.torch_layers import TorchLayer
 from catchment.features.grid import digits_after_point, on_grid
 from catchment.readout.exact_gram import packed_whole, statistics_of, target_pieces
 from catchment.readout.grid import Grid
@@ -148,9 +154,10 @@ def mean_and_deviation(z: Array, bits: int) -> Array:
     return np.ldexp(np.concatenate([total.astype(np.float64) / T, deviation]), -bits)
 
 
-def numpy_statistics(features: EchoStateMap, data: list[Recording], units: Grid) -> RidgeStatistics:
-    """Return the statistics by Python's integers."""
-    z = np.concatenate(numpy_rows(features, [s.u for s in data]))
+def numpy_statistics(
+    features: EchoStateMap, z: Array, data: list[Recording], units: Grid
+) -> RidgeStatistics:
+    """Return the statistics of rows (n, F) by Python's integers."""
     known = [s.y for s in data if s.y is not None]
     y = np.concatenate([y[features.washout :] if y.ndim == 2 else y[None] for y in known])
     (pieces,), places = target_pieces([y], units)
@@ -212,42 +219,45 @@ def recordings(
     found = []
     for k in range(n):
         u = rng.normal(size=(T + k % 3, I))
-        if classes:
-            y = np.eye(K)[rng.integers(0, K, len(u))]
-        else:
-            y = rng.normal(size=(len(u), K)) * 3
+        labels, numbers = rng.integers(0, K, len(u)), rng.normal(size=(len(u), K))
+        y = np.eye(K)[labels] if classes else 3 * numbers
         found.append(Recording(u, y if per_step else y[0], per_step=per_step))
     return found
 
 
-def compare() -> tuple[list[dict[str, Any]], bool]:
-    """Return digests of rows and statistics of every case on every device."""
-    found, right = [], True
+def compare() -> Results:
+    """Yield digests of rows and statistics of every case on every device."""
     for name, (features, classes) in small_cases().items():
         data = recordings(11, 150, 3, 3, classes=classes, per_step=features.per_step)
         us = [features.checked(s.u) for s in data]
+        targets = [s.y for s in data if s.y is not None]
         units = Grid.of(features, classes=classes)
         assert units is not None
-        rows, total = numpy_rows(features, us), numpy_statistics(features, data, units)
-        by = {"numpy": digest(rows)}
-        sums = {"numpy": total.digest()}
+        rows = numpy_rows(features, us)
+        total = numpy_statistics(features, np.concatenate(rows), data, units)
+        by, sums = {"numpy": digest(rows)}, {"numpy": total.digest()}
         if COMPILED:
             from catchment.readout.accumulation import accumulate
 
             by["numba"] = digest(features.rows([s.u for s in data]))
-            sums["numba"] = accumulate(features, data).digest()
+            sums["numba"] = accumulate(features, data, classes=classes).digest()
         for device in DEVICES:
             for fused in (False, True) if device == "cuda" else (False,):
                 form = TorchForm(features, device, fused=fused)
-                by[f"torch {device}{' fused' * fused}"] = digest(form.rows(us))
-            targets = [s.y for s in data if s.y is not None]
-            made = statistics_on(device, features, data, targets, units)
-            sums[f"torch {device}"] = made.digest()
+                by[f"torch {device}{' fused' * fused}"] = told(lambda: digest(form.rows(us)))  # noqa: B023
+            sums[f"torch {device}"] = told(
+                lambda: statistics_on(device, features, data, targets, units).digest()  # noqa: B023
+            )
         same = len(set(by.values())) == 1 and len(set(sums.values())) == 1
-        right &= same
-        told = {"rows": agreed(by), "statistics": agreed(sums)}
-        found.append({"case": name, "same": same} | told)
-    return found, right
+        yield {"case": name, "rows": agreed(by), "statistics": agreed(sums)}, same
+
+
+def told(work: Callable[[], str]) -> str:
+    """Return what comes out, or what went wrong: the other devices are then still compared."""
+    try:
+        return work()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:400]
 
 
 def agreed(digests: dict[str, str]) -> str | dict[str, str]:
@@ -273,42 +283,44 @@ def timed(work: Callable[[], object], repeats: int = 3) -> float:
     return best
 
 
-def time_states() -> tuple[list[dict[str, Any]], bool]:
-    """Return million client-steps a second of some shapes, plain and fused."""
-    device, found, right = DEVICES[-1], [], True
+def time_states() -> Results:
+    """Yield million client-steps a second of some shapes, plain and fused."""
+    device = DEVICES[-1]
     shapes = [
         (1000, 1.0, 4096, 50),
         (1000, 1.0, 256, 50),
         (1000, 0.01, 4096, 50),
         (200, 0.05, 16384, 64),
     ]
-    for N, share, B, T in [(50, 1.0, 32, 10), (50, 0.1, 32, 10)] if SMALL else shapes:
+    for shape in [(50, 1.0, 32, 10), (50, 0.1, 32, 10)] if SMALL else shapes:
+        N, share, B, T = shape
         features = EchoStateMap(reservoir(N, 3, share, 20), feature_grid=20)
-        u = torch.from_numpy(np.rint(np.random.default_rng(0).normal(size=(3, T, B)) * 2**20))
-        u = (u * 2.0**-20).to(device)
-        told: dict[str, Any] = {"units": N, "density": share, "lanes": B, "steps": T}
-        seen = {}
-        for fused in (False, True) if device == "cuda" else (False,):
-            layer = TorchForm(features, device, fused=fused).layers[0]
-            S = torch.empty((N, T, B), dtype=torch.float64, device=device)
-
-            def work() -> None:
-                X = torch.zeros((N, B), dtype=torch.float64, device=device)
-                layer.run(u, X, S, fused=fused)  # noqa: B023
-
-            name = "fused" if fused else "plain"
-            told[f"{name}, million client-steps/s"] = round(B * T / timed(work) / 1e6, 2)
-            seen[name] = hashlib.sha256((S + 0.0).cpu().numpy().tobytes()).hexdigest()
-        told["float64 tanh, million client-steps/s"] = round(
-            B * T / _plain_tanh(layer, u, T) / 1e6, 2
-        )
-        told["same"] = len(set(seen.values())) == 1
-        right &= told["same"]
-        found.append(told | {"digest": agreed(seen)})
-    return found, right
+        u = np.rint(np.random.default_rng(0).normal(size=(3, T, B)) * 2**20) / 2**20
+        inputs = torch.from_numpy(u).to(device)
+        layer = TorchForm(features, device, fused=False).layers[0]
+        line = {"units": N, "density": share, "lanes": B, "steps": T}
+        seen: dict[str, str] = {}
+        for name in ("plain", "fused") if device == "cuda" else ("plain",):
+            measured = partial(_timed_layer, layer, inputs, line, name)
+            seen[name] = told(measured)
+        speed = B * T / _plain_tanh(layer, inputs, T) / 1e6
+        line["float64 tanh, million client-steps/s"] = round(speed, 2)
+        yield line | {"digest": agreed(seen)}, len(set(seen.values())) == 1
 
 
-def _plain_tanh(layer: Any, u: torch.Tensor, T: int) -> float:
+def _timed_layer(layer: TorchLayer, u: torch.Tensor, line: dict[str, Any], name: str) -> str:
+    """Put the speed of a layer into a line and return the digest of its states."""
+    N, (_, T, B) = layer.n_units, u.shape
+    S = torch.zeros((N, T, B), dtype=torch.float64, device=u.device)
+
+    def work() -> None:
+        layer.run(u, u.new_zeros((N, B)), S, fused=name == "fused")
+
+    line[f"{name}, million client-steps/s"] = round(B * T / timed(work) / 1e6, 2)
+    return hashlib.sha256((S + 0.0).cpu().numpy().tobytes()).hexdigest()
+
+
+def _plain_tanh(layer: TorchLayer, u: torch.Tensor, T: int) -> float:
     """Return the time of the same steps in float64 with torch's tanh, nothing rounded."""
     W, N, B = layer.recurrent, layer.n_units, u.shape[2]
 
@@ -321,51 +333,39 @@ def _plain_tanh(layer: Any, u: torch.Tensor, T: int) -> float:
     return timed(work)
 
 
-def time_gram() -> tuple[list[dict[str, Any]], bool]:
-    """Return the time of integer Gram matrices; 8 bits in two ways that must agree."""
+def time_gram() -> Results:
+    """Yield the time of integer Gram matrices; 8 bits in two ways that must agree."""
     device = torch.device(DEVICES[-1])
     n, F = (4096, 64) if SMALL else (1 << 20, 1008)
     maker = torch.Generator(device).manual_seed(1)
     z = torch.randn((F, n), dtype=torch.float32, device=device, generator=maker).mul_(0.3).tanh_()
-    found, seen = [], {}
+    seen: dict[int, str] = {}
     for bits, kind in ((20, torch.float64), (8, torch.float64), (8, torch.float16)):
         k = (z.double() * 2.0**bits).round_().to(kind)
         products = Products(F, device)
         seconds = timed(lambda: products.add(k, largest=1 << bits))  # noqa: B023
         total = products.total() // 4  # one run and three repeats
         name = hashlib.sha256(total.tobytes()).hexdigest()
-        seen.setdefault(bits, set()).add(name)
-        told = {
-            "rows": n,
-            "columns": F,
-            "bits": bits,
-            "type": str(kind),
-            "seconds": round(seconds, 5),
-        }
-        found.append(told | {"digest": name[:16]})
-        del k
+        line = {"rows": n, "columns": F, "bits": bits, "type": str(kind)}
+        line |= {"seconds": round(seconds, 5), "digest": name[:16]}
+        yield line, seen.setdefault(bits, name) == name
     few = (z[:50, :3000].double() * 2.0**20).round_()
     products = Products(len(few), device)
     products.add(few, largest=1 << 20)
     whole = few.cpu().numpy().astype(np.int64)
-    right = bool((products.total() == whole @ whole.T).all())
-    return found, right and all(len(names) == 1 for names in seen.values())
+    yield {"as numpy's integers": len(few)}, bool((products.total() == whole @ whole.T).all())
 
 
-def time_statistics() -> tuple[list[dict[str, Any]], bool]:
-    """Return the time from recordings to statistics, on the CPU and on the device."""
+def time_statistics() -> Results:
+    """Yield the time from recordings to statistics, on the CPU and on the device."""
     n, T, N = (20, 40, 30) if SMALL else (8000, 128, 200)
-    found, right = [], True
     for bits, pool in ((8, None), (20, None), (8, "mean_std")):
         network = reservoir(N, 6, min(1.0, 10 / N), 20)
         features = EchoStateMap(network, feature_grid=bits, washout=10, pool=pool)  # type: ignore[arg-type]
         data = recordings(n, T, 6, 6, classes=True, per_step=pool is None)
-        told, seen = _timed_statistics(features, data)
-        same = len(set(seen.values())) == 1
-        right &= same
+        line, seen = _timed_statistics(features, data)
         shape = {"sequences": n, "steps": T, "units": N, "bits": bits, "pool": pool}
-        found.append(shape | told | {"same": same, "digest": agreed(seen)})
-    return found, right
+        yield shape | line | {"digest": agreed(seen)}, len(set(seen.values())) == 1
 
 
 def _timed_statistics(
@@ -374,47 +374,47 @@ def _timed_statistics(
     units = Grid.of(features, classes=True)
     assert units is not None
     targets = [s.y for s in data if s.y is not None]
-    told, seen = {}, {}
+    line: dict[str, float] = {}
+    seen: dict[str, str] = {}
 
     def on(device: str) -> None:
         seen[f"torch {device}"] = statistics_on(device, features, data, targets, units).digest()
 
     if GPU:
-        told["torch cuda, s"] = round(timed(lambda: on("cuda"), 2), 3)
+        line["torch cuda, s"] = round(timed(lambda: on("cuda"), 2), 3)
     if COMPILED:
         from catchment.readout.accumulation import accumulate
 
         def compiled() -> None:
             seen["numba"] = accumulate(features, data).digest()
 
-        told["numba, s"] = round(timed(compiled, 1), 3)
+        line["numba, s"] = round(timed(compiled, 1), 3)
     if not COMPILED or not GPU:
-        told["torch cpu, s"] = round(timed(lambda: on("cpu"), 1), 3)
-    return told, seen
+        start = time.perf_counter()
+        on("cpu")
+        line["torch cpu, s"] = round(time.perf_counter() - start, 3)
+    return line, seen
 
 
 def main() -> int:
     start, right = time.perf_counter(), True
-    out: dict[str, Any] = {}
-    out["machine"] = {
+    machine = {
         "cpu": platform.processor() or platform.machine(),
         "gpu": torch.cuda.get_device_name() if GPU else None,
         "torch": torch.__version__,
         "numba": COMPILED,
     }
-    parts: dict[str, Callable[[], tuple[Any, bool]]] = {
-        "compare": compare,
-        "states": time_states,
-        "gram": time_gram,
-        "statistics": time_statistics,
-    }
-    for name, part in parts.items():
-        found, same = part()
-        out[name], right = found, right and same
-    out["seconds"], out["all the same"] = round(time.perf_counter() - start, 1), right
-    for name, part in out.items():
-        for line in part if isinstance(part, list) else [part]:
-            print(json.dumps({name: line}))
+    print(json.dumps({"machine": machine}), flush=True)
+    for part in (compare, time_states, time_gram, time_statistics):
+        try:
+            for line, same in part():
+                print(json.dumps({part.__name__: {"same": same} | line}), flush=True)
+                right &= same
+        except Exception:
+            print(json.dumps({part.__name__: traceback.format_exc()[-1500:]}), flush=True)
+            right = False
+    seconds = round(time.perf_counter() - start, 1)
+    print(json.dumps({"seconds": seconds, "all the same": right}))
     return 0 if right else 1
 
 

@@ -1,8 +1,8 @@
 """Two CUDA kernels for a reservoir on a grid, compiled by torch when they are first wanted.
 
-`leak_into` turns pre-activations into states. `run_sparse` advances a layer of sparse rows over many
-steps in one launch: a block holds the extended states [x; u; 1] of some lanes in shared memory,
-twice, and reads one copy while it writes the other. Both follow the definition in `activations`
+`leak_into` turns pre-activations into states. `run_sparse` advances a layer of sparse rows over
+many steps in one launch: a block holds the extended states [x; u; 1] of some lanes in shared
+memory, twice, and reads one copy while it writes the other. Both follow the definition in `activations`
 operation by operation; nvcc may contract products into sums, which are exact, and never reorders.
 """
 
@@ -19,8 +19,11 @@ THREADS = 512
 SHARED_BYTES = 200 * 1024  # of a block; data-centre cards since 2020 have more
 SMALL_SHARED_BYTES = 48 * 1024  # every card has these
 
-_NAMES = """ROUND R24 R25 R26 R27 R29 R30 R36 LARGEST LOG2E LN2 FARTHEST OVER_PI PI
-S0 S1 S2 S3 S4 C0 C1 C2 C3 C4 LINEAR_BOUND""".split()
+_NAMES = (
+    *("ROUND", "R24", "R25", "R26", "R27", "R29", "R30", "R36", "LARGEST", "LOG2E", "LN2"),
+    *("FARTHEST", "OVER_PI", "PI", "S0", "S1", "S2", "S3", "S4", "C0", "C1", "C2", "C3", "C4"),
+    "LINEAR_BOUND",
+)
 
 _SOURCE = """
 __device__ __forceinline__ double growth(double y) {

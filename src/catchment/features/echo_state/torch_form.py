@@ -126,8 +126,8 @@ class TorchForm:
     ) -> Tensor:
         """Return steps of (T, n) sequences, or of constants (n,), as (n, steps, lanes).
 
-        `block` is its pieces, its first step and its number of steps; where a piece has ended stands
-        `fill`.
+        `block` is its pieces, its first step and its number of steps; where a piece has ended
+        stands `fill`.
         """
         pieces, start, T = block
         n = sequences[0].shape[-1]

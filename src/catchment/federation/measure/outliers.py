@@ -164,7 +164,11 @@ class InfluenceCap:
         # Numbers that are not finite are left for the check of the upload to name.
         if norm <= self.limit or not np.isfinite(norm):
             return statistics
-        return statistics.scaled(self.limit / norm)
+        if statistics.grid is None:
+            return statistics.scaled(self.limit / norm)
+        # Whole numbers have a whole weight: the next one below what the limit allows.
+        weight = np.floor(statistics.weight * self.limit / norm)
+        return statistics.floats.scaled(weight / statistics.weight).rounded(statistics.grid)
 
 
 def influence(statistics: RidgeStatistics) -> float:
@@ -173,6 +177,7 @@ def influence(statistics: RidgeStatistics) -> float:
     >>> influence(RidgeStatistics.from_states(np.array([[2.0]]), np.array([[0.0]])))
     4.47213595499958
     """
+    statistics = statistics.floats
     parts = (
         statistics.feature_sum,
         statistics.target_sum,
