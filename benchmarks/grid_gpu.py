@@ -44,8 +44,8 @@ except ImportError:
 
 from catchment.data.recording import Recording
 from catchment.features.echo_state import activations as grid
-from catchment.features.echo_state.segments import cut_places
 from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.segments import cut_places
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.torch_form import TorchForm
 from catchment.features.echo_state.torch_layers import TorchLayer

@@ -105,7 +105,7 @@ def block_length(E: Tensor) -> int:
     sums of what is not negative only grow.
     """
     n, size = E.shape[1], CHUNK
-    parts = E.split(64)
+    parts = torch.split(E, 64)
     energy = torch.cat([p.float().square_().view(len(p), -1, CHUNK).sum(2) for p in parts])
     if not float(energy.max()) < EXACT_SINGLE:
         return 0

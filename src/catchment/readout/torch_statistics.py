@@ -72,7 +72,7 @@ def statistics_on(
     place, weights = usable_device(device), np.array([s.weight for s in window])
     parts = []
     for weight in whole_weights(weights):
-        group = np.flatnonzero(weights == weight)
+        group = np.flatnonzero(weights == weight).tolist()
         inputs, mine = [window[k].u for k in group], [targets[k] for k in group]
         sums = _Sums(place, features, mine, grid)
         sums.add_sequences(inputs, threads)

@@ -2,8 +2,9 @@
 
 `leak_into` turns pre-activations into states. `run_sparse` advances a layer of sparse rows over
 many steps in one launch: a block holds the extended states [x; u; 1] of some lanes in shared
-memory, twice, and reads one copy while it writes the other. Both follow the definition in `activations`
-operation by operation; nvcc may contract products into sums, which are exact, and never reorders.
+memory, twice, and reads one copy while it writes the other. Both follow the definition in
+`activations` operation by operation; the compiler may contract products into sums, which are
+exact, and never reorders.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class TorchLayer:
         columns = program.columns.astype(np.int64)
         rows = np.repeat(np.arange(N), np.diff(program.starts))
         density = np.count_nonzero(columns < N) / (N * N)
-        sparse = program.dense is None and density < DENSE_FROM
+        sparse = program.dense is None and bool(density < DENSE_FROM)
 
         def part(first: int, last: int) -> Tensor:
             here = (first <= columns) & (columns < last)
