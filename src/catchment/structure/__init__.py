@@ -25,6 +25,7 @@ from catchment.structure.codec import put_together, taken_apart
 from catchment.structure.fields import (
     ANY_FLOAT,
     GATHERED,
+    LATER,
     NOT_NEGATIVE,
     REMARK,
     ROWS,
@@ -46,6 +47,7 @@ from catchment.wire import Parts
 __all__ = [
     "ANY_FLOAT",
     "GATHERED",
+    "LATER",
     "NOT_NEGATIVE",
     "REMARK",
     "ROWS",

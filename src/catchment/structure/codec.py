@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from catchment.errors import IntegrityError, UploadError
 from catchment.structure.fields import (
     ANY_FLOAT,
+    LATER,
     NOT_NEGATIVE,
     WEIGHT,
     Declared,
@@ -47,7 +48,8 @@ def taken_apart(value: object) -> Parts:
     ('sum', (array([2.]), array([1., 4.])))
     """
     if isinstance(value, Declared):
-        return _apart(layout(type(value)), value)
+        own = value.own_parts()
+        return _apart(layout(type(value)), value) if own is None else own
     if value is None:
         return NOTHING
     if isinstance(value, np.ndarray):
@@ -67,7 +69,8 @@ def _apart(shape: Layout, value: object) -> Parts:
     for part in shape.own:
         held = vars(value)[part.name]
         if part.form == "fact":
-            facts[part.name] = _fact(held)
+            if not (LATER in part.marks and held == part.otherwise()):
+                facts[part.name] = _fact(held)
         elif part.form == "array":
             arrays.append(np.asarray(held))
         else:
@@ -146,6 +149,10 @@ def _value(hint: Any, parts: Parts, trusted: bool) -> Any:
 
 
 def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
+    if issubclass(shape.made, Declared):
+        made = shape.made.from_own_parts(parts)
+        if made is not None:
+            return made
     inside = shape.inside
     own, named = parts, {}
     if inside:
