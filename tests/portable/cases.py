@@ -68,12 +68,13 @@ def _weights(rng: Generator, shape: tuple[int, ...], digits: int, share: float) 
     return np.asarray(np.rint(drawn * 2.0**digits), dtype=np.int64)
 
 
-def drawn_sequences(rng: Generator, map_: IntegerMap, n: int = 4) -> list[IntegerSequence]:
-    """Return sequences of different lengths with the targets of three classes."""
+def drawn_sequences(rng: Generator, map_: IntegerMap) -> list[IntegerSequence]:
+    """Return sequences, two of them silent and loud, with the targets of three classes."""
     found = []
-    for _ in range(n):
-        T = int(rng.integers(30, 90))
-        u = np.rint(rng.normal(size=(T, map_.n_inputs)) * 2.0**map_.digits).astype(np.int64)
+    for longest, loudness in ((90, 1.0), (60, 0.0), (70, 0.1), (400, 100.0)):
+        T = int(rng.integers(30, longest))
+        u = rng.normal(size=(T, map_.n_inputs)) * loudness * 2.0**map_.digits
+        u = np.rint(u).astype(np.int64)
         u = np.clip(u, -RANGE << map_.digits, RANGE << map_.digits)
         labels = rng.integers(0, 3, map_.n_rows(T))
         found.append(IntegerSequence(u, np.eye(3, dtype=np.int64)[labels]))

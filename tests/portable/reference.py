@@ -113,10 +113,10 @@ def pooled(map_: IntegerMap, Z: Integers) -> Array:
     T = len(Z)
     mean = Z.sum(0).astype(np.float64) / T
     if map_.pool == "mean_std":
-        d = Z - Z[0]
-        second = np.array([float(sum(int(v) ** 2 for v in column)) for column in d.T]) / T
-        first = d.sum(0).astype(np.float64) / T
-        return np.stack([mean, np.sqrt(np.maximum(second - first * first, 0.0))])
+        m = Z.sum(0) // T
+        squares = [float(sum(int(v) ** 2 for v in column)) for column in (Z - m).T]
+        d = (Z.sum(0) - T * m) / T
+        return np.stack([mean, np.sqrt(np.array(squares) / T - d * d)])
     picked = {"mean": mean, "last": Z[-1], "max": Z.max(0)}[str(map_.pool)]
     return np.asarray(picked, dtype=np.float64)[None]
 

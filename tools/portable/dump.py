@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Integers
+from catchment.arrays import Array, Integers
+from catchment.features.echo_state.advance import Program
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.echo_state.whole_weights import MOST_WEIGHT_DIGITS
+from catchment.features.grid import digits_after_point
+from catchment.readout import RidgeStatistics
+from catchment.readout.grid import TARGET_DIGITS, Grid
 
 MAP, ARGUMENTS = 0x314D4743, 0x31414743
+PIECE, PIECES = 20, 4  # digits of a piece of a target that is no class, and how many
 POOLS = (None, "last", "mean", "mean_std", "max")
 
 
@@ -40,6 +48,22 @@ class IntegerLayer:
     leak: Integers  # (N,) of the map's leak_digits
     activation: Integers  # (N,) index into ACTIVATIONS
 
+    @classmethod
+    def of(cls, program: Program, leak_digits: int) -> IntegerLayer:
+        """Return the whole numbers of a layer that is on a grid."""
+        N, I, w = program.n_units, program.n_inputs, program.weight_digits
+        matrix = np.zeros((N, N + I + 1), dtype=np.int64)
+        rows = np.repeat(np.arange(N), np.diff(program.starts))
+        matrix[rows, program.columns] = whole(program.values, w)
+        return cls(
+            w,
+            IntegerRows.from_dense(matrix[:, :N]),
+            IntegerRows.from_dense(matrix[:, N:-1]),
+            matrix[:, -1],
+            whole(program.leak, leak_digits),
+            program.activation.astype(np.int64),
+        )
+
     @property
     def n_units(self) -> int:
         return len(self.bias)
@@ -63,6 +87,32 @@ class IntegerMap:
     segments: int = 1
     washout: int = 0
 
+    @classmethod
+    def of(cls, features: EchoStateMap) -> IntegerMap:
+        """Return the whole numbers of a map; ValueError if it or its features have no grid."""
+        bits = features.reservoir.grid
+        if bits is None or features.grid is None:
+            raise ValueError(
+                f"the reservoir's grid is {bits} and the features' {features.grid}; the C form "
+                "needs both, so set grid and feature_grid"
+            )
+        leak_digits = min(bits, MOST_WEIGHT_DIGITS)
+        return cls(
+            bits,
+            leak_digits,
+            features.n_inputs,
+            tuple(IntegerLayer.of(program, leak_digits) for program in features.programs),
+            features.grid,
+            digits_after_point(features.bounds, features.grid)[: features.n_base],
+            features.reservoir.cut,
+            features.bias,
+            features.input,
+            features.state,
+            features.pool,
+            features.segments,
+            features.washout,
+        )
+
     @property
     def n_units(self) -> int:
         return sum(layer.n_units for layer in self.layers)
@@ -83,6 +133,14 @@ class IntegerSequence:
     u: Integers
     y: Integers
 
+    @classmethod
+    def of(cls, features: EchoStateMap, u: Array, y: Integers) -> IntegerSequence:
+        """Return inputs as the map takes them: cut off at its range and rounded to its grid."""
+        bits = features.reservoir.grid
+        if bits is None:
+            raise ValueError("the reservoir has no grid; set grid")
+        return cls(whole(features.checked(u), bits), y)
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -96,6 +154,79 @@ class Answer:
     gram: Integers  # upper triangle, row after row
     cross: Integers
     target_gram: Integers
+
+    def statistics(self, features: EchoStateMap, *, classes: bool = True) -> RidgeStatistics:
+        """Return the sums as the library holds them; their digest is the server's, too.
+
+        Parameters
+        ----------
+        classes
+            Whether the targets were whole numbers, and not the `target_pieces` of others.
+        """
+        sums = {
+            "target_sum": self.target_sum,
+            "cross": self.cross,
+            "target_gram": self.target_gram,
+        }
+        return RidgeStatistics(
+            self.n_rows,
+            float(self.n_rows),
+            feature_sum=self.feature_sum,
+            gram=self.gram,
+            fingerprint=features.fingerprint,
+            grid=Grid.of(features, classes=classes),
+            **(sums if classes else _joined(**sums)),
+        )
+
+
+def target_pieces(y: Array) -> Integers:
+    """Return numbers (n, K), rounded to 40 digits after the point, as whole targets (n, 4 K).
+
+    A number has four pieces of 20 digits, the lowest first and only the highest below zero, so that
+    sums of their products with features stay far from 63 bits.
+
+    >>> target_pieces(np.array([[-0.5]]))
+    array([[     0, 524288, 1048575,     -1]])
+    """
+    numbers = [int(np.rint(np.ldexp(number, TARGET_DIGITS))) for number in y.flat]
+    low = (1 << PIECE) - 1
+    pieces = [[k & low, k >> PIECE & low, k >> 2 * PIECE & low, k >> 3 * PIECE] for k in numbers]
+    return np.array(pieces, dtype=np.int64).reshape(len(y), -1)
+
+
+def _joined(
+    target_sum: Integers, cross: Integers, target_gram: Integers
+) -> dict[str, NDArray[Any]]:
+    """Return sums of numbers from those of their pieces, in Python's integers."""
+    n = len(target_sum)
+    join = np.zeros((n, n // PIECES), dtype=object)
+    for k in range(n):
+        join[k, k // PIECES] = 1 << PIECE * (k % PIECES)
+    square = np.zeros((n, n), dtype=object)
+    square[np.triu_indices(n)] = target_gram
+    square += np.triu(square, 1).T
+    joined = join.T @ square @ join
+    return {
+        "target_sum": target_sum.astype(object) @ join,
+        "cross": cross.astype(object) @ join,
+        "target_gram": joined[np.triu_indices(len(joined))],
+    }
+
+
+def whole(values: NDArray[np.floating[Any]], digits: int | Integers) -> Integers:
+    """Return numbers that lie on a grid in steps of 2^-digits; ValueError if one does not.
+
+    >>> whole(np.array([0.5, -0.75]), 2)
+    array([ 2, -3])
+    """
+    scaled = np.ldexp(values.astype(np.float64), digits)
+    found: Integers = np.rint(scaled).astype(np.int64)
+    if not np.array_equal(found, scaled):
+        raise ValueError(
+            f"{values[found != scaled][0]} has more than {digits} binary digits after the point; "
+            "pass numbers that lie on the grid"
+        )
+    return found
 
 
 def dumped_map(map_: IntegerMap, sequences: Sequence[IntegerSequence]) -> bytes:

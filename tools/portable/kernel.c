@@ -341,13 +341,35 @@ static int32_t mean_on_grid(const struct grid_map *map, uint32_t j, int64_t sum,
     return sum < 0 ? -found : found;
 }
 
+/* With m the mean rounded down: sqrt(sum (k - m)^2 / T - d d), d = mean - m. The sum is exact, and
+ * is the one about the part's first step less m (2 first - T m), with m counted from there. */
 static int32_t deviation_on_grid(const struct grid_map *map, uint32_t j,
                                  const struct grid_sum *sum, uint32_t steps)
 {
-    uint64_t size = sum->first < 0 ? 0 - (uint64_t)sum->first : (uint64_t)sum->first;
-    struct real q = divided(rounded(sum->second_high, sum->second_low, 0, 0), steps);
-    struct real m = divided(rounded(0, size, 0, 0), steps);
-    return whole(root(less(q, squared(m))), map->digits - map->feature_digits[j],
+    int64_t m = sum->first / (int64_t)steps, rest = sum->first % (int64_t)steps, factor;
+    uint64_t size, middle, high, low, second_high = sum->second_high;
+    struct real q, d;
+    if (rest < 0) {
+        m--;
+        rest += steps;
+    }
+    factor = 2 * rest + m * (int64_t)steps;
+    size = (uint64_t)(m < 0 ? -m : m);
+    high = (uint64_t)(factor < 0 ? -factor : factor);
+    low = size * (high & 0xffffffffu);
+    middle = size * (high >> 32);
+    high = (middle >> 32) + (low + (middle << 32) < low);
+    low += middle << 32;
+    if ((m < 0) == (factor < 0)) {
+        second_high -= high + (sum->second_low < low);
+        low = sum->second_low - low;
+    } else {
+        low += sum->second_low;
+        second_high += high + (low < sum->second_low);
+    }
+    q = divided(rounded(second_high, low, 0, 0), steps);
+    d = divided(rounded(0, (uint64_t)rest, 0, 0), steps);
+    return whole(root(less(q, squared(d))), map->digits - map->feature_digits[j],
                  (int32_t)1 << map->feature_bits);
 }
 

@@ -51,7 +51,7 @@ class Machine:
 
     def build_comparison(self, folder: Path, *, flags: tuple[str, ...] = ()) -> Path:
         """Return the program that compares both forms of the activations."""
-        names = ["kernel.c", "doubles.c", "exhaustive.c"]
+        names = ["doubles.c", "exhaustive.c"]
         return self._compile(folder / f"{self.name}-exhaustive", names, ("-O3", *flags))
 
     def run(self, program: Path, stdin: bytes = b"", *words: str) -> bytes:
