@@ -3,7 +3,8 @@
 A float64 sum of whole numbers is exact in any order as long as no partial sum passes 2^53, a
 float32 sum up to 2^24. By Cauchy and Schwarz no partial sum of k_i k_j passes the larger of the
 sums of k_i^2 and k_j^2, so it is enough to watch those. When they would pass the limit, what
-was summed moves to a total of integers.
+was summed moves to a total: from float32 to float64, and from float64 what is a multiple of 2^30,
+counted in those.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PIECE = 20  # binary digits of a piece of a target
 N_PIECES = 4
 SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets are whole
 MOST_CHUNK = 128  # columns whose squares are summed together
-_FULL = 1 << 62  # what an int64 total may hold
+_UNIT = 1 << 30  # of the total of float64 sums
 _LINE = 64  # bytes of a cache line
 
 
@@ -50,7 +51,7 @@ class ExactGram:
     def __init__(self, scale: Array, bits: NDArray[np.int64], *, single: bool) -> None:
         n = len(scale)
         self.scale, self.most = scale, np.ldexp(1.0, bits)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
+        self.single, self.dtype = single, np.dtype(np.float32 if single else np.float64)
         self.limit = 2.0**24 if single else 2.0**53
         widest = int(bits.max(initial=0))
         # One chunk alone always stays below the limit.
@@ -58,9 +59,8 @@ class ExactGram:
         self.sums = np.empty((n, n), dtype=self.dtype)
         self.room = np.empty(0, dtype=self.dtype)
         self.energy, self.filled = np.zeros(n), False
-        self.low: NDArray[np.int64] = np.zeros((n, n), dtype=np.int64)
-        self.high: NDArray[np.int64] | None = None
-        self.held = 0  # no entry of `low` is larger
+        self.total = np.zeros((n, n))  # in units of 2^30 in float64, of 1 in float32
+        self.held = 0  # no entry that was moved to the total is larger, in its units
 
     def add(self, Z: Array) -> None:
         """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
@@ -100,41 +100,45 @@ class ExactGram:
 
     def _multiply(self, K: NDArray[Any], energies: Array) -> None:
         """Add K K', in as few products as the sums of squares (chunks, n) of its columns allow."""
-        first, last = 0, len(energies)
-        while first < last:
-            reached = self.energy + np.cumsum(energies[first:], axis=0)
-            fits = int(np.searchsorted(reached.max(axis=1) >= self.limit, True))
-            if fits == 0:
-                self._flush()
+        from catchment.readout.exact_kernels import count_fitting
+
+        first = 0
+        while first < len(energies):
+            stop = first + int(count_fitting(energies, first, self.energy, self.limit))
+            if stop == first:
+                self._empty()
                 continue
-            stop = first + fits
             columns = slice(first * self.chunk, stop * self.chunk)
             add_gram(self.sums, K[:, columns], keep=self.filled)
-            self.energy, self.filled = reached[fits - 1], True
-            first = stop
+            self.filled, first = True, stop
 
-    def _flush(self) -> None:
-        """Move what was summed to the integers."""
-        from catchment.readout.exact_kernels import add_whole
+    def _empty(self) -> None:
+        """Make room in the sums by moving them to the total."""
+        from catchment.readout import exact_kernels as kernels
 
         if not self.filled:
             return
-        more = int(self.energy.max())
-        if self.held + more > _FULL:
-            carried = self.low >> np.int64(integers.LIMB)
-            self.high = carried if self.high is None else self.high + carried
-            self.low &= np.int64((1 << integers.LIMB) - 1)
-            self.held = 1 << integers.LIMB
-        add_whole(self.sums, self.low)
-        self.held += more
-        self.energy, self.filled = np.zeros(len(self.energy)), False
+        self.held += int(self.energy.max()) // (1 if self.single else _UNIT) + 1
+        if self.held >= 1 << 53:
+            raise OverflowError("more rows came than a sum can hold; accumulate them in parts")
+        if self.single:
+            kernels.empty_single(self.sums, self.total)
+            self.energy, self.filled = np.zeros(len(self.energy)), False
+        else:
+            kernels.empty_double(self.sums, self.total, float(_UNIT))
+            self.energy = np.full(len(self.energy), float(_UNIT))
 
     def result(self) -> integers.Whole:
         """Return the sum, whose lower triangle is zero."""
-        self._flush()
-        if self.high is None:
-            return self.low
-        return integers.from_limbs(np.stack([self.low, self.high]))
+        sums = np.triu(self.sums).astype(np.int64) if self.filled else None
+        if self.single:
+            self._empty()
+            return self.total.astype(np.int64)
+        if self.held == 0:
+            return self.total.astype(np.int64) if sums is None else sums
+        assert sums is not None
+        moved = integers.multiplied(self.total.astype(np.int64), _UNIT)
+        return integers.added(moved, sums)
 
 
 def is_single(grid: Grid) -> bool:
