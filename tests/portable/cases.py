@@ -73,9 +73,8 @@ def drawn_sequences(rng: Generator, map_: IntegerMap) -> list[IntegerSequence]:
     found = []
     for longest, loudness in ((90, 1.0), (60, 0.0), (70, 0.1), (400, 100.0)):
         T = int(rng.integers(30, longest))
-        u = rng.normal(size=(T, map_.n_inputs)) * loudness * 2.0**map_.digits
-        u = np.rint(u).astype(np.int64)
-        u = np.clip(u, -RANGE << map_.digits, RANGE << map_.digits)
+        values = np.clip(rng.normal(size=(T, map_.n_inputs)) * loudness, -RANGE, RANGE)
+        u = np.rint(np.ldexp(values, map_.digits)).astype(np.int64)
         labels = rng.integers(0, 3, map_.n_rows(T))
         found.append(IntegerSequence(u, np.eye(3, dtype=np.int64)[labels]))
     return found

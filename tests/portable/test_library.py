@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tests.portable.library_maps import NAMES, drawn, integers_of
 
+from catchment import Recording
 from catchment.features.grid import digits_after_point
-from catchment.readout import RidgeStatistics
+from catchment.readout import RidgeStatistics, accumulate
 from catchment.readout.grid import Grid
 from tools.portable.dump import (
     dumped_map,
@@ -43,12 +44,10 @@ def test_the_library_has_the_same_integers(name: str, programs: dict[int, Path])
     for k, states in enumerate(features.reservoir.run(us)):
         np.testing.assert_array_equal(answer.states[k], whole(states, map_.digits))
         np.testing.assert_array_equal(answer.rows[k], whole(rows[k], digits))
-    expected = RidgeStatistics.from_states(
-        np.concatenate(rows),
-        np.concatenate(ys).astype(np.float64),
-        fingerprint=features.fingerprint,
-        grid=Grid.of(features, classes=True),
-    )
+    skipped = np.zeros((features.washout, 3))
+    targets = [np.concatenate([skipped, y]) if features.per_step else y[0] for y in ys]
+    recordings = [Recording(u, y) for u, y in zip(us, targets, strict=True)]
+    expected = accumulate(features, recordings, classes=True)
     assert answer.statistics(features) == expected
     assert answer.statistics(features).digest() == expected.digest()
     if name == "words":

@@ -48,7 +48,7 @@ def test_activations_are_those_of_the_library(
 
 def test_activations_in_whole_numbers_and_in_float64_agree(folder: Path) -> None:
     program = NATIVE.build_comparison(folder)
-    assert NATIVE.run(program, b"", "5003").endswith(b" 0 different\n")
+    assert NATIVE.run(program, b"", "20011").endswith(b" 0 different\n")
 
 
 @pytest.mark.parametrize(

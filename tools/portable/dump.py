@@ -163,19 +163,20 @@ class Answer:
         classes
             Whether the targets were whole numbers, and not the `target_pieces` of others.
         """
-        sums = {
+        sums: dict[str, Any] = {
             "target_sum": self.target_sum,
             "cross": self.cross,
             "target_gram": self.target_gram,
         }
+        if not classes:
+            sums = _joined(**sums)
+        sums |= {"feature_sum": self.feature_sum, "gram": self.gram}
         return RidgeStatistics(
             self.n_rows,
             float(self.n_rows),
-            feature_sum=self.feature_sum,
-            gram=self.gram,
             fingerprint=features.fingerprint,
             grid=Grid.of(features, classes=classes),
-            **(sums if classes else _joined(**sums)),
+            **sums,
         )
 
 
