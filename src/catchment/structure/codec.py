@@ -14,6 +14,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.structure.fields import (
     ANY_FLOAT,
     NOT_NEGATIVE,
+    SIGNED,
     WEIGHT,
     Declared,
     Layout,
@@ -250,7 +251,7 @@ def _checked_array(
         return array
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UploadError("not-finite", f"{name} holds NaN or infinite numbers")
-    counted = NOT_NEGATIVE in marks or array.dtype.kind == "i"
+    counted = NOT_NEGATIVE in marks or (array.dtype.kind == "i" and SIGNED not in marks)
     if counted and array.size and array.min() < 0:
         raise UploadError("count", f"{name} holds {array.min():g}; it cannot be negative")
     return array

@@ -42,6 +42,7 @@ ROWS: Final = Mark("rows")  # counts the rows behind the value
 WEIGHT: Final = Mark("weight")  # what the value's arrays are divided by to give a mean
 GATHERED: Final = Mark("gathered")  # a mapping that adding puts together, key by key its own
 NOT_NEGATIVE: Final = Mark("not negative")
+SIGNED: Final = Mark("signed")  # whole numbers that are no counts, and may be negative
 REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes private
 ANY_FLOAT: Final = Mark("any float")  # float32 may come as well
 
