@@ -35,6 +35,10 @@ class SingularError(CatchmentError, ArithmeticError):
     """A linear system has no unique solution; the message gives rank and remedy."""
 
 
+class ClippingWarning(UserWarning):
+    """Inputs lie beyond the range of a grid and were cut off; the message gives their share."""
+
+
 class FederationError(CatchmentError):
     """A run could not go on; the message names the clients."""
 

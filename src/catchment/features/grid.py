@@ -38,7 +38,8 @@ def on_grid(rows: Array, digits: Integers, bits: int) -> Array:
     """
     scaled = np.rint(np.ldexp(rows, digits))
     np.clip(scaled, -(2.0**bits), 2.0**bits, out=scaled)
-    found: Array = np.ldexp(scaled, -digits)
+    # Adding zero turns -0 into 0, so that equal numbers have equal bits.
+    found: Array = np.ldexp(scaled, -digits) + 0.0
     return found
 
 

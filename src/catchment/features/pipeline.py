@@ -61,10 +61,11 @@ class Pipeline:
             )
         return known
 
-    def built(self, n_inputs: int, *, per_step: bool) -> Pipeline:
+    def built(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> Pipeline:
         """Return the pipeline with its map built for inputs of this many channels."""
         if isinstance(self.map, MapDescription):
-            return Pipeline(self.prepare, self.map.build(n_inputs, per_step=per_step))
+            built = self.map.build(n_inputs, per_step=per_step, classes=classes)
+            return Pipeline(self.prepare, built)
         known = self.features.n_inputs
         if known not in (None, n_inputs):
             raise ValueError(

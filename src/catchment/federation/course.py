@@ -187,13 +187,19 @@ class Course:
 
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
         if isinstance(one, Recognising):
-            per_step = self.per_step
-            return one.describes(built, self.n_channels, per_step=per_step, adapted=adapted)
+            return one.describes(
+                built,
+                self.n_channels,
+                per_step=self.per_step,
+                classes=self.classes is not None,
+                adapted=adapted,
+            )
         return self._built(one).fingerprint == built.fingerprint
 
     def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
         if isinstance(one, MapDescription):
-            return one.build(self.n_channels, per_step=self.per_step)
+            classes = self.classes is not None
+            return one.build(self.n_channels, per_step=self.per_step, classes=classes)
         return one
 
     def plan(self, stage: str, known: Known, place: Place | None = None) -> AnyPlan:

@@ -52,7 +52,9 @@ class ReadoutEstimator(EchoStateEstimator):
         """
         recordings = given.recordings(y, weight)
         if past is None:
-            pipeline = fitted_pipeline(self._scaled(given, weight), recordings)
+            pipeline = fitted_pipeline(
+                self._scaled(given, weight), recordings, classes=classes is not None
+            )
         else:
             pipeline = past.pipeline
         features, threads = pipeline.features, self._threads()

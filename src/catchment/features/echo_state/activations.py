@@ -30,13 +30,14 @@ import math
 import numpy as np
 from numba import njit
 
+from catchment.features.echo_state.whole_weights import LEAST_DIGITS as LEAST_DIGITS
+from catchment.features.echo_state.whole_weights import LINEAR_BOUND as LINEAR_BOUND
+from catchment.features.echo_state.whole_weights import MOST_DIGITS as MOST_DIGITS
+from catchment.features.echo_state.whole_weights import ROUND as ROUND
+
 # 'reassoc' would cancel the roundings; contraction is harmless because the products are exact.
 GRID_MATH = {"contract", "nnan", "ninf", "nsz"}
 
-LEAST_DIGITS, MOST_DIGITS = 8, 24
-LINEAR_BOUND = 8.0  # relu and identity have none of their own, and are cut off here
-
-ROUND = 6755399441055744.0  # 1.5 2^52: adding and subtracting it rounds to whole numbers
 R24, R25, R26, R27 = (ROUND / 2**digits for digits in (24, 25, 26, 27))
 R29, R30, R36 = (ROUND / 2**digits for digits in (29, 30, 36))
 LARGEST = 20.0

@@ -71,7 +71,9 @@ def aligned(own: Reservoir, target: Reservoir, alpha: float) -> Reservoir:
         tuple(
             replace(layer, W=_blend(mine, layer, alpha))
             for mine, layer in zip(own.layers, target.layers, strict=True)
-        )
+        ),
+        grid=target.grid,
+        input_range=target.input_range,
     )
 
 
