@@ -123,9 +123,7 @@ def reference(
                 counted = moving if t >= rule.washout else []
                 below = {k: [Fraction(value) for value in batch[k][t]] for k in moving}
                 for program, layer, x in zip(programs, units, states, strict=True):
-                    extended = {
-                        k: [*(one[k] for one in x), *below[k], Fraction(1)] for k in moving
-                    }
+                    extended = {k: [*(one[k] for one in x), *below[k], Fraction(1)] for k in moving}
                     for unit, one, (a, b) in zip(layer, x, pairwise(program.starts), strict=True):
                         entries = list(zip(program.values[a:b], program.columns[a:b], strict=True))
                         drives = {
@@ -249,7 +247,7 @@ def test_divergence_and_gains_out_of_reach_are_errors() -> None:
     large = reservoir.with_plasticity(np.full(20, 1e3), np.zeros(20))
     with pytest.raises(ValueError, match=r"gains from 1000 to 1000 .* use no grid"):
         IntrinsicPlasticity().adapt(large, [u])
-    with pytest.raises(ValueError, match="target_mean is 2.0; on a grid"):
+    with pytest.raises(ValueError, match=r"target_mean is 2\.0; on a grid"):
         IntrinsicPlasticity(target_mean=2.0).adapt(reservoir, [u])
 
 

@@ -106,5 +106,5 @@ def test_refined_solutions_do_not_depend_on_the_start(mean: float, std: float) -
 
 
 def test_moments_that_no_gain_gives_are_an_error() -> None:
-    with pytest.raises(ArithmeticError, match="no gain gives mean 0.0"):
+    with pytest.raises(ArithmeticError, match=r"no gain gives mean 0\.0"):
         refined(0.0, 1.2, (3.0, 0.0))

@@ -17,7 +17,8 @@ and what its lane adds to sums over lanes, which are exact in any order because 
 
 Then, for n lanes that count, with one IEEE operation for each sign below, in this order,
 
-    s = round_32(s + (E - F / c) / (n (1 / eta))),   g = round_32(g + (1 / g + (E' - F' / c) / n) / (1 / eta))
+    s = round_32(s + (E - F / c) / (n (1 / eta)))
+    g = round_32(g + (1 / g + (E' - F' / c) / n) / (1 / eta))
 
 Every product that a sum follows is exact, so that a fused multiply-add changes nothing. Gains stay
 from 2^-20 to 512 and shifts within 4096; one that reaches its end stays there, which says that the

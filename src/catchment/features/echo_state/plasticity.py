@@ -12,9 +12,10 @@ is not the gradient. A sigmoid unit follows an exponential of mean m (Triesch, I
 
 y is the value before the leaky average. Units of other activations are left alone.
 
-On a reservoir with a grid the same rule is followed in arithmetic that is exact or rounded where it
-is written down (`catchment.features.echo_state.plastic_kernels`): gains and shifts are whole numbers
-of 2^-32, and have the same bits on every processor. Sequences are not cut while units adapt.
+On a reservoir with a grid the same rule is followed in arithmetic that is exact, or rounded where
+it is written down (`catchment.features.echo_state.plastic_kernels`): gains and shifts are whole
+numbers of 2^-32, and have the same bits on every processor. Sequences are not cut while units
+adapt.
 """
 
 from __future__ import annotations
@@ -236,7 +237,8 @@ def _run_on_grid(
     programs = programs_on_grid(_bare(reservoir), reservoir.grid, reservoir.input_range)
     if not abs(rule.target_mean) <= 1:
         raise ValueError(
-            f"target_mean is {rule.target_mean}; on a grid it is from -1 to 1, as outputs of tanh are"
+            f"target_mean is {rule.target_mean}; on a grid pass a number from -1 to 1, as outputs "
+            "of tanh are"
         )
     eta = rule.learning_rate
     target = (
@@ -297,5 +299,7 @@ def _bare(reservoir: Reservoir) -> list[LayerWeights]:
     ]
 
 
-def _rows_and_units(program: Program) -> tuple[NDArray[Any], ...]:
+def _rows_and_units(
+    program: Program,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     return program.starts, program.columns, program.values, program.leak, program.activation

@@ -34,14 +34,17 @@ def refined(mean: float, std: float, near: tuple[float, float]) -> tuple[float, 
                 return float(a.quantize(UNIT)), float(c.quantize(UNIT)) + 0.0
             (f_a, f_c), (g_a, g_c) = slopes
             turn = f_a * g_c - f_c * g_a
+            if not turn:
+                break
             a, c = a - (f * g_c - g * f_c) / turn, c - (f_a * g - g_a * f) / turn
     raise ArithmeticError(f"no gain gives mean {mean} and standard deviation {std}")
 
 
 Pair = tuple[Decimal, Decimal]
+Gaps = tuple[Decimal, Decimal, tuple[Pair, Pair]]
 
 
-def _gaps(a: Decimal, c: Decimal, m: Decimal, v: Decimal) -> tuple[Decimal, Decimal, tuple[Pair, Pair]]:
+def _gaps(a: Decimal, c: Decimal, m: Decimal, v: Decimal) -> Gaps:
     """Return by how much mean and variance are off, and their slopes in a and c."""
     whole = f = g = f_a = f_c = g_a = g_c = Decimal(0)
     for z, w in _nodes():

@@ -13,11 +13,11 @@ measured before a change of gains would overshoot, and for gains that make W exp
 
 Both make a reservoir, not a readout: train one on the result with a second plan.
 
-With a reservoir on a grid, gains and shifts have 32 binary digits after the point, at clients and at
-the server, and one plan has the same bits on every processor. What clients send is exact: changes
-of gains times whole weights, or sums of drives. Their sum is exact in any order while it needs no
-more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17), and else
-that of the order of their names; a secure sum rounds only once, at its end.
+With a reservoir on a grid, gains and shifts have 32 binary digits after the point, at clients and
+at the server, and one plan has the same bits on every processor. What clients send is exact:
+changes of gains times whole weights, or sums of drives. Their sum is exact in any order while it
+needs no more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17),
+and else that of the order of their names; a secure sum rounds only once, at its end.
 """
 
 from __future__ import annotations
