@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Plan, Recipe, Recording, Reservoir, federate
+from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, evaluate, federate
+from catchment.data.scaling import scale_each
+from catchment.data.wearables import ACTIVITIES, synthetic_wearables
+from catchment.features import EchoStateMap
 from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.federation.learn.exact_match import inverse_tangent, refined
 from catchment.federation.learn.optimisers import Momentum
@@ -108,3 +111,18 @@ def test_refined_solutions_do_not_depend_on_the_start(mean: float, std: float) -
 def test_moments_that_no_gain_gives_are_an_error() -> None:
     with pytest.raises(ArithmeticError, match=r"no gain gives mean 0\.0"):
         refined(0.0, 1.2, (3.0, 0.0))
+
+
+def test_accuracy_after_plasticity_is_that_of_float64() -> None:
+    users = scale_each(synthetic_wearables(n_users=6, windows_per_user=30, steps=60))
+    test = {"user-005": users.pop("user-005")}
+    plain = Recipe(units=30, inputs=6, seed=1)
+    rule, scores = IntrinsicPlasticity(target_std=0.4), []
+    for recipe in (plain, replace(plain, grid=20)):
+        algorithm = FederatedPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
+        adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
+        ridge = FederatedRidge(features=EchoStateMap(adapted, pool="mean"), classes=ACTIVITIES)
+        model = federate(Plan(algorithm=ridge), users).model
+        scores.append(evaluate(model, test).total.value)
+    assert abs(scores[0] - scores[1]) < 0.02
+    assert min(scores) > 2 / len(ACTIVITIES)
