@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,14 +41,11 @@ def on(value: Fraction, digits: int) -> Fraction:
 def output(name: str, z: Fraction, bits: int) -> Fraction:
     G, top, x = rounder(bits), 1 - 0.5**bits, float(z)
     assert Fraction(x) == z, "an argument is exact in float64"
-    of = {
-        "tanh": lambda: grid_tanh.py_func(x, G, top),
-        "sigmoid": lambda: grid_sigmoid.py_func(x, G, top),
-        "sin": lambda: grid_sin.py_func(x, G, top),
-        "relu": lambda: grid_linear.py_func(max(x, 0.0), G),
-        "identity": lambda: grid_linear.py_func(x, G),
-    }
-    return Fraction(float(of[name]()))
+    if name in ("relu", "identity"):
+        linear: Any = grid_linear
+        return Fraction(float(linear.py_func(max(x, 0.0) if name == "relu" else x, G)))
+    curved: Any = {"tanh": grid_tanh, "sigmoid": grid_sigmoid, "sin": grid_sin}[name]
+    return Fraction(float(curved.py_func(x, G, top)))
 
 
 class Unit:
