@@ -110,7 +110,7 @@ def input_scaler(features: EchoStateMap, statistics: RidgeStatistics) -> Scaler:
     count = np.full(len(total), statistics.n_rows, dtype=np.int64)
     if statistics.weight != statistics.n_rows:
         raise ValueError("the rows are weighted; a scaler needs the statistics of unweighted rows")
-    return Scaler.from_moments(Moments(count, total, squares, np.zeros(len(total))))
+    return Scaler.from_moments(Moments.of_sums(count, total, squares))
 
 
 def class_weights(statistics: RidgeStatistics) -> Array:
