@@ -275,14 +275,21 @@ def members_of(hint: Any) -> tuple[Any, ...]:
 
 def is_array(hint: Any) -> bool:
     """Return whether a type is that of an array."""
-    return get_origin(hint) is np.ndarray
+    return get_origin(_spelled_out(hint)) is np.ndarray
+
+
+def _spelled_out(hint: Any) -> Any:
+    """Return what an alias stands for: `NDArray` is one of its own kind from numpy 2.5 on."""
+    alias = get_origin(hint)
+    stands_for = getattr(alias, "__value__", None)  # only aliases declared by `type` have it
+    return hint if stands_for is None else stands_for[get_args(hint)]
 
 
 def dtype_of(hint: Any) -> Any:
     """Return the type of the numbers of arrays of a type, None if any will do."""
     for member in members_of(hint):
         if is_array(member):
-            (kind,) = get_args(get_args(member)[1]) or (Any,)
+            (kind,) = get_args(get_args(_spelled_out(member))[1]) or (Any,)
             return np.dtype(kind) if kind in (np.float64, np.int64) else None
     return None
 
