@@ -75,7 +75,7 @@ def multiplied(values: Whole, factor: int) -> Whole:
     if factor == 1 or not values.size:
         return values
     if largest(values) * abs(factor) < 1 << 63:
-        return values * np.int64(factor)
+        return np.asarray(values * np.int64(factor))
     return canonical(values.astype(object) * factor)
 
 
@@ -165,7 +165,7 @@ def from_limbs(limbs: NDArray[np.int64]) -> Whole:
     >>> from_limbs(to_limbs(np.array([-1, 7]), 3) + to_limbs(np.array([-2, 2**40]), 3))
     array([           -3, 1099511627783])
     """
-    low = limbs[0]
+    low: Whole = limbs[0]
     if len(limbs) == 1:
         return low
     rest = limbs[1:].copy()

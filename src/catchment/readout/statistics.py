@@ -265,7 +265,7 @@ class RidgeStatistics(Structure):
         digits = max(self.grid.target_digits, other.grid.target_digits)
         one, two = self._in_units(digits), other._in_units(digits)
         how = integers.added if sign > 0 else integers.subtracted
-        sums = {name: how(getattr(one, name), getattr(two, name)) for name in SUMS}
+        sums: dict[str, Any] = {name: how(getattr(one, name), getattr(two, name)) for name in SUMS}
         n_rows = self.n_rows + sign * other.n_rows
         if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
             raise ValueError(
@@ -373,7 +373,9 @@ class RidgeStatistics(Structure):
         """
         if self.grid is not None and float(factor).is_integer():
             whole = int(factor)
-            sums = {name: integers.multiplied(getattr(self, name), whole) for name in SUMS}
+            sums: dict[str, Any] = {
+                name: integers.multiplied(getattr(self, name), whole) for name in SUMS
+            }
             return replace(self, weight=self.weight * whole, **sums)
         held = self.floats
         return RidgeStatistics(

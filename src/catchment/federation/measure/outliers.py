@@ -166,9 +166,12 @@ class InfluenceCap:
             return statistics
         if statistics.grid is None:
             return statistics.scaled(self.limit / norm)
-        # Whole numbers have a whole weight: the next one below what the limit allows.
-        weight = np.floor(statistics.weight * self.limit / norm)
-        return statistics.floats.scaled(weight / statistics.weight).rounded(statistics.grid)
+        # Whole numbers have a whole weight, and rounding may take them above the limit again.
+        weight, capped = np.floor(statistics.weight * self.limit / norm), statistics
+        while influence(capped) > self.limit:
+            part = statistics.floats.scaled(weight / statistics.weight)
+            capped, weight = part.rounded(statistics.grid), weight - 1
+        return capped
 
 
 def influence(statistics: RidgeStatistics) -> float:
