@@ -84,7 +84,7 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
     precision: Literal["float64", "float32"] = EchoState.precision
     grid: int | Literal["auto"] | None = EchoState.grid
     feature_grid: int | Literal["auto"] | None = EchoState.feature_grid
-    input_range: float = EchoState.input_range
+    input_range: float | Literal["auto"] = EchoState.input_range
     gaps: Gaps = "hold"
     scale: bool = True
     random_state: int | np.random.RandomState | None = 0

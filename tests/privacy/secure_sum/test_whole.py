@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -177,6 +178,18 @@ def test_64_bits_are_half_of_128_and_32_are_half_of_64() -> None:
     assert 0 < masks[32] < 1000
     assert 0 < masks[128] - 4 * 20_000 < 1000
     assert 0 < wide - 16 * 20_000 < 1000
+
+
+def test_a_masked_upload_of_32_bits_is_uniform_and_does_not_follow_its_secret() -> None:
+    walk = np.cumsum(np.random.default_rng(0).integers(-9, 10, size=(1, 60_000)), axis=1)
+    known = {f"c{k:03d}": Sums(1.0, walk + k) for k in range(3)}
+    plan, engine = engine_of(known, bits=32)
+    tapped = Tapped(engine)
+    run(plan, tapped)
+    numbers = Parts.from_bytes(tapped.said["update", "c000"]).arrays[0]
+    counts = np.bincount(numbers.view(np.uint8).ravel(), minlength=256)
+    assert scipy.stats.chisquare(counts).pvalue > 1e-6
+    assert abs(np.corrcoef(numbers[0, 1:].astype(np.float64), walk[0])[0, 1]) < 0.02
 
 
 def test_numbers_beyond_32_bits_are_refused_by_the_client_with_a_remedy() -> None:

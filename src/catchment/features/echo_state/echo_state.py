@@ -27,10 +27,11 @@ PER_STEP = {
 }
 PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
 
-# Bits of the states and of the features that "auto" is, for targets that are classes or numbers.
-AUTO_GRID: dict[str, tuple[int | None, int | None]] = {
-    "classes": (None, None),
-    "numbers": (None, None),
+# Bits of the states and of the features, and where inputs are cut off, that "auto" is for targets
+# that are classes or numbers; docs/concepts/integers.md says why.
+AUTO_GRID: dict[str, tuple[int, int, float]] = {
+    "classes": (20, 8, 8.0),
+    "numbers": (24, 24, 64.0),
 }
 
 
@@ -101,7 +102,7 @@ class EchoState:
     precision: Literal["float64", "float32"] = EchoStateMap.precision
     grid: int | Literal["auto"] | None = "auto"
     feature_grid: int | Literal["auto"] | None = "auto"
-    input_range: float = Recipe.input_range
+    input_range: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         self.recipe(1 << 31)
@@ -118,11 +119,13 @@ class EchoState:
         settings = {name: getattr(self, name) for name in shared}
         auto = PER_STEP if per_step else PER_RECORDING
         settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
+        bits, _, largest = AUTO_GRID["classes" if classes else "numbers"]
         if settings["grid"] == "auto":
-            table = AUTO_GRID["classes" if classes else "numbers"]
-            settings["grid"] = None if self.precision == "float32" else table[0]
+            settings["grid"] = None if self.precision == "float32" else bits
         if settings["grid"] is None:
             settings["input_range"] = Recipe.input_range
+        elif settings["input_range"] == "auto":
+            settings["input_range"] = largest
         return Recipe(inputs=n_inputs, **settings)
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoStateMap:
@@ -148,8 +151,8 @@ class EchoState:
     def _feature_grid(self, reservoir: Reservoir, classes: bool) -> int | None:
         if self.feature_grid != "auto":
             return self.feature_grid
-        bits = AUTO_GRID["classes" if classes else "numbers"][1]
-        return None if bits is None or reservoir.grid is None else min(bits, reservoir.grid)
+        _, bits, _ = AUTO_GRID["classes" if classes else "numbers"]
+        return None if reservoir.grid is None else min(bits, reservoir.grid)
 
     def describes(
         self,
@@ -180,7 +183,8 @@ class EchoState:
 
     def _check_grids(self) -> None:
         grid_digits(None if self.grid == "auto" else self.grid, "grid")
-        power_of_two(self.input_range, "input_range")
+        if self.input_range != "auto":
+            power_of_two(self.input_range, "input_range")
         if isinstance(self.feature_grid, int):
             checked_bits(self.feature_grid, "feature_grid")
             if self.grid is None:
