@@ -51,6 +51,7 @@ def test_rows_have_the_promised_shape_and_are_finite(features: FeatureMap) -> No
         assert np.isfinite(z).all()
 
 
+@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
 def test_no_feature_exceeds_its_bound(features: FeatureMap) -> None:
     assert features.bounds.shape == (features.n_features,)
     loud = [1e3 * u for u in INPUTS]

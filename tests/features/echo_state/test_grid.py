@@ -78,7 +78,7 @@ def states_by(program: Program, u: Array, n_lanes: int, block_columns: int) -> A
     """Return the states of the last lane of several; the others have other inputs."""
     N = program.n_units
     lanes = [drawn(len(u), u.shape[1], seed=k + 5) for k in range(n_lanes - 1)]
-    lanes = [Reservoir_inputs(lane) for lane in lanes]
+    lanes = [on_twenty_digits(lane) for lane in lanes]
     parts = [
         block.rows[-N:, :, n_lanes - 1].T.copy()
         for block in advance([program], [*lanes, u], block_columns=block_columns)
@@ -86,7 +86,7 @@ def states_by(program: Program, u: Array, n_lanes: int, block_columns: int) -> A
     return np.concatenate(parts)
 
 
-def Reservoir_inputs(u: Array) -> Array:
+def on_twenty_digits(u: Array) -> Array:
     return np.ldexp(np.rint(np.ldexp(u, 20)), -20)
 
 
@@ -101,7 +101,7 @@ def test_lanes_blocks_and_kernels_do_not_show(mixed: bool) -> None:
     (dense,) = reservoir.programs()
     assert dense.by_matrix
     sparse = replace(dense, dense=None)
-    u = Reservoir_inputs(drawn(30))
+    u = on_twenty_digits(drawn(30))
     expected = states_by(sparse, u, 1, 512).tobytes()
     for program, n_lanes, columns in (
         (dense, 1, 512),  # dense rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,14 +15,17 @@ import numpy as np
 from catchment import Reservoir
 from catchment.features import EchoStateMap
 
-rng = np.random.default_rng(0)
-us = [np.ldexp(rng.integers(-2048, 2048, (T, 2)), -10) for T in (300, 40, 40, 70, 40, 40, 50, 90, 40)]
+def whole(shape, below):
+    k = np.arange(np.prod(shape), dtype=np.int64) + 17
+    return (k * k * 7919 % 100003 % (2 * below + 1) - below).reshape(shape)
+
+us = [np.ldexp(whole((T, 2), 2048 + T), -10) for T in (300, 40, 41, 70, 42, 43, 50, 90, 44)]
 sha = hashlib.sha256()
-for N, density, names in ((320, 0.5, "tanh"), (24, 0.4, ["tanh", "sin", "sigmoid", "relu"] * 6)):
-    W = np.ldexp(rng.integers(-99, 99, (N, N)), -11) * (rng.random((N, N)) < density)
+for N, names in ((320, "tanh"), (24, ["tanh", "sin", "sigmoid", "relu"] * 6)):
+    W = np.ldexp(whole((N, N), 99), -11) * (whole((N, N), 1) == 0)
+    W_in = np.ldexp(whole((N, 2), 9), -4)
     network = Reservoir.from_matrices(
-        W, np.ldexp(rng.integers(-9, 9, (N, 2)), -4), leak_rate=0.3, activation=names, grid=20,
-        cut=(128, 64),
+        W, W_in, leak_rate=0.3, activation=names, grid=20, cut=(128, 64)
     )
     for settings in ({}, {"pool": "mean_std"}):
         features = EchoStateMap(network, feature_grid=8, **settings)
@@ -31,7 +35,7 @@ print(sha.hexdigest())
 """
 
 # Found once on an x86 processor; no machine may find anything else.
-EXPECTED = "to be recorded"
+EXPECTED = "2759e454ae7cf4ab94b81574e489a8d0b707441627727cd285a133a0d11cb863"
 
 
 @pytest.mark.parametrize(
@@ -59,8 +63,5 @@ def test_states_and_features_have_one_hash(settings: dict[str, str]) -> None:
 
 
 def _has_avx512() -> bool:
-    try:
-        with open("/proc/cpuinfo", encoding="ascii") as file:
-            return "avx512f" in file.read()
-    except OSError:
-        return False
+    about = Path("/proc/cpuinfo")
+    return about.exists() and "avx512f" in about.read_text("utf-8")

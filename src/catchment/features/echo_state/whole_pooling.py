@@ -16,10 +16,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 from catchment.features.echo_state.advance import (
     BLOCK_COLUMNS,
     Program,
@@ -131,7 +133,7 @@ class _Sums:
             kind = kernels.POOL_MAX if self.pool == "max" else kernels.POOL_MEAN
             kernels.pool_into(kind, Z, self.sums[1], self.sums[0], self.sums[1])
 
-    def of(self, b: int, Z: Rows) -> Array:
+    def of(self, b: int, Z: Rows) -> Rows:
         """Return the sums (4, n) of a lane, or its last step."""
         return Z[:, -1, b] if self.pool == "last" else self.sums[:, :, b]
 
@@ -149,7 +151,7 @@ class _Totals:
         shape = (len(edges), len(edges[0]) - 1, 4, len(bounds))
         self.sums = np.full(shape, -np.inf if pool == "max" else 0.0)
 
-    def add(self, slot: int, part: int, found: Array, is_last: bool) -> None:
+    def add(self, slot: int, part: int, found: Rows, is_last: bool) -> None:
         here = self.sums[slot, part]
         if self.pool == "max":
             np.maximum(here, found, out=here)
@@ -169,7 +171,7 @@ class _Totals:
         found = np.stack([mean, self._deviations(T)], axis=2)
         return found.reshape(len(found), -1)
 
-    def _deviations(self, T: Array) -> Array:
+    def _deviations(self, T: Integers) -> Array:
         b, e = self.bits, self.upper
         S1 = np.ldexp(self.sums[:, :, 0], b).astype(np.int64)
         m = S1 // T
@@ -177,23 +179,24 @@ class _Totals:
         # Sums beyond 63 bits, of wide inputs or long recordings, are done in Python's integers.
         short = 2 * (b + self.r) + int(T.max()).bit_length() < 63
         for columns, kind in ((short, np.int64), (~short, object)):
-            at = np.ix_(*map(range, S1.shape[:2]), np.flatnonzero(columns))
             high, cross, low = (
-                _whole(self.sums[:, :, k][at], digits[columns], kind)
+                _whole(self.sums[:, :, k, columns], digits[columns], kind)
                 for k, digits in ((1, 2 * e), (2, e + b), (3, np.full_like(e, 2 * b)))
             )
             up = (b - e[columns]).astype(kind)
             S2 = high * 4**up + cross * 2 ** (up + 1) + low
-            mine, first = m[at].astype(kind), S1[at].astype(kind)
-            squares[at] = S2 - 2 * mine * first + T.astype(kind) * mine * mine
+            near, first = m[:, :, columns].astype(kind), S1[:, :, columns].astype(kind)
+            squares[:, :, columns] = S2 - 2 * near * first + T.astype(kind) * near * near
         d = (S1 - T * m) / T
         q = squares / T
-        return np.ldexp(np.sqrt(q - d * d), -b)
+        found: Array = np.ldexp(np.sqrt(q - d * d), -b)
+        return found
 
 
-def _whole(sums: Array, digits: Array, kind: type) -> Array:
+def _whole(sums: Array, digits: NDArray[np.integer], kind: type) -> NDArray[Any]:
     """Return exact sums times 2^digits as whole numbers of a kind."""
     scaled = np.ldexp(sums, digits)
     if kind is object:
         return np.array([int(value) for value in scaled.flat], dtype=object).reshape(scaled.shape)
-    return scaled.astype(np.int64)
+    found: NDArray[np.int64] = scaled.astype(np.int64)
+    return found
