@@ -27,7 +27,7 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts ErrorSums Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
+        "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics SlidingWindow accumulate accuracy bayesian_readout choose_by_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
         "load_statistics nrmse save_statistics train"

@@ -21,14 +21,17 @@ from sklearn.linear_model import Ridge
 
 from catchment import EchoState, Recording
 from catchment.arrays import Array
+from catchment.engine.local import run_locally
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.grid import on_grid
 from catchment.features.own import Adapted
+from catchment.federation import learn
 from catchment.federation.algorithm import Turn
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.measure.outliers import InfluenceCap, influence
+from catchment.federation.plan import Plan
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout import exact_gram, integers
@@ -584,3 +587,62 @@ def test_an_own_map_on_a_grid() -> None:
     assert total.grid == Grid(12, ((2, 12), (1, 9)), 0)
     assert accumulate(features, data[4:]) + accumulate(features, data[:4]) == total
     assert accumulate(features, data, classes=False).grid == Grid(12, ((2, 12), (1, 9)), 40)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Six numbers of a recording, on a grid."""
+
+    bits: int = 12
+    n_features = 6
+    bounds = (-2.0, 2.0)
+    grid = property(lambda self: self.bits)
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        told = [
+            (r.u.mean(), r.u.std(), *r.u[:2, 0], *np.tanh([r.u.max(), r.u.min()]))
+            for r in recordings
+        ]
+        return [np.array([row]) / 4 for row in told]
+
+
+SUMMARY, CLASSES = Adapted(Summary()), ("a", "b")
+
+
+def ridge(**settings_: Any) -> FederatedRidge:
+    return FederatedRidge(features=SUMMARY, classes=CLASSES, **settings_)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "whole"),
+    [
+        (ridge(ridge="clients"), True),
+        (ridge(ridge="gcv", keep_clients=False), True),
+        (ridge(ridge="clients", standardise=True), True),
+        (ridge(ridge=0.1, increments=2), True),
+        (ridge(ridge=0.1, increments=2, window=1), True),
+        (ridge(ridge=0.1, increments=2, forgetting=0.5), False),
+        (learn.Candidates(features=(SUMMARY, Adapted(Summary(8))), classes=CLASSES), True),
+        (learn.BalancedRidge(features=SUMMARY, classes=CLASSES), True),
+        (learn.SelectedRidge(features=SUMMARY, classes=CLASSES), True),
+        (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),
+        (learn.PersonalReadouts(ridge=ridge(ridge=0.1), method="mixed"), True),
+        (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),
+        (learn.GradientAveraging(features=SUMMARY, classes=CLASSES), False),
+    ],
+)
+def test_algorithms_take_a_map_on_a_grid(algorithm: Any, whole: bool) -> None:
+    rng = np.random.default_rng(0)
+    clients = {
+        f"c{i}": [
+            Recording.labelled(rng.normal(size=20) / 2 + (k % 2) / 2, k % 2, 2) for k in range(14)
+        ]
+        for i in range(6)
+    }
+    plan = Plan(algorithm=algorithm, rounds=algorithm.needs.rounds)
+    done = run_locally(plan, clients)
+    assert all(record.n_used == 6 for record in done.records)
+    if whole:
+        state = getattr(done.state, "shared", done.state)
+        total = getattr(state.total, "members", {0: state.total})
+        assert all(s.grid is not None for s in total.values())

@@ -323,7 +323,7 @@ class _FloatGram:
     def __init__(self, size: int) -> None:
         self.product = np.zeros((size, size))
 
-    def add(self, Z: Array) -> None:
+    def add(self, Z: Array, *, overwrite: bool = False) -> None:
         add_gram(self.product, Z)
 
     def result(self) -> Array:
@@ -382,9 +382,9 @@ class _Job:
                 n_rows += n
                 part = number % len(parts)
                 if not helped:
-                    parts[part].add(Z)
+                    parts[part].add(Z, overwrite=True)
                     continue
-                pending.append(helpers[part].submit(parts[part].add, Z))
+                pending.append(helpers[part].submit(parts[part].add, Z, overwrite=True))
                 if len(pending) == buffers:
                     pending.popleft().result()
             for future in pending:

@@ -62,8 +62,14 @@ class ExactGram:
         self.total = np.zeros((n, n))  # in units of 2^30 in float64, of 1 in float32
         self.held = 0  # no entry that was moved to the total is larger, in its units
 
-    def add(self, Z: Array) -> None:
-        """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
+    def add(self, Z: Array, *, overwrite: bool = False) -> None:
+        """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one.
+
+        Parameters
+        ----------
+        overwrite
+            Whether Z may be lost, which saves going through memory twice.
+        """
         from catchment.readout import exact_kernels as kernels
 
         n, m = Z.shape
@@ -72,19 +78,17 @@ class ExactGram:
         if Z.itemsize not in Z.strides:
             Z = np.ascontiguousarray(Z)
         along = Z.strides[1] == Z.itemsize
-        length, count = (m, n) if along else (n, m)
-        K = self._room(count, length)
+        lines = Z if along else Z.T
         energies = np.empty((-(-m // self.chunk), n))
-        make = kernels.whole_rows if along else kernels.whole_columns
-        make(
-            *_flat(Z if along else Z.T),
-            self.scale,
-            self.most,
-            self.chunk,
-            *_flat(K),
-            m,
-            energies,
-        )
+        units = self.scale, self.most, self.chunk
+        if overwrite and not self.single:
+            make = kernels.round_rows if along else kernels.round_columns
+            make(*_flat(lines), *units, m, energies)
+            K = lines
+        else:
+            make = kernels.whole_rows if along else kernels.whole_columns
+            K = self._room(*lines.shape)
+            make(*_flat(lines), *units, *_flat(K), m, energies)
         self._multiply(K if along else K.T, energies)
 
     def _room(self, count: int, length: int) -> NDArray[Any]:

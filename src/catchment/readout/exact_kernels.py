@@ -42,6 +42,36 @@ def whole_rows(z, apart, scale, most, chunk, k, k_apart, m, energies):
 
 
 @njit(nogil=True, cache=True)
+def round_rows(z, apart, scale, most, chunk, m, energies):
+    """Do what `whole_rows` does, in place."""
+    for i in range(len(scale)):
+        factor, limit, here = scale[i], most[i], z[i * apart : i * apart + m]
+        for j in range(m):
+            value = (here[j] * factor + ROUND) - ROUND
+            value = value if value < limit else limit
+            here[j] = value if value > -limit else -limit
+        for c in range(energies.shape[0]):
+            energies[c, i] = sum_of_squares(here[c * chunk : (c + 1) * chunk])
+
+
+@njit(nogil=True, cache=True)
+def round_columns(z, apart, scale, most, chunk, m, energies):
+    """Do what `whole_columns` does, in place."""
+    n = len(scale)
+    for c in range(energies.shape[0]):
+        line = energies[c]
+        line[:] = 0.0
+        for j in range(c * chunk, min(m, (c + 1) * chunk)):
+            here = z[j * apart : j * apart + n]
+            for i in range(n):
+                value = (here[i] * scale[i] + ROUND) - ROUND
+                value = value if value < most[i] else most[i]
+                value = value if value > -most[i] else -most[i]
+                here[i] = value
+                line[i] += value * value
+
+
+@njit(nogil=True, cache=True)
 def whole_columns(z, apart, scale, most, chunk, k, k_apart, m, energies):
     """Do what `whole_rows` does for m rows of z, whose columns have the scales (n,)."""
     n = len(scale)
