@@ -151,7 +151,8 @@ def mean_and_deviation(z: Array, bits: int) -> Array:
     squares = ((k - near) ** 2).sum(axis=0).astype(np.float64) / T
     rest = (total - T * near).astype(np.float64) / T
     deviation = np.sqrt(squares - rest * rest)
-    return np.ldexp(np.concatenate([total.astype(np.float64) / T, deviation]), -bits)
+    found: Array = np.ldexp(np.concatenate([total.astype(np.float64) / T, deviation]), -bits)
+    return found
 
 
 def numpy_statistics(

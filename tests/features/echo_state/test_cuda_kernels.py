@@ -61,7 +61,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(Path(library)))
 
 
-def pointers(*arrays: np.ndarray) -> list[ctypes.c_void_p]:  # type: ignore[type-arg]
+def pointers(*arrays: np.ndarray) -> list[ctypes.c_void_p]:
     return [ctypes.c_void_p(array.ctypes.data) for array in arrays]
 
 
