@@ -27,8 +27,10 @@ def blocks(page: Path) -> list[tuple[int, str]]:
 
 
 FIRST_GUIDE = "guides/from-files-to-predictions.md"
-# The first guide mixes Python with commands; it has a test of its own.
-WITH_BLOCKS = [page for page in PAGES if blocks(page) and page != ROOT / "docs" / FIRST_GUIDE]
+VERIFY_GUIDE = "guides/verify.md"
+# These mix Python with commands; they have tests of their own.
+MIXED = {ROOT / "docs" / FIRST_GUIDE, ROOT / "docs" / VERIFY_GUIDE}
+WITH_BLOCKS = [page for page in PAGES if blocks(page) and page not in MIXED]
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
@@ -128,16 +130,29 @@ def test_the_first_guide_goes_from_files_to_predictions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    run_page(FIRST_GUIDE)
+    assert Path("runs/plan/certificate.json").is_file()
+    assert Path("people.safetensors").is_file()
+
+
+def test_the_guide_to_verifying_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(VERIFY_GUIDE)
+    assert Path("runs/plan/certificate.json").is_file()
+
+
+def run_page(page: str) -> None:
+    """Run the plans, the commands and the Python of a page, one after the other."""
     names: dict[str, object] = {"__name__": "page"}
-    for language, text in PIECE.findall((ROOT / "docs" / FIRST_GUIDE).read_text(encoding="utf-8")):
+    for language, text in PIECE.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
         if language == "toml":
             Path("plan.toml").write_text(text, encoding="utf-8")
         elif language == "console":
             run_commands(text)
         else:
             exec(text, names)
-    assert Path("runs/plan/certificate.json").is_file()
-    assert Path("people.safetensors").is_file()
 
 
 OWN_MAP = """

@@ -27,6 +27,10 @@ class IntegrityError(CatchmentError):
     """A file or message is damaged, forged, or from a newer format."""
 
 
+class UnknownMapError(IntegrityError):
+    """A file names a feature map of one's own that this program does not know."""
+
+
 class FingerprintError(CatchmentError, ValueError):
     """Two things that must come from the same frozen features do not."""
 

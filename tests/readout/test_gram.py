@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_without_a_fitting_blas_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("name", ["dsyrk", "ssyrk"])
-def test_this_scipy_has_it(name: str) -> None:
+def test_this_scipy_has_it(name: Literal["dsyrk", "ssyrk"]) -> None:
     assert gram._syrk(name) is not None
 
 

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
-from catchment.errors import IntegrityError
+from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import checked_bits, digits_after_point, on_grid
 from catchment.wire import Fact, Parts
@@ -249,7 +249,7 @@ def _found(name: str, classes: Iterable[type]) -> Any:
     for part in inside.split("."):
         value = getattr(value, part, None)
     if not isinstance(value, type) or not is_dataclass(value):
-        raise IntegrityError(
+        raise UnknownMapError(
             f"the model uses the feature map {name}, which is not known here; import its module "
             f"first, pass its class to load, or on the command line say --use {name}"
         )

@@ -39,12 +39,13 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Needs, Turn, Upload
 from catchment.federation.plan import Read
 from catchment.federation.upload_checks import moment_matrix
+from catchment.readout.grid import Grid
 from catchment.readout.packing import pack
 from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Fact, Parts
 
 RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns
 SINGLE = 2.0**-24  # relative rounding of a float32
@@ -53,7 +54,7 @@ _CODES: dict[int, type[np.generic]] = {8: np.int8, 16: np.int16, 32: np.float32,
 
 @dataclass(frozen=True, kw_only=True)
 class Float32:
-    """Send every float64 array as float32: half the bytes, seven digits.
+    """Send every float64 array as float32: half the bytes, seven digits; whole numbers stay.
 
     Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
     do not survive this; `readout_bound` says so, `FactorUpload` mostly does.
@@ -212,13 +213,16 @@ def _encoded(statistics: RidgeStatistics, bits: int) -> Parts:
         columns = np.broadcast_to(np.where(scales > 0, scales, 1.0), R.shape)
         entries = entries / columns[_trapezoid(*R.shape)]
     codes = np.rint(entries * _largest(bits)) if bits < 32 else entries
+    facts: dict[str, Fact] = {
+        "fingerprint": statistics.fingerprint,
+        "features": statistics.n_features,
+        "rank": len(R),
+    }
+    if statistics.grid is not None:
+        facts["grid"] = statistics.grid.to_json()
     return Parts(
         "moment-factor",
-        {
-            "fingerprint": statistics.fingerprint,
-            "features": statistics.n_features,
-            "rank": len(R),
-        },
+        facts,
         (
             np.array([statistics.n_rows, n]),
             means,
@@ -269,7 +273,14 @@ def _decoded(parts: Parts, bits: int) -> RidgeStatistics:
     R[_trapezoid(rank, size)] = codes.astype(np.float64)
     if bits < 64:
         R *= scales / (_largest(bits) if bits < 32 else 1)
-    return _statistics(R[:, np.argsort(order)], counts, means, F, str(parts.facts["fingerprint"]))
+    name, text = str(parts.facts["fingerprint"]), parts.facts.get("grid")
+    found = _statistics(R[:, np.argsort(order)], counts, means, F, name)
+    if text is None:
+        return found
+    grid = Grid.from_json(str(text))
+    if grid.n_features != F or not all(np.isfinite(sums).all() for sums in (R, counts, means)):
+        raise IntegrityError(f"a factor of {F} features came with {str(text)[:60]!r}")
+    return found.rounded(grid)
 
 
 def _statistics(R: Array, counts: Array, means: Array, F: int, fingerprint: str) -> RidgeStatistics:

@@ -27,6 +27,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import on_grid
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
+from catchment.readout.device import DEVICE_SEQUENCES, chosen_device, device_for
 from catchment.readout.exact_gram import (
     ExactGram,
     exact_gram,
@@ -56,6 +57,7 @@ def accumulate(
     *,
     threads: int | None = None,
     classes: bool | None = None,
+    device: str | None = None,
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
 
@@ -72,6 +74,9 @@ def accumulate(
     classes
         Whether targets are whole numbers, as those of classes are; only asked of a map on a grid.
         If None they are if all are 0 or 1. Clients whose statistics are added in secret must agree.
+    device
+        "cuda", or "cuda:1", to compute on a GPU what lies on a grid, the same to the bit; needs
+        torch. If None, what the environment variable CATCHMENT_DEVICE names, else the CPU.
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(200) / 5)
@@ -81,8 +86,9 @@ def accumulate(
     (179, 31)
     """
     total: RidgeStatistics | None = None
-    for window in _windows(sequences):
-        part = _window_statistics(features, window, threads, classes)
+    together = WINDOW_SEQUENCES if chosen_device(device) is None else DEVICE_SEQUENCES
+    for window in _windows(sequences, together):
+        part = _window_statistics(features, window, threads, classes, device)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no sequences were given; pass at least one with targets")
@@ -120,13 +126,15 @@ def accumulate_with_rows(
     return total, np.concatenate([z for window in rows for z in window])
 
 
-def _windows(sequences: Iterable[Recording]) -> Iterator[list[Recording]]:
+def _windows(
+    sequences: Iterable[Recording], together: int = WINDOW_SEQUENCES
+) -> Iterator[list[Recording]]:
     window: list[Recording] = []
     steps = 0
     for sequence in sequences:
         window.append(sequence)
         steps += sequence.n_steps
-        if len(window) == WINDOW_SEQUENCES or steps >= WINDOW_STEPS:
+        if len(window) == together or steps >= WINDOW_STEPS:
             yield window
             window, steps = [], 0
     if window:
@@ -154,8 +162,15 @@ def _window_statistics(
     window: Sequence[Recording],
     threads: int | None,
     classes: bool | None,
+    device: str | None,
 ) -> RidgeStatistics:
     grid = grid_of(features, window, classes)
+    place = device_for(device, grid)
+    if place is not None and grid is not None:
+        from catchment.readout.torch_statistics import statistics_on
+
+        targets = _targets(window, per_step=features.per_step)
+        return statistics_on(place, features, window, targets, grid, threads=threads)
     if not isinstance(features, EchoStateMap):
         return _row_statistics(features, window, threads, grid)
     if grid is None or not features.per_step:

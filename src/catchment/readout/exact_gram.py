@@ -245,7 +245,7 @@ def statistics_of(
         edge = _times(edge, slice(1), unit)
     cross = np.zeros((F, K), dtype=np.int64)
     target_sum, target_gram = np.zeros(K, dtype=object), np.zeros((K, K), dtype=object)
-    square = below[:, :-1] + np.triu(below[:, :-1], 1).T
+    square = np.triu(below[:, :-1]) + np.triu(below[:, :-1], 1).T
     for p, place in enumerate(places):
         mine = slice(p * K, (p + 1) * K)
         unit = 1 << PIECE * place

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ _ZEROS = (ctypes.c_double(0.0), ctypes.c_float(0.0))
 
 
 @cache
-def _syrk(name: str) -> _CFunctionType | None:
+def _syrk(name: Literal["dsyrk", "ssyrk"]) -> _CFunctionType | None:
     """Return BLAS's function, or None where scipy was built with integers other than C's int."""
     capsule = cython_blas.__pyx_capi__[name]
     name_of = ctypes.pythonapi.PyCapsule_GetName

@@ -75,7 +75,7 @@ def multiplied(values: Whole, factor: int) -> Whole:
     if factor == 1 or not values.size:
         return values
     if largest(values) * abs(factor) < 1 << 63:
-        return values * np.int64(factor)
+        return np.asarray(values * np.int64(factor))
     return canonical(values.astype(object) * factor)
 
 
@@ -118,6 +118,19 @@ def as_floats(values: Whole, scale: float | Array) -> Array:
     return values.astype(np.float64) * scale
 
 
+def rounded(values: Array) -> Whole:
+    """Return finite numbers rounded to whole ones.
+
+    >>> rounded(np.array([1.6, 2.0**70]))
+    array([2, 1180591620717411303424], dtype=object)
+    """
+    whole = np.rint(values)
+    if np.abs(whole).max(initial=0.0) < 2.0**62:
+        return whole.astype(np.int64)
+    exact = [int(value) for value in whole.ravel().tolist()]
+    return canonical(np.array(exact, dtype=object).reshape(values.shape))
+
+
 def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:
     """Return limbs (n_limbs, ...) of which the array is the sum of limb i times 2^(40 i).
 
@@ -152,7 +165,7 @@ def from_limbs(limbs: NDArray[np.int64]) -> Whole:
     >>> from_limbs(to_limbs(np.array([-1, 7]), 3) + to_limbs(np.array([-2, 2**40]), 3))
     array([           -3, 1099511627783])
     """
-    low = limbs[0]
+    low: Whole = limbs[0]
     if len(limbs) == 1:
         return low
     rest = limbs[1:].copy()

@@ -77,7 +77,12 @@ def learn(
     (199, True)
     """
     ready = fitted_pipeline(pipeline, recordings, classes=classes is not None)
-    statistics = accumulate(ready.features, ready.prepare.stream(recordings), threads=threads)
+    statistics = accumulate(
+        ready.features,
+        ready.prepare.stream(recordings),
+        threads=threads,
+        classes=classes is not None,
+    )
     return solved(ready, statistics, ridge, classes=classes, channels=recordings[0].channels)
 
 

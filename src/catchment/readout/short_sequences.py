@@ -54,8 +54,7 @@ def short_statistics(
     """
     from catchment.readout import short_kernels as kernels
 
-    ys, places = [targets(s) for s in sequences], (0,)
-    units = Units()
+    ys, units = [targets(s) for s in sequences], Units()
     if grid is not None:
         ys, places = target_pieces(ys, grid)
         scale, bits = row_units(grid, 0, constant=features.constant)

@@ -265,7 +265,7 @@ class RidgeStatistics(Structure):
         digits = max(self.grid.target_digits, other.grid.target_digits)
         one, two = self._in_units(digits), other._in_units(digits)
         how = integers.added if sign > 0 else integers.subtracted
-        sums = {name: how(getattr(one, name), getattr(two, name)) for name in SUMS}
+        sums: dict[str, Any] = {name: how(getattr(one, name), getattr(two, name)) for name in SUMS}
         n_rows = self.n_rows + sign * other.n_rows
         if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
             raise ValueError(
@@ -345,6 +345,27 @@ class RidgeStatistics(Structure):
             found.update(content)
         return found.hexdigest()
 
+    def rounded(self, grid: Grid) -> RidgeStatistics:
+        """Return float64 statistics as whole numbers, each sum and the weight rounded once.
+
+        For sums that were compressed or scaled on the way and are to add to exact ones.
+        """
+        held = self.floats
+        z, y = grid.scale, grid.target_scale
+        scales = (z, y, grid.gram_scale, z[:, None] * y, y * y)
+        names = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
+        sums = {
+            name: integers.rounded(getattr(held, name) / scale)
+            for name, scale in zip(names, scales, strict=True)
+        }
+        return RidgeStatistics(
+            held.n_rows,
+            float(np.rint(held.weight)),
+            **sums,
+            fingerprint=held.fingerprint,
+            grid=grid,
+        )
+
     def scaled(self, factor: float) -> RidgeStatistics:
         """Return the statistics with every row's weight multiplied by the factor.
 
@@ -352,7 +373,9 @@ class RidgeStatistics(Structure):
         """
         if self.grid is not None and float(factor).is_integer():
             whole = int(factor)
-            sums = {name: integers.multiplied(getattr(self, name), whole) for name in SUMS}
+            sums: dict[str, Any] = {
+                name: integers.multiplied(getattr(self, name), whole) for name in SUMS
+            }
             return replace(self, weight=self.weight * whole, **sums)
         held = self.floats
         return RidgeStatistics(

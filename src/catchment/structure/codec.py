@@ -15,6 +15,7 @@ from catchment.structure.fields import (
     ANY_FLOAT,
     LATER,
     NOT_NEGATIVE,
+    SIGNED,
     WEIGHT,
     Declared,
     Layout,
@@ -257,7 +258,7 @@ def _checked_array(
         return array
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UploadError("not-finite", f"{name} holds NaN or infinite numbers")
-    counted = NOT_NEGATIVE in marks or array.dtype.kind == "i"
+    counted = NOT_NEGATIVE in marks or (array.dtype.kind == "i" and SIGNED not in marks)
     if counted and array.size and array.min() < 0:
         raise UploadError("count", f"{name} holds {array.min():g}; it cannot be negative")
     return array

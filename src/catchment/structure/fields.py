@@ -42,6 +42,7 @@ ROWS: Final = Mark("rows")  # counts the rows behind the value
 WEIGHT: Final = Mark("weight")  # what the value's arrays are divided by to give a mean
 GATHERED: Final = Mark("gathered")  # a mapping that adding puts together, key by key its own
 NOT_NEGATIVE: Final = Mark("not negative")
+SIGNED: Final = Mark("signed")  # whole numbers that are no counts, and may be negative
 REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes private
 ANY_FLOAT: Final = Mark("any float")  # float32 may come as well
 LATER: Final = Mark("later")  # added to the class later: left out of messages where it is default
@@ -285,14 +286,21 @@ def members_of(hint: Any) -> tuple[Any, ...]:
 
 def is_array(hint: Any) -> bool:
     """Return whether a type is that of an array."""
-    return get_origin(hint) is np.ndarray
+    return get_origin(_spelled_out(hint)) is np.ndarray
+
+
+def _spelled_out(hint: Any) -> Any:
+    """Return what an alias stands for: `NDArray` is one of its own kind from numpy 2.5 on."""
+    alias = get_origin(hint)
+    stands_for = getattr(alias, "__value__", None)  # only aliases declared by `type` have it
+    return hint if stands_for is None else stands_for[get_args(hint)]
 
 
 def dtype_of(hint: Any) -> Any:
     """Return the type of the numbers of arrays of a type, None if any will do."""
     for member in members_of(hint):
         if is_array(member):
-            (kind,) = get_args(get_args(member)[1]) or (Any,)
+            (kind,) = get_args(get_args(_spelled_out(member))[1]) or (Any,)
             return np.dtype(kind) if kind in (np.float64, np.int64) else None
     return None
 

@@ -28,7 +28,7 @@ def test_with_one_target_per_recording_the_defaults_are_those_of_a_recipe() -> N
 
 
 def test_the_description_has_every_setting_of_a_recipe_that_is_not_found_out() -> None:
-    found_out = {"inputs", "gain", "shift", "scale", "fingerprint"}
+    found_out = {"inputs", "gain", "shift", "scale", "fingerprint", "cut"}
     described = {field.name for field in fields(ct.EchoState)}
     assert {field.name for field in fields(Recipe)} - found_out <= described
 

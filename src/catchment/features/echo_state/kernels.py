@@ -356,6 +356,18 @@ def pool_into(kind, Z, reference, first, second):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
+def round_block(Z, R, by_step):
+    """Round Z in place: row i by rounder R[i], or, where a row is a step, column j by R[j]."""
+    for i in range(Z.shape[0]):
+        if by_step:
+            for j in range(Z.shape[1]):
+                Z[i, j] = Z[i, j] + R[j] - R[j]
+        else:
+            for j in range(Z.shape[1]):
+                Z[i, j] = Z[i, j] + R[i] - R[i]
+
+
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def pool_exactly(Z, R, first, high, cross, low):
     """Add the steps of Z (F, T, B), and their squares, to sums (F, B) in which all is exact.
 

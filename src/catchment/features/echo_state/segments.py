@@ -36,7 +36,7 @@ CLOSE = 8  # steps of the grid within which two states count as the same
 LOUDNESS = (1.0, 0.25, 1 / 16, 1 / 64)
 LONGEST_WARMUP = 4096  # a reservoir that remembers for longer is never cut
 LENGTH = 4  # length of a part, in warm-ups...
-LEAST_LENGTH = 1024  # ...or this, if it is more
+LEAST_LENGTH = 1536  # ...or this, if it is more
 
 
 def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple[list[int], int]:
@@ -143,7 +143,7 @@ def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
 
     >>> from catchment import Recipe
     >>> Recipe(units=20, topology="ring", leak_rate=0.5, grid=20).prepared().cut
-    (1024, 256)
+    (1536, 256)
     """
     bits = programs[0].bits
     assert bits is not None

@@ -138,11 +138,19 @@ class EchoStateMap:
         return digits_after_point(self.bounds, self.feature_grid)
 
     @cached_property
-    def _rounder(self) -> Array | None:
-        """Numbers (n_base, 1, 1) whose addition and subtraction rounds a step's features."""
+    def _rounder(self) -> Array:
+        """Numbers (n_base,) whose addition and subtraction rounds a step's features."""
+        return np.ldexp(ROUND, -self._digits[: self.n_base])
+
+    def _round(self, rows: NDArray[np.floating[Any]]) -> None:
+        """Round the features of a block in place; the states to go on from are kept elsewhere."""
+        from catchment.features.echo_state.kernels import round_block
+
         if self.feature_grid is None:
-            return None
-        return np.ldexp(ROUND, -self._digits[: self.n_base])[:, None, None]
+            return
+        Z = rows[: self.n_base].reshape(self.n_base, -1)
+        by_step = rows.shape[2] == 1
+        round_block(Z.T if by_step else Z, self._rounder, by_step)
 
     @property
     def constant(self) -> bool:
@@ -319,11 +327,14 @@ class EchoStateMap:
             cut=self.reservoir.cut if self.per_step else (0, 0),
         )
 
-    def blocks(self, batch: Batch, *, spare_rows: int = 0, n_buffers: int = 1) -> Iterator[Block]:
+    def blocks(
+        self, batch: Batch, *, spare_rows: int = 0, n_buffers: int = 1, rounded: bool = True
+    ) -> Iterator[Block]:
         """Yield blocks whose rows are the features of one step, blocks of washout left out.
 
         After the features come `spare_rows` for the caller to fill; a block stays valid until
-        `n_buffers` more have been taken. With a feature grid the features lie on it.
+        `n_buffers` more have been taken. With a feature grid the features lie on it, unless a
+        caller who rounds them anyway passes `rounded=False`.
         """
         skips = {lane.skip for lane in batch.lanes}
         for block in run_batch(
@@ -335,10 +346,8 @@ class EchoStateMap:
         ):
             if block.stop > min(skips):
                 rows = self.select(block.rows)
-                if self._rounder is not None:
-                    # In place: the states that the next block starts from are kept elsewhere.
-                    rows[: self.n_base] += self._rounder
-                    rows[: self.n_base] -= self._rounder
+                if rounded:
+                    self._round(rows)
                 yield Block(block.start, block.stop, rows)
 
     def select(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:

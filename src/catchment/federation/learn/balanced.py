@@ -24,6 +24,7 @@ from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
+from catchment.readout.grid import Grid
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
@@ -88,7 +89,7 @@ class BalancedRidge:
         return ByClass()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
-        rows = Rows.of(self.features, data())
+        rows = Rows.of(self.features, data(), classes=True)
         y = rows.y
         if y.shape[1] != len(self.classes):
             raise UploadError(
@@ -109,6 +110,7 @@ class BalancedRidge:
                 fingerprint=self.features.fingerprint,
                 n_features=self.features.n_features,
                 n_targets=K,
+                grid=Grid.of(self.features, classes=True),
             )
         return Tally.of(update, turn.client if self.keep_clients else "")
 
@@ -143,10 +145,14 @@ class BalancedRidge:
     def kept(self, state: ByClass) -> Kept:
         return self._solver().kept(state.weighted)
 
+    def sums(self, state: ByClass) -> Tally[StatisticsSet] | None:
+        """Return the sums by class, and each client's own where they are kept."""
+        return None if state.total is None else Tally(state.total, state.by_client)
+
     def alone(self, state: ByClass) -> BalancedRidge:
         return replace(self, ridge=self._solver().alone(state.weighted).ridge)
 
 
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:
     members = statistics.members
-    return reduce(add, (members[k].scaled(factor) for k, factor in enumerate(factors)))
+    return reduce(add, (members[k].floats.scaled(factor) for k, factor in enumerate(factors)))

@@ -164,7 +164,14 @@ class InfluenceCap:
         # Numbers that are not finite are left for the check of the upload to name.
         if norm <= self.limit or not np.isfinite(norm):
             return statistics
-        return statistics.scaled(self.limit / norm)
+        if statistics.grid is None:
+            return statistics.scaled(self.limit / norm)
+        # Whole numbers have a whole weight, and rounding may take them above the limit again.
+        weight, capped = np.floor(statistics.weight * self.limit / norm), statistics
+        while influence(capped) > self.limit:
+            part = statistics.floats.scaled(weight / statistics.weight)
+            capped, weight = part.rounded(statistics.grid), weight - 1
+        return capped
 
 
 def influence(statistics: RidgeStatistics) -> float:
@@ -173,6 +180,7 @@ def influence(statistics: RidgeStatistics) -> float:
     >>> influence(RidgeStatistics.from_states(np.array([[2.0]]), np.array([[0.0]])))
     4.47213595499958
     """
+    statistics = statistics.floats
     parts = (
         statistics.feature_sum,
         statistics.target_sum,
