@@ -104,7 +104,7 @@ def test_contraction_was_tried(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("digits", [8, 15, 20, 24])
-def test_every_argument_gives_the_same_in_whole_numbers_and_in_float64(
+def test_one_argument_in_13_gives_the_same_in_whole_numbers_and_in_float64(
     digits: int, tmp_path: Path
 ) -> None:
     program = NATIVE.build_comparison(tmp_path, flags=("-march=native",))
