@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -369,7 +369,7 @@ def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoStat
         "bounds": property(lambda self: np.where(np.isinf(bounds_of(self)), 8.0, bounds_of(self))),
     }
     kind = type("OnGrid", (EchoStateMap,), held)
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     vars(made).update(vars(built))
     return made  # type: ignore[no-any-return]
 
@@ -463,7 +463,7 @@ def test_a_federation_on_a_grid_solves_its_sum(classes: bool) -> None:
     total: Tally[RidgeStatistics] | None = None
     for name, data in clients.items():
         turn = Turn(0, tuple(clients), client=name)
-        sent = algorithm.client_update(Parts("nothing"), lambda data=data: iter(data), turn)
+        sent = algorithm.client_update(Parts("nothing"), partial(iter, data), turn)
         got = algorithm.read_update(Parts.from_bytes(sent.parts().to_bytes()), turn)
         total = got if total is None else total + got
     assert total is not None
@@ -476,9 +476,9 @@ def test_a_federation_on_a_grid_solves_its_sum(classes: bool) -> None:
     again = algorithm.server_update(state, total, Turn(1, tuple(clients)))
     assert again.total == pooled + pooled
     fading = replace(algorithm, forgetting=0.5)
-    assert fading.server_update(state, total, Turn(1, tuple(clients))).total.weight == (
-        1.5 * pooled.weight
-    )
+    faded = fading.server_update(state, total, Turn(1, tuple(clients))).total
+    assert faded is not None
+    assert faded.weight == 1.5 * pooled.weight
 
 
 def test_uploads_are_held_to_the_plans_grid() -> None:
@@ -582,7 +582,7 @@ def test_an_own_map_on_a_grid() -> None:
 
     features = Adapted(Powers())
     rng = np.random.default_rng(0)
-    data = [Recording(rng.uniform(size=20), [float(k % 2)]) for k in range(9)]
+    data = [Recording(rng.uniform(size=20), np.array([k % 2.0])) for k in range(9)]
     total = accumulate(features, data)
     assert total.grid == Grid(12, ((2, 12), (1, 9)), 0)
     assert accumulate(features, data[4:]) + accumulate(features, data[:4]) == total

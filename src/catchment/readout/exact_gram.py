@@ -82,8 +82,8 @@ class ExactGram:
         energies = np.empty((-(-m // self.chunk), n))
         units = self.scale, self.most, self.chunk
         if overwrite and not self.single:
-            make = kernels.round_rows if along else kernels.round_columns
-            make(*_flat(lines), *units, m, energies)
+            again = kernels.round_rows if along else kernels.round_columns
+            again(*_flat(lines), *units, m, energies)
             K = lines
         else:
             make = kernels.whole_rows if along else kernels.whole_columns
