@@ -49,10 +49,11 @@ class TorchLayer:
             shape = (N, last - first)
             if sparse and N > DENSE_UNITS:
                 places = torch.from_numpy(np.stack([rows[here], columns[here] - first]))
-                found = torch.sparse_coo_tensor(
-                    places, torch.from_numpy(program.values[here]), shape, check_invariants=True
-                )
-                return found.to(device).coalesce()
+                with torch.sparse.check_sparse_tensor_invariants():
+                    found = torch.sparse_coo_tensor(
+                        places, torch.from_numpy(program.values[here]), shape
+                    )
+                    return found.to(device).coalesce()
             matrix = np.zeros(shape)
             matrix[rows[here], columns[here] - first] = program.values[here]
             return torch.from_numpy(matrix).to(device)
