@@ -76,8 +76,8 @@ def best_width(programs: Sequence[Program], n_lanes: int) -> int:
 
     >>> from catchment import Recipe, Reservoir
     >>> programs = Reservoir.from_recipe(Recipe(units=50)).programs()
-    >>> best_width(programs, 1), best_width(programs, 40)
-    (1, 16)
+    >>> best_width(programs, 1), best_width(programs, 5), best_width(programs, 9)
+    (1, 8, 16)
     """
     costs = {n: -(-n_lanes // n) * _step_cost(programs, n) for n in (1, 8, 16, 32, 64)}
     return min(costs, key=costs.__getitem__)
@@ -143,7 +143,7 @@ def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
 
     >>> from catchment import Recipe
     >>> Recipe(units=20, topology="ring", leak_rate=0.5, grid=20).prepared().cut
-    (1536, 256)
+    (1536, 192)
     """
     bits = programs[0].bits
     assert bits is not None
