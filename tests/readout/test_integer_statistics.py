@@ -241,7 +241,7 @@ def test_solves_as_scikit_learn_does(bits: int, classes: bool) -> None:
 
 def test_whole_and_fine_targets_add_and_compare_by_value() -> None:
     data = Data.drawn(6, 30, 3, 2, 12, classes=True)
-    fine = replace(data, grid=data.grid.with_targets(40))
+    fine = replace(data, grid=data.grid.with_targets(36))
     coarse, finer = data.statistics(), fine.statistics()
     assert coarse == finer
     assert coarse.digest() == finer.digest()
@@ -267,7 +267,7 @@ def test_rows_without_a_target_are_left_out() -> None:
         ({"z": np.array([[2.0]])}, "not on its grid"),
         ({"y": np.array([[0.5]])}, "whole numbers up to 256"),
         ({"y": np.array([[512.0]])}, "whole numbers up to 256"),
-        ({"y": np.array([[2.0**40]]), "digits": 40}, "below 2\\^40"),
+        ({"y": np.array([[2.0**40]]), "digits": 36}, "below 2\\^40"),
         ({"weight": np.array([0.5])}, "weights are whole numbers"),
     ],
 )
@@ -485,7 +485,7 @@ def test_uploads_are_held_to_the_plans_grid() -> None:
     data = Data.drawn(11, 30, 3, 2, 8, classes=True)
     sent = data.statistics()
     check_statistics(sent, fingerprint="f", state_bound=16.0, grid=data.grid)
-    for wrong in (None, data.grid.with_targets(40)):
+    for wrong in (None, data.grid.with_targets(36)):
         with pytest.raises(UploadError, match="the plan asks for"):
             check_statistics(sent, fingerprint="f", grid=wrong)
     heavy = sent.scaled(100)
@@ -586,7 +586,7 @@ def test_an_own_map_on_a_grid() -> None:
     total = accumulate(features, data)
     assert total.grid == Grid(12, ((2, 12), (1, 9)), 0)
     assert accumulate(features, data[4:]) + accumulate(features, data[:4]) == total
-    assert accumulate(features, data, classes=False).grid == Grid(12, ((2, 12), (1, 9)), 40)
+    assert accumulate(features, data, classes=False).grid == Grid(12, ((2, 12), (1, 9)), 36)
 
 
 @dataclass(frozen=True)

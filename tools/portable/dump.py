@@ -181,7 +181,7 @@ class Answer:
 
 
 def target_pieces(y: Array) -> Integers:
-    """Return numbers (n, K), rounded to 40 digits after the point, as whole targets (n, 4 K).
+    """Return numbers (n, K), rounded to 36 digits after the point, as whole targets (n, 4 K).
 
     A number has four pieces of 20 digits, the lowest first and only the highest below zero, so that
     sums of their products with features stay far from 63 bits.

@@ -196,7 +196,7 @@ def _echo_state_statistics(
         (short,) = short_statistics(features, window, grid)
         if short is not None:
             return short
-    inputs = [features.checked(s.u, f"sequence {k}") for k, s in enumerate(window)]
+    inputs = features.checked_all([s.u for s in window])
     targets = _targets(window, per_step=features.per_step)
     batches = features.batches(inputs)
     if not features.per_step:
@@ -391,7 +391,9 @@ class _Job:
             helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in parts] if helped else []
             buffers = BUFFERS if helped else 1
             spare = self.targets[0].shape[-1] + 1
-            blocks = self.features.blocks(batch, spare_rows=spare, n_buffers=buffers)
+            blocks = self.features.blocks(
+                batch, spare_rows=spare, n_buffers=buffers, rounded=self.grid is None
+            )
             for number, block in enumerate(blocks):
                 n, Z = columns.fill(block)
                 n_rows += n

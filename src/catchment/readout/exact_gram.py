@@ -189,7 +189,7 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     Piece p of a target counts 2^(20 p - digits); pieces that are zero throughout are left out. NaN
     stays NaN.
 
-    >>> target_pieces([np.array([[1.25]])], Grid(20, ((1, 20),), 40))
+    >>> target_pieces([np.array([[1.25]])], Grid(20, ((1, 20),), 36))
     ([array([[2.62144e+05, 1.00000e+00]])], (1, 2))
     """
     largest = max((float(np.nanmax(np.abs(y), initial=0.0)) for y in targets), default=0.0)

@@ -1,7 +1,7 @@
 """What the whole numbers of statistics on a grid count.
 
 Feature j is a whole number times 2^-d_j, and a target a whole number times 2^-t: t is 0 where
-targets are whole, as those of classes are, and 40 where they are numbers. So an entry of Z'Z counts
+targets are whole, as those of classes are, and 36 where they are numbers. So an entry of Z'Z counts
 units of 2^-(d_i + d_j), one of Z'Y 2^-(d_i + t), and one of Y'Y 2^-2t.
 """
 
@@ -19,7 +19,9 @@ from catchment.errors import IntegrityError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import checked_bits, digits_after_point
 
-TARGET_DIGITS = 40  # binary digits after the point of targets that are numbers
+TARGET_DIGITS = (
+    36  # binary digits after the point of targets that are numbers: below 8 they are two pieces
+)
 LARGEST_CLASS = 256  # of whole targets
 LARGEST_TARGET = 2.0**40  # of numbers
 _FURTHEST = 400  # digits: a product of two stays a float64
@@ -36,7 +38,7 @@ class Grid:
     runs
         The digits d_j of all features in order, as pairs (number of columns, digits).
     target_digits
-        Binary digits after the point of the targets: 0 or 40.
+        Binary digits after the point of the targets: 0 or 36.
 
     >>> grid = Grid(8, ((1, 8), (2, 5)))
     >>> grid.digits, grid.is_whole

@@ -97,14 +97,14 @@ def _sum_lanes(
     from catchment.readout.short_kernels import add_grams
 
     F, n_below, washout = features.n_features, len(G) - features.n_features, features.washout
-    us = [features.checked(s.u, f"sequence {b}") for b, s in enumerate(lanes)]
+    us = features.checked_all([s.u for s in lanes])
     roots = [np.sqrt(s.weight) if units.grid is None else 1.0 for s in lanes]
     below = _below(lanes, ys, roots, max(len(u) for u in us), n_below)
     alike = all(len(u) == len(us[0]) and root == 1 for u, root in zip(us, roots, strict=True))
     # A lone lane would get a kernel of its own and other bits; twice the same one does not.
     run = Batch(tuple(Lane(b, u, washout, washout) for b, u in enumerate(us if us[1:] else 2 * us)))
     G[:] = 0.0
-    for block in features.blocks(run, spare_rows=n_below):
+    for block in features.blocks(run, spare_rows=n_below, rounded=False):
         z = block.rows[:F]
         if units.scale is not None and units.most is not None:
             np.rint(np.multiply(z, units.scale, out=z), out=z)
