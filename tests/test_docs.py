@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import grid_tables
 from benchmarks.peer_table import RESULTS, peer_table
 
 ROOT = Path(__file__).parents[1]
@@ -97,6 +98,38 @@ def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
     race = json.loads((ROOT / "benchmarks" / "results" / "partial.json").read_text())["rows"]
     for row in race:
         assert row["runner"] == "loop" or f"{row['clients_per_second']:.0f}" in text
+
+
+INTEGERS = (ROOT / "docs" / "concepts" / "integers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", grid_tables.TABLES)
+def test_tables_of_grids_are_those_that_were_measured(name: str) -> None:
+    table = grid_tables.measured(name)
+    if table is None:
+        pytest.skip(f"{grid_tables.TABLES[name][0]} was not measured")
+    assert f"<!-- table: {name} -->\n\n{table}\n\n" in INTEGERS
+
+
+def test_figures_of_a_gpu_are_those_that_were_measured() -> None:
+    lines = json.loads((grid_tables.RESULTS / "grid_gpu.json").read_text())
+    assert lines[-1]["all the same"]
+    grams = [
+        line["time_gram"]["seconds"] for line in lines if "seconds" in line.get("time_gram", {})
+    ]
+    sums = next(line["time_statistics"] for line in lines if "time_statistics" in line)
+    figures = [f"{1e3 * seconds:.1f} ms" for seconds in grams]
+    figures += [f"{grams[1] / grams[2]:.1f} times"]
+    figures += [f"{sums['torch cuda, s']:.2f} s", f"{sums['numba, s']:.1f} s by numba"]
+    words = " ".join(INTEGERS.split())
+    assert [figure for figure in figures if figure not in words] == []
+
+
+def test_tests_that_the_page_on_integers_names_are_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", INTEGERS))
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 10
+    assert {name for name in named if f"def {name}(" not in code} == set()
 
 
 PIECE = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

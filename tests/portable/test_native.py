@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.portable import reference
 from tests.portable.cases import ARGUMENT_DIGITS, arguments, cases
+from tests.portable.test_machines import argument_dumps, digest, map_dumps
 
 from tools.portable.dump import (
     IntegerMap,
@@ -21,6 +22,7 @@ from tools.portable.machines import NATIVE
 
 CHECKED = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all", "-g")
 CASES = list(cases())
+PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "integers.md"
 
 pytestmark = pytest.mark.skipif(bool(NATIVE.missing()), reason=NATIVE.missing() or "there")
 
@@ -89,3 +91,9 @@ def test_a_dump_that_ends_too_early_is_refused(program: Path) -> None:
         NATIVE.run(program, dump[:-4])
     with pytest.raises(RuntimeError, match="no dump"):
         NATIVE.run(program, b"\0" * 8)
+
+
+def test_the_documentation_has_the_digests(program: Path) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for dumps in (map_dumps(), map_dumps(words=True), argument_dumps()):
+        assert f"| `{digest(NATIVE, program, dumps)[:16]}` |" in page
