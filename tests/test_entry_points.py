@@ -57,7 +57,9 @@ def by_plan(
     first = next(iter(clients.values()))[0]
     scaling = FederatedScaling(channels=first.n_inputs, prepare=Prepare())
     prepare = run_locally(ct.Plan(algorithm=scaling), clients).result
-    features = description.build(first.n_inputs, per_step=bool(first.per_step))
+    features = description.build(
+        first.n_inputs, per_step=bool(first.per_step), classes="classes" in settings
+    )
     learning = ct.FederatedRidge(features=features, **settings)
     result = run_locally(
         ct.Plan(algorithm=learning, prepare=prepare, channels=first.channels), clients

@@ -16,7 +16,7 @@ from __future__ import annotations
 import types
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from typing import (
     TYPE_CHECKING,
@@ -75,6 +75,7 @@ class Turn:
     seed: int = 0
     client: str = ""
     plan: str = ""  # fingerprint
+    changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.
@@ -86,7 +87,7 @@ class Turn:
         return np.random.default_rng([self.seed, self.round, zlib.crc32(self.client.encode())])
 
     def at(self, client: str) -> Turn:
-        return Turn(self.round, self.cohort, self.seed, client, self.plan)
+        return replace(self, client=client)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,6 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Needs, Turn, Upload
 from catchment.federation.plan import Read
 from catchment.federation.upload_checks import moment_matrix
-from catchment.readout.grid import Grid
 from catchment.readout.packing import pack
 from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
@@ -168,7 +167,7 @@ class FactorUpload:
         return Packed(_encoded(statistics, self.bits), upload)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
-        return inner(_decoded(parts, self.bits).parts(), turn)
+        return inner(_decoded(parts, self.bits).parts(), replace(turn, changed=True))
 
     def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
         return total
@@ -218,8 +217,6 @@ def _encoded(statistics: RidgeStatistics, bits: int) -> Parts:
         "features": statistics.n_features,
         "rank": len(R),
     }
-    if statistics.grid is not None:
-        facts["grid"] = statistics.grid.to_json()
     return Parts(
         "moment-factor",
         facts,
@@ -273,14 +270,8 @@ def _decoded(parts: Parts, bits: int) -> RidgeStatistics:
     R[_trapezoid(rank, size)] = codes.astype(np.float64)
     if bits < 64:
         R *= scales / (_largest(bits) if bits < 32 else 1)
-    name, text = str(parts.facts["fingerprint"]), parts.facts.get("grid")
-    found = _statistics(R[:, np.argsort(order)], counts, means, F, name)
-    if text is None:
-        return found
-    grid = Grid.from_json(str(text))
-    if grid.n_features != F or not all(np.isfinite(sums).all() for sums in (R, counts, means)):
-        raise IntegrityError(f"a factor of {F} features came with {str(text)[:60]!r}")
-    return found.rounded(grid)
+    name = str(parts.facts["fingerprint"])
+    return _statistics(R[:, np.argsort(order)], counts, means, F, name)
 
 
 def _statistics(R: Array, counts: Array, means: Array, F: int, fingerprint: str) -> RidgeStatistics:

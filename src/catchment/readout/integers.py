@@ -118,19 +118,6 @@ def as_floats(values: Whole, scale: float | Array) -> Array:
     return values.astype(np.float64) * scale
 
 
-def rounded(values: Array) -> Whole:
-    """Return finite numbers rounded to whole ones.
-
-    >>> rounded(np.array([1.6, 2.0**70]))
-    array([2, 1180591620717411303424], dtype=object)
-    """
-    whole = np.rint(values)
-    if np.abs(whole).max(initial=0.0) < 2.0**62:
-        return whole.astype(np.int64)
-    exact = [int(value) for value in whole.ravel().tolist()]
-    return canonical(np.array(exact, dtype=object).reshape(values.shape))
-
-
 def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:
     """Return limbs (n_limbs, ...) of which the array is the sum of limb i times 2^(40 i).
 

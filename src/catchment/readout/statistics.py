@@ -345,27 +345,6 @@ class RidgeStatistics(Structure):
             found.update(content)
         return found.hexdigest()
 
-    def rounded(self, grid: Grid) -> RidgeStatistics:
-        """Return float64 statistics as whole numbers, each sum and the weight rounded once.
-
-        For sums that were compressed or scaled on the way and are to add to exact ones.
-        """
-        held = self.floats
-        z, y = grid.scale, grid.target_scale
-        scales = (z, y, grid.gram_scale, z[:, None] * y, y * y)
-        names = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
-        sums = {
-            name: integers.rounded(getattr(held, name) / scale)
-            for name, scale in zip(names, scales, strict=True)
-        }
-        return RidgeStatistics(
-            held.n_rows,
-            float(np.rint(held.weight)),
-            **sums,
-            fingerprint=held.fingerprint,
-            grid=grid,
-        )
-
     def scaled(self, factor: float) -> RidgeStatistics:
         """Return the statistics with every row's weight multiplied by the factor.
 

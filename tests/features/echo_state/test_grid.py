@@ -306,14 +306,10 @@ def test_a_description_says_both_grids() -> None:
     assert single.reservoir.grid is None
 
 
-def test_auto_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    from catchment.features.echo_state import echo_state
-
-    table = {"classes": (20, 8), "numbers": (24, 24)}
-    monkeypatch.setattr(echo_state, "AUTO_GRID", table)
-    for classes, bits in ((True, (20, 8)), (False, (24, 24))):
+def test_auto_follows_the_table() -> None:
+    for classes, expected in ((True, (20, 8, 16.0)), (False, (24, 24, 64.0))):
         built = EchoState(10).build(2, per_step=True, classes=classes)
-        assert (built.reservoir.grid, built.grid) == bits
+        assert (built.reservoir.grid, built.grid, built.reservoir.input_range) == expected
     assert EchoState(10, grid=16).build(2, per_step=True).grid == 16
     assert EchoState(10, grid=None).build(2, per_step=True).grid is None
     assert ct.EchoState(10, precision="float32").build(2, per_step=True).grid is None

@@ -6,7 +6,7 @@ same map for one owner, for many, in scikit-learn and in a plan file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from catchment.features.echo_state.pooling import Pool
@@ -30,7 +30,7 @@ PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
 # Bits of the states and of the features, and where inputs are cut off, that "auto" is for targets
 # that are classes or numbers; docs/concepts/integers.md says why.
 AUTO_GRID: dict[str, tuple[int, int, float]] = {
-    "classes": (20, 8, 8.0),
+    "classes": (20, 8, 16.0),
     "numbers": (24, 24, 64.0),
 }
 
@@ -176,7 +176,7 @@ class EchoState:
         reservoir = built.reservoir
         recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
         mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
-        if recipe is None or replace(recipe, scale=None, fingerprint=None, cut=None) != mine:
+        if recipe is None or recipe.unprepared() != mine:
             return False
         own = self.of(reservoir, per_step=per_step, classes=classes)
         return own.settings() == built.settings()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import isqrt
 from typing import TypeVar
@@ -234,6 +234,15 @@ class Recipe:
         from catchment.features.echo_state.build import prepare
 
         return self if self.is_prepared else prepare(self)
+
+    def unprepared(self) -> Recipe:
+        """Return the recipe without what `prepared` found out, to change a setting of it.
+
+        >>> recipe = Recipe(units=20, topology="ring")
+        >>> recipe.prepared().unprepared() == recipe
+        True
+        """
+        return replace(self, scale=None, fingerprint=None, cut=None)
 
     def to_json(self) -> str:
         """Return the recipe as one line of JSON: the same line for equal recipes.

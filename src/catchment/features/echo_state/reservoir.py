@@ -28,7 +28,7 @@ from catchment.features.echo_state.whole_weights import (
 )
 from catchment.parallel import ordered_map
 
-MANY_CLIPPED = 0.001  # share of inputs beyond the range from which to warn
+MANY_CLIPPED = 0.01  # share of inputs beyond the range from which to warn
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,11 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.features.echo_state.advance import Block, Program
+from catchment.features.echo_state.advance import Block, Program, advance
 from catchment.features.echo_state.batches import Batch, SegmentsError, plan_batches, run_batch
 from catchment.features.echo_state.pooling import POOLS, Pool, pooled_rows
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.segments import cut_places
 from catchment.features.echo_state.settings import cut_of, grid_digits, power_of_two
 from catchment.features.echo_state.weights import layer_arrays, layers_of
 from catchment.features.echo_state.whole_pooling import whole_rows
@@ -360,6 +361,25 @@ class EchoStateMap:
         if all(last == first for (_, last), (first, _) in pairwise(chosen)):
             return rows[chosen[0][0] : chosen[-1][1]]
         return np.concatenate([rows[first:last] for first, last in chosen])
+
+    def last(self, u: Array, x: Array | None = None) -> tuple[Array, Array]:
+        """Return the features (F,) and the state (N, 1) after the last of checked inputs (T, I).
+
+        Parameters
+        ----------
+        x
+            (N, 1) state before the first input, which is gone on from without a cut; from rest, and
+            cut as every sequence is, if not given.
+        """
+        if x is None:
+            begin, _, _ = cut_places(len(u), self.reservoir.cut, 0)[-1]
+            u = u[begin:]
+        for block in advance(self.programs, [u], x0=x):
+            rows = block.rows[:, -1:]
+        state = rows[1 + self.n_inputs :, 0].astype(np.float64)
+        z = self.select(rows)
+        self._round(z)
+        return z[:, 0, 0].astype(np.float64), state
 
     def pooled(self, batch: Batch) -> Array:
         """Return one feature row (lanes, F) per lane of a batch."""

@@ -36,7 +36,7 @@ def with_own_seed(recipe: Recipe, client: str) -> Recipe:
     (True, True)
     """
     digest = hashlib.sha256(f"{recipe.seed}/{client}".encode()).digest()
-    return replace(recipe, seed=int.from_bytes(digest[:8]), scale=None, fingerprint=None, cut=None)
+    return replace(recipe.unprepared(), seed=int.from_bytes(digest[:8]))
 
 
 def aligned(own: Reservoir, target: Reservoir, alpha: float) -> Reservoir:

@@ -24,7 +24,6 @@ from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
-from catchment.readout.grid import Grid
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
@@ -110,7 +109,7 @@ class BalancedRidge:
                 fingerprint=self.features.fingerprint,
                 n_features=self.features.n_features,
                 n_targets=K,
-                grid=Grid.of(self.features, classes=True),
+                grid=self._solver().planned_grid(turn),
             )
         return Tally.of(update, turn.client if self.keep_clients else "")
 

@@ -163,9 +163,15 @@ class FederatedRidge:
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
             one_hot=self.classes is not None and not noisy,
-            grid="any" if noisy else Grid.of(self.features, classes=self.classes is not None),
+            grid="any" if noisy else self.planned_grid(turn),
         )
         return Tally.of(statistics, turn.client if self.keep_clients else "")
+
+    def planned_grid(self, turn: Turn) -> Grid | None:
+        """Return on which grid statistics come; none once a protection has changed them."""
+        if turn.changed:
+            return None
+        return Grid.of(self.features, classes=self.classes is not None)
 
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn

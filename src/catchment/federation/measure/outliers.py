@@ -151,27 +151,22 @@ class InfluenceCap:
         return self.capped(RidgeStatistics.from_parts(upload.parts()))
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        changed = replace(turn, changed=True)
         if not turn.client:
-            return inner(parts, turn)
+            return inner(parts, changed)
         capped = self.capped(RidgeStatistics.from_parts(parts))
-        return inner(replace(capped.parts(), facts=parts.facts), turn)
+        return inner(replace(capped.parts(), facts=parts.facts), changed)
 
     def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
         return total
 
     def capped(self, statistics: RidgeStatistics) -> RidgeStatistics:
+        """Return float64 statistics of at most the limit: a part of whole numbers is not whole."""
         norm = influence(statistics)
         # Numbers that are not finite are left for the check of the upload to name.
         if norm <= self.limit or not np.isfinite(norm):
-            return statistics
-        if statistics.grid is None:
-            return statistics.scaled(self.limit / norm)
-        # Whole numbers have a whole weight, and rounding may take them above the limit again.
-        weight, capped = np.floor(statistics.weight * self.limit / norm), statistics
-        while influence(capped) > self.limit:
-            part = statistics.floats.scaled(weight / statistics.weight)
-            capped, weight = part.rounded(statistics.grid), weight - 1
-        return capped
+            return statistics.floats
+        return statistics.floats.scaled(self.limit / norm)
 
 
 def influence(statistics: RidgeStatistics) -> float:
