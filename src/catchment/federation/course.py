@@ -24,6 +24,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
 from catchment.features.kept import restored
+from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
@@ -124,6 +125,13 @@ class Course:
     min_clients: int = 1
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        fitting = (
+            suited(one, self.prepare) if isinstance(one, MapDescription) else one
+            for one in self.maps
+        )
+        object.__setattr__(self, "maps", tuple(fitting))
 
     @property
     def n_channels(self) -> int:
