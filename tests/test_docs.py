@@ -16,6 +16,8 @@ import pytest
 from benchmarks import grid_tables
 from benchmarks.peer_table import RESULTS, peer_table
 
+from catchment.features.echo_state.echo_state import AUTO_GRID
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -123,6 +125,13 @@ def test_figures_of_a_gpu_are_those_that_were_measured() -> None:
     figures += [f"{sums['torch cuda, s']:.2f} s", f"{sums['numba, s']:.1f} s by numba"]
     words = " ".join(INTEGERS.split())
     assert [figure for figure in figures if figure not in words] == []
+
+
+@pytest.mark.parametrize("page", ["integers.md", "defaults.md"])
+def test_the_default_grids_are_those_of_the_library(page: str) -> None:
+    text = (ROOT / "docs" / "concepts" / page).read_text(encoding="utf-8")
+    for bits, feature_bits, largest in AUTO_GRID.values():
+        assert f"{bits}, {feature_bits}, {largest:g}" in text
 
 
 def test_tests_that_the_page_on_integers_names_are_there() -> None:
