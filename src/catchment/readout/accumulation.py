@@ -338,7 +338,7 @@ class _FloatGram:
     def __init__(self, size: int) -> None:
         self.product = np.zeros((size, size))
 
-    def add(self, Z: Array, *, overwrite: bool = False) -> None:
+    def add(self, Z: Array) -> None:
         add_gram(self.product, Z)
 
     def result(self) -> Array:
@@ -399,9 +399,9 @@ class _Job:
                 n_rows += n
                 part = number % len(parts)
                 if not helped:
-                    parts[part].add(Z, overwrite=True)
+                    parts[part].add(Z)
                     continue
-                pending.append(helpers[part].submit(parts[part].add, Z, overwrite=True))
+                pending.append(helpers[part].submit(parts[part].add, Z))
                 if len(pending) == buffers:
                     pending.popleft().result()
             for future in pending:

@@ -75,7 +75,7 @@ def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatis
     total = exact_gram(grid, pieces.shape[1], constant=constant)
     rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
     for start in range(0, len(rows), BLOCK):
-        total.add(rows[start : start + BLOCK].T, overwrite=True)
+        total.add(rows[start : start + BLOCK].T)
     M, F = total.result(), grid.n_features
     return statistics_of(
         packed_whole(M, F),
