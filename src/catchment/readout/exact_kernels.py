@@ -4,8 +4,8 @@ Products are taken as in any fast matrix product. Rows are laid out in panels, s
 rows to a panel and column after column, and a tile of the result is summed in registers over some
 columns. What is different is what comes before and after: numbers become whole while they are laid
 out, and a tile is turned into integers while it is added to the total. By Cauchy and Schwarz no
-partial sum of k_i k_j is larger than the larger of the sums of k_i^2 and k_j^2. These are summed
-too, and where they would pass 2^53 (2^24 in float32) fewer columns are summed before the total.
+partial sum of k_i k_j passes the root of the sum of k_i^2 times that of k_j^2. These are summed
+too, and a tile whose sums could pass 2^53 (2^24 in float32) is added to the total more often.
 """
 
 from __future__ import annotations
@@ -281,28 +281,67 @@ def lay_out_columns(z, apart, first, m, scale, most, packed, width, energies):
 
 
 @njit(nogil=True, cache=True)
-def add_panels(packed, padded, begin, end, width, total, apart):
-    """Add the product of columns begin..end of all panels to the upper triangle of a flat total."""
-    n_panels = apart // width
-    for q in range(n_panels):
-        right = (q * padded + begin) * width
-        for p in range(q + 1):
-            left = (p * padded + begin) * width
-            for r in range(0, width, HEIGHT):
-                place = (p * width + r) * apart + q * width
-                add_tile(packed, left + r, right, end - begin, total, place, apart)
+def find_peaks(energies, n_pieces, height, size, peaks):
+    """Fill peaks (n_pieces + 1, height / size) with what no row's sum of squares is larger than.
+
+    Rows are taken `size` at a time; the last line is for all pieces together. Return the largest
+    number of it.
+    """
+    largest = 0.0
+    for g in range(height // size):
+        total = 0.0
+        for c in range(n_pieces):
+            first, peak = c * height + g * size, 0.0
+            for i in range(first, first + size):
+                peak = max(peak, energies[i])
+            peaks[c, g] = peak
+            total += peak
+        peaks[n_pieces, g] = total
+        largest = max(largest, total)
+    return largest
 
 
 @njit(nogil=True, cache=True)
-def _largest(energies, height, first, last):
-    """Return the largest sum of squares of a row over some pieces."""
-    largest = 0.0
-    for i in range(height):
-        found = 0.0
-        for c in range(first, last):
-            found += energies[c * height + i]
-        largest = max(largest, found)
-    return largest
+def count_fitting(left, right, g, q, first, n_pieces, limit):
+    """Return the end of the pieces from `first` on whose products fit one sum, one at the least."""
+    above, beside = left[first, g], right[first, q]
+    for c in range(first + 1, n_pieces):
+        above += left[c, g]
+        beside += right[c, q]
+        if above * beside >= limit:
+            return c
+    return n_pieces
+
+
+@njit(nogil=True, cache=True)
+def add_panels(packed, count, width, total, height, left, right, n_pieces, limit):
+    """Add the product of all panels to the upper triangle of a flat total (height, height).
+
+    `left` and `right` are the peaks of rows HEIGHT and `width` at a time; `limit` is what products
+    of two of them must stay below.
+    """
+    for q in range(height // width):
+        b = q * count * width
+        for i in range(0, (q + 1) * width, HEIGHT):
+            a = i // width * count * width + i % width
+            g, place = i // HEIGHT, i * height + q * width
+            if left[n_pieces, g] * right[n_pieces, q] < limit:
+                add_tile(packed, a, b, count, total, place, height)
+                continue
+            first = 0
+            while first < n_pieces:
+                last = count_fitting(left, right, g, q, first, n_pieces, limit)
+                skip, end = first * PIECE, min(last * PIECE, count)
+                add_tile(
+                    packed,
+                    a + skip * width,
+                    b + skip * width,
+                    end - skip,
+                    total,
+                    place,
+                    height,
+                )
+                first = last
 
 
 @njit(nogil=True, cache=True)
@@ -310,30 +349,25 @@ def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, h
     """Add K K' over m columns to a flat total (height, height) of int64, its upper triangle.
 
     K are the rows z times their scales, rounded; z is flat, with rows so far apart, or columns if
-    they do not lie `along` rows. `packed` has room for a group of columns. Return a number that no
-    entry can have grown by more than.
+    they do not lie `along` rows. `packed` has room for a group of columns. No sum in floating point
+    passes `limit`. Return a number that no entry can have grown by more than.
     """
     grown, group = 0.0, len(packed) // height
+    left = np.empty((group // PIECE + 1, height // HEIGHT))
+    right = np.empty((group // PIECE + 1, height // width))
+    # By Cauchy and Schwarz; a little less than the square, for the product is rounded.
+    square = limit * limit * (1.0 - 2.0**-40)
     for first in range(0, m, group):
         count = min(group, m - first)
         if along:
             lay_out_rows(z, apart, first, count, scale, most, packed, width, energies)
         else:
             lay_out_columns(z, apart, first, count, scale, most, packed, width, energies)
-        padded, n_pieces, begin = (count + 3) // 4 * 4, -(-count // PIECE), 0
-        while begin < n_pieces:
-            # All that is left, or a half or a quarter of a group; one piece alone always fits.
-            length = group // PIECE
-            end = min(begin + length, n_pieces)
-            largest = _largest(energies, height, begin, end)
-            while largest >= limit and length > 1:
-                length //= 2
-                end = min(begin + length, n_pieces)
-                largest = _largest(energies, height, begin, end)
-            last = min(end * PIECE, padded)
-            add_panels(packed, padded, begin * PIECE, last, width, total, height)
-            grown += largest
-            begin = end
+        n_pieces = -(-count // PIECE)
+        find_peaks(energies, n_pieces, height, HEIGHT, left)
+        grown += find_peaks(energies, n_pieces, height, width, right)
+        padded = (count + 3) // 4 * 4
+        add_panels(packed, padded, width, total, height, left, right, n_pieces, square)
     return grown
 
 
