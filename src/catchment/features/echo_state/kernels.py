@@ -28,7 +28,7 @@ from catchment.features.echo_state.activations import (
     grid_linear,
     grid_sigmoid,
     grid_sin,
-    grid_tanh,
+    size_of_tanh,
 )
 
 # 'reassoc' is left out on purpose: it may cancel the rounding by a large constant in the tanh.
@@ -192,8 +192,9 @@ def _activate_on_grid(code, a, G, top, p, x, n):
     """As `_activate` on a grid; all is exact but the roundings by the addition of G."""
     keep = 1.0 - a
     if code == TANH:
+        # The sign goes to the leak, which is there long before the rest.
         for b in range(n):
-            x[b] = keep * x[b] + a * grid_tanh(p[b], G, top) + G - G
+            x[b] = math.copysign(a, p[b]) * size_of_tanh(p[b], G, top) + keep * x[b] + G - G
     elif code == SIGMOID:
         for b in range(n):
             x[b] = keep * x[b] + a * grid_sigmoid(p[b], G, top) + G - G
