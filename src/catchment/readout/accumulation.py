@@ -25,7 +25,6 @@ from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySi
 from catchment.features.echo_state.batches import Batch, SegmentsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import on_grid
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import DEVICE_SEQUENCES, chosen_device, device_for
 from catchment.readout.exact_gram import (
@@ -271,7 +270,7 @@ def _pooled_statistics(
         z[[lane.source for lane in batch.lanes]] = rows
     weight = np.array([s.weight for s in window])
     return RidgeStatistics.from_states(
-        z if grid is None else on_grid(z, grid.digits, grid.bits),
+        z,
         np.stack(targets),
         weight=None if (weight == 1).all() else weight,
         fingerprint=features.fingerprint,

@@ -60,7 +60,7 @@ class ExactGram:
         group = kernels.GROUP * (2 if single else 1)
         self.room = aligned((group * self.height,), np.float32 if single else np.float64)
         self.energies = np.empty(group // kernels.PIECE * self.height)
-        self.sums = aligned((self.height**2,), np.int64)
+        self.sums = aligned((self.height**2,)).view(np.int64)
         self.sums[:] = 0
         self.held = 0  # no entry of the sums is larger
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
@@ -190,13 +190,21 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
 
 def _split(y: Array, largest: float) -> tuple[Array, tuple[int, ...]]:
     """Return the pieces (n, P K) of targets (n, K), lowest first, and which they are; exact."""
-    left = np.rint(y * 2.0**TARGET_DIGITS)
+    unit = 2.0**TARGET_DIGITS
+    if largest * unit < 2.0 ** (2 * PIECE - 1):
+        from catchment.readout.exact_kernels import split_in_two
+
+        pieces = np.empty((len(y), 2 * y.shape[1]))
+        on_left, on_right = split_in_two(y, unit, 2.0**PIECE, pieces)
+        if on_left and on_right:
+            return pieces, (0, 1)
+        side = int(on_right)
+        return np.ascontiguousarray(np.split(pieces, 2, axis=1)[side]), (side,)
+    left = np.rint(y * unit)
     found: dict[int, Array] = {}
     for p in range(N_PIECES - 1, 0, -1):
-        # What is at most half a piece is rounded to none.
-        if largest * 2.0**TARGET_DIGITS > 2.0 ** (PIECE * p - 1) - 1:
-            found[p] = np.rint(left * 2.0 ** (-PIECE * p))
-            left = left - found[p] * 2.0 ** (PIECE * p)
+        found[p] = np.rint(left * 2.0 ** (-PIECE * p))
+        left = left - found[p] * 2.0 ** (PIECE * p)
     found[0] = left
     used = [p for p in sorted(found) if (np.abs(found[p]) > 0).any()] or [0]
     return np.concatenate([found[p] for p in used], axis=1), tuple(used)

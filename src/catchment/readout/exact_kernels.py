@@ -389,3 +389,23 @@ def packed_upper(matrix, packed):
         for j in range(i, n):
             packed[place] = matrix[i, j]
             place += 1
+
+
+@njit(nogil=True, cache=True)
+def split_in_two(y, unit, piece, pieces):
+    """Fill pieces (n, 2 K) with y (n, K) in units, what is a multiple of `piece` on the right.
+
+    All are below 2^51 in absolute value. Return whether anything is on the left, and on the right.
+    """
+    K = y.shape[1]
+    on_left, on_right = 0, 0
+    for i in range(len(y)):
+        for k in range(K):
+            whole = (y[i, k] * unit + ROUND) - ROUND
+            right = (whole * (1.0 / piece) + ROUND) - ROUND
+            left = whole - right * piece
+            pieces[i, k] = left
+            pieces[i, K + k] = right
+            on_left |= abs(left) > 0.0
+            on_right |= abs(right) > 0.0
+    return on_left, on_right

@@ -357,6 +357,16 @@ def pool_into(kind, Z, reference, first, second):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
+def round_inputs(u, G, limit):
+    """Cut u off at a limit and round it by G, in place; return how many values were cut off."""
+    n_clipped = 0
+    for j in range(len(u)):
+        n_clipped += abs(u[j]) > limit
+        u[j] = min(max(u[j], -limit), limit) + G - G
+    return n_clipped
+
+
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def round_block(Z, R, by_step):
     """Round Z in place: row i by rounder R[i], or, where a row is a step, column j by R[j]."""
     for i in range(Z.shape[0]):
