@@ -409,3 +409,23 @@ def split_in_two(y, unit, piece, pieces):
             on_left |= abs(left) > 0.0
             on_right |= abs(right) > 0.0
     return on_left, on_right
+
+
+@njit(nogil=True, cache=True)
+def first_off_grid(z, scale, limit):
+    """Return the place in z, flat rows of as many columns as scales, of the first that is off.
+
+    It is off if it is not whole once multiplied, or beyond the limit; -1 if none is.
+    """
+    n = len(scale)
+    for first in range(0, len(z), n):
+        here, n_off = z[first : first + n], 0
+        for j in range(n):
+            value = here[j] * scale[j]
+            n_off += (value + ROUND) - ROUND != value or abs(value) > limit
+        if n_off > 0:
+            for j in range(n):
+                value = here[j] * scale[j]
+                if (value + ROUND) - ROUND != value or abs(value) > limit:
+                    return first + j
+    return -1
