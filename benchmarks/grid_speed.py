@@ -41,9 +41,13 @@ def problem_of(name: str) -> Problem:
 def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, int]:
     """Return what is timed, and the bytes of its statistics."""
     bits, feature_bits, largest = AUTO_GRID["classes" if classes else "numbers"]
-    settings = {"grid": bits, "input_range": largest} if on_grid else {}
     reservoir = Reservoir.from_matrices(
-        problem.W, problem.W_in, bias=problem.bias, leak_rate=LEAK, **settings
+        problem.W,
+        problem.W_in,
+        bias=problem.bias,
+        leak_rate=LEAK,
+        grid=bits if on_grid else None,
+        input_range=largest,
     )
     features = EchoStateMap(
         reservoir,

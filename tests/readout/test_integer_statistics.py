@@ -24,7 +24,6 @@ from catchment.arrays import Array
 from catchment.engine.local import run_locally
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.grid import on_grid
 from catchment.features.own import Adapted
 from catchment.federation import learn
 from catchment.federation.algorithm import Turn
@@ -358,31 +357,12 @@ def test_digests_differ_where_values_do() -> None:
 
 
 def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoStateMap:
-    """Return a map whose features are taken to lie on a grid of so many bits."""
-    built = EchoState(units, seed=1, washout=5).build(2, per_step=per_step)
+    """Return a map whose features lie on a grid of so many bits, or on none."""
+    grid = None if bits is None else 24
+    described = EchoState(units, seed=1, washout=5, grid=grid, feature_grid=bits, input_range=8.0)
+    built = described.build(2, per_step=per_step)
     assert isinstance(built, EchoStateMap)
-    if bits is None:
-        return built
-    held = {
-        "grid": property(lambda self: bits),
-        "rows": rounded_rows,
-        "bounds": property(lambda self: np.where(np.isinf(bounds_of(self)), 8.0, bounds_of(self))),
-    }
-    kind = type("OnGrid", (EchoStateMap,), held)
-    made: Any = object.__new__(kind)
-    vars(made).update(vars(built))
-    return made  # type: ignore[no-any-return]
-
-
-def rounded_rows(self: EchoStateMap, inputs: Any, *, threads: int | None = None) -> list[Array]:
-    grid = Grid.of(self, classes=True)
-    assert grid is not None
-    rows = EchoStateMap.rows(self, inputs, threads=threads)
-    return [on_grid(z, grid.digits, grid.bits) for z in rows]
-
-
-def bounds_of(features: EchoStateMap) -> Array:
-    return EchoStateMap.bounds.func(features)  # type: ignore[attr-defined,no-any-return]
+    return built
 
 
 def recordings(

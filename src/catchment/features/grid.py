@@ -36,11 +36,13 @@ def on_grid(rows: Array, digits: Integers, bits: int) -> Array:
     >>> on_grid(np.array([[0.30, -9.0]]), np.array([2, 1]), 4)
     array([[ 0.25, -8.  ]])
     """
-    scaled = np.rint(np.ldexp(rows, digits))
+    unit = np.ldexp(1.0, digits)
+    scaled = rows * unit
+    np.rint(scaled, out=scaled)
     np.clip(scaled, -(2.0**bits), 2.0**bits, out=scaled)
-    # Adding zero turns -0 into 0, so that equal numbers have equal bits.
-    found: Array = np.ldexp(scaled, -digits) + 0.0
-    return found
+    scaled /= unit
+    scaled += 0.0  # turns -0 into 0, so that equal numbers have equal bits
+    return scaled
 
 
 def checked_bits(bits: object, name: str) -> int:

@@ -25,7 +25,6 @@ from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySi
 from catchment.features.echo_state.batches import Batch, SegmentsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import on_grid
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import DEVICE_SEQUENCES, chosen_device, device_for
 from catchment.readout.exact_gram import (
@@ -271,7 +270,7 @@ def _pooled_statistics(
         z[[lane.source for lane in batch.lanes]] = rows
     weight = np.array([s.weight for s in window])
     return RidgeStatistics.from_states(
-        z if grid is None else on_grid(z, grid.digits, grid.bits),
+        z,
         np.stack(targets),
         weight=None if (weight == 1).all() else weight,
         fingerprint=features.fingerprint,
@@ -338,7 +337,7 @@ class _FloatGram:
     def __init__(self, size: int) -> None:
         self.product = np.zeros((size, size))
 
-    def add(self, Z: Array, *, overwrite: bool = False) -> None:
+    def add(self, Z: Array) -> None:
         add_gram(self.product, Z)
 
     def result(self) -> Array:
@@ -399,9 +398,9 @@ class _Job:
                 n_rows += n
                 part = number % len(parts)
                 if not helped:
-                    parts[part].add(Z, overwrite=True)
+                    parts[part].add(Z)
                     continue
-                pending.append(helpers[part].submit(parts[part].add, Z, overwrite=True))
+                pending.append(helpers[part].submit(parts[part].add, Z))
                 if len(pending) == buffers:
                     pending.popleft().result()
             for future in pending:

@@ -1,10 +1,9 @@
-"""Sums of products of whole numbers, exact: products by BLAS, totals in integers.
+"""Sums of products of whole numbers, exact: products in floating point, totals in integers.
 
 A float64 sum of whole numbers is exact in any order as long as no partial sum passes 2^53, a
 float32 sum up to 2^24. By Cauchy and Schwarz no partial sum of k_i k_j passes the larger of the
-sums of k_i^2 and k_j^2, so it is enough to watch those. When they would pass the limit, what
-was summed moves to a total: from float32 to float64, and from float64 what is a multiple of 2^30,
-counted in those.
+sums of k_i^2 and k_j^2, so it is enough to watch those. Before they would pass the limit, what was
+summed is added to totals in int64, and before these could overflow their upper digits move on.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array
+from catchment.features.echo_state.advance import aligned
 from catchment.readout import integers
-from catchment.readout.gram import add_gram
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
 from catchment.readout.packing import packed_length
 from catchment.readout.statistics import RidgeStatistics
@@ -24,9 +23,9 @@ from catchment.readout.statistics import RidgeStatistics
 PIECE = 20  # binary digits of a piece of a target
 N_PIECES = 4
 SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets are whole
-MOST_CHUNK = 128  # columns whose squares are summed together
-_UNIT = 1 << 30  # of the total of float64 sums
-_LINE = 64  # bytes of a cache line
+_MOST_COLUMNS = 2048  # added at once: sums grow by less than 2^59
+_FULL = 1 << 62  # what sums hold at most before some of it is moved
+_CARRY = 32  # digits that stay
 
 
 class ExactGram:
@@ -49,100 +48,72 @@ class ExactGram:
     """
 
     def __init__(self, scale: Array, bits: NDArray[np.int64], *, single: bool) -> None:
-        n = len(scale)
-        self.scale, self.most = scale, np.ldexp(1.0, bits)
-        self.single, self.dtype = single, np.dtype(np.float32 if single else np.float64)
-        self.limit = 2.0**24 if single else 2.0**53
-        widest = int(bits.max(initial=0))
-        # One chunk alone always stays below the limit.
-        self.chunk = min(MOST_CHUNK, 1 << ((23 if single else 52) - 2 * widest))
-        self.sums = np.empty((n, n), dtype=self.dtype)
-        self.room = np.empty(0, dtype=self.dtype)
-        self.energy, self.filled = np.zeros(n), False
-        self.total = np.zeros((n, n))  # in units of 2^30 in float64, of 1 in float32
-        self.held = 0  # no entry that was moved to the total is larger, in its units
-
-    def add(self, Z: Array, *, overwrite: bool = False) -> None:
-        """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one.
-
-        Parameters
-        ----------
-        overwrite
-            Whether Z may be lost, which saves going through memory twice.
-        """
         from catchment.readout import exact_kernels as kernels
 
-        n, m = Z.shape
-        if m == 0:
-            return
+        self.limit = 2.0**24 if single else 2.0**53
+        widest = int(bits.max(initial=0))
+        if kernels.PIECE * 4.0**widest > self.limit:
+            raise ValueError(f"whole numbers have {widest} bits; sums of so many would be rounded")
+        self.scale, self.most = scale, np.ldexp(1.0, bits)
+        self.width = kernels.panel_rows(single=single)
+        self.height = -(-len(scale) // self.width) * self.width
+        group = kernels.GROUP * (2 if single else 1)
+        self.room = aligned((group * self.height,), np.float32 if single else np.float64)
+        self.energies = np.empty(group // kernels.PIECE * self.height)
+        self.sums = aligned((self.height**2,)).view(np.int64)
+        self.sums[:] = 0
+        self.held = 0  # no entry of the sums is larger
+        self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
+
+    def add(self, Z: Array) -> None:
+        """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
+        from catchment.readout.exact_kernels import add_whole
+
         if Z.itemsize not in Z.strides:
             Z = np.ascontiguousarray(Z)
         along = Z.strides[1] == Z.itemsize
-        lines = Z if along else Z.T
-        energies = np.empty((-(-m // self.chunk), n))
-        units = self.scale, self.most, self.chunk
-        if overwrite and not self.single:
-            again = kernels.round_rows if along else kernels.round_columns
-            again(*_flat(lines), *units, m, energies)
-            K = lines
-        else:
-            make = kernels.whole_rows if along else kernels.whole_columns
-            K = self._room(*lines.shape)
-            make(*_flat(lines), *units, *_flat(K), m, energies)
-        self._multiply(K if along else K.T, energies)
+        for first in range(0, Z.shape[1], _MOST_COLUMNS):
+            part = Z[:, first : first + _MOST_COLUMNS]
+            z, apart = _flat(part if along else part.T)
+            self.held += 1 + int(
+                add_whole(
+                    z,
+                    apart,
+                    along,
+                    part.shape[1],
+                    self.scale,
+                    self.most,
+                    self.room,
+                    self.width,
+                    self.energies,
+                    self.sums,
+                    self.height,
+                    self.limit,
+                )
+            )
+            if self.held >= _FULL:
+                self._carry()
 
-    def _room(self, count: int, length: int) -> NDArray[Any]:
-        """Return room for (count, length) numbers, the same memory each time.
+    def _carry(self) -> None:
+        """Make room in the sums."""
+        from catchment.readout.exact_kernels import carry
 
-        Lines are a little longer than needed: with a power of two between them they would compete
-        for the same few places in the cache.
-        """
-        apart = length + _LINE // self.dtype.itemsize
-        if len(self.room) < count * apart:
-            self.room = np.empty(count * apart, dtype=self.dtype)
-        return self.room[: count * apart].reshape(count, apart)[:, :length]
-
-    def _multiply(self, K: NDArray[Any], energies: Array) -> None:
-        """Add K K', in as few products as the sums of squares (chunks, n) of its columns allow."""
-        from catchment.readout.exact_kernels import count_fitting
-
-        first = 0
-        while first < len(energies):
-            stop = first + int(count_fitting(energies, first, self.energy, self.limit))
-            if stop == first:
-                self._empty()
-                continue
-            columns = slice(first * self.chunk, stop * self.chunk)
-            add_gram(self.sums, K[:, columns], keep=self.filled)
-            self.filled, first = True, stop
-
-    def _empty(self) -> None:
-        """Make room in the sums by moving them to the total."""
-        from catchment.readout import exact_kernels as kernels
-
-        if not self.filled:
-            return
-        self.held += int(self.energy.max()) // (1 if self.single else _UNIT) + 1
-        if self.held >= 1 << 53:
-            raise OverflowError("more rows came than a sum can hold; accumulate them in parts")
-        if self.single:
-            kernels.empty_single(self.sums, self.total)
-            self.energy, self.filled = np.zeros(len(self.energy)), False
-        else:
-            kernels.empty_double(self.sums, self.total, float(_UNIT))
-            self.energy = np.full(len(self.energy), float(_UNIT))
+        if self.carried is None:
+            self.carried = np.zeros_like(self.sums)
+        carry(self.sums, self.carried, _CARRY)
+        self.held = 1 << _CARRY
 
     def result(self) -> integers.Whole:
         """Return the sum, whose lower triangle is zero."""
-        sums = np.triu(self.sums).astype(np.int64) if self.filled else None
-        if self.single:
-            self._empty()
-            return self.total.astype(np.int64)
-        if self.held == 0:
-            return self.total.astype(np.int64) if sums is None else sums
-        assert sums is not None
-        moved = integers.multiplied(self.total.astype(np.int64), _UNIT)
+        sums = self._square(self.sums)
+        if self.carried is None:
+            return sums
+        moved = integers.multiplied(self._square(self.carried), 1 << _CARRY)
         return integers.added(moved, sums)
+
+    def _square(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        n = len(self.scale)
+        return np.triu(values.reshape(self.height, self.height)[:n, :n])
 
 
 def is_single(grid: Grid) -> bool:
@@ -189,12 +160,17 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     Piece p of a target counts 2^(20 p - digits); pieces that are zero throughout are left out. NaN
     stays NaN.
 
-    >>> target_pieces([np.array([[1.25]])], Grid(20, ((1, 20),), 36))
-    ([array([[2.62144e+05, 1.00000e+00]])], (1, 2))
+    >>> target_pieces([np.array([[1.25 + 2.0**-36], [0.5]])], Grid(20, ((1, 20),), 36))
+    ([array([[1.0000e+00, 8.1920e+04],
+           [0.0000e+00, 3.2768e+04]])], (0, 1))
     """
-    largest = max((float(np.nanmax(np.abs(y), initial=0.0)) for y in targets), default=0.0)
+    if not targets:
+        return [], (0,)
+    y = np.concatenate([y.reshape(-1, y.shape[-1]) for y in targets])
+    highest, lowest = (float(f.reduce(y, axis=None, initial=0.0)) for f in (np.fmax, np.fmin))
+    largest = max(highest, -lowest)
     if grid.is_whole:
-        if largest > LARGEST_CLASS or any((np.rint(y) != y)[~np.isnan(y)].any() for y in targets):
+        if largest > LARGEST_CLASS or ((np.rint(y) != y) & (y == y)).any():
             raise ValueError(
                 f"targets of classes are whole numbers up to {LARGEST_CLASS}, and others came (up "
                 f"to {largest:g}); pass classes=False if they are numbers"
@@ -204,20 +180,34 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
         raise ValueError(
             f"a target is {largest:g}; on a grid they stay below 2^40, so scale the targets"
         )
-    split = [_split(y) for y in targets]
-    used = [p for p in range(N_PIECES) if any(np.nan_to_num(s[p]).any() for s in split)] or [0]
-    return [np.concatenate([s[p] for p in used], axis=-1) for s in split], tuple(used)
+    pieces, places = _split(y, largest)
+    ends = np.cumsum([y.size // y.shape[-1] for y in targets]).tolist()
+    parts = [
+        pieces[end - y.size // y.shape[-1] : end] for y, end in zip(targets, ends, strict=True)
+    ]
+    return [z[0] if y.ndim == 1 else z for y, z in zip(targets, parts, strict=True)], places
 
 
-def _split(y: Array) -> list[Array]:
-    """Return four pieces, each of the shape of y, lowest first; exact in float64."""
-    left = np.rint(y * 2.0**TARGET_DIGITS)
-    found: list[Array] = []
+def _split(y: Array, largest: float) -> tuple[Array, tuple[int, ...]]:
+    """Return the pieces (n, P K) of targets (n, K), lowest first, and which they are; exact."""
+    unit = 2.0**TARGET_DIGITS
+    if largest * unit < 2.0 ** (2 * PIECE - 1):
+        from catchment.readout.exact_kernels import split_in_two
+
+        pieces = np.empty((len(y), 2 * y.shape[1]))
+        on_left, on_right = split_in_two(y, unit, 2.0**PIECE, pieces)
+        if on_left and on_right:
+            return pieces, (0, 1)
+        side = int(on_right)
+        return np.ascontiguousarray(np.split(pieces, 2, axis=1)[side]), (side,)
+    left = np.rint(y * unit)
+    found: dict[int, Array] = {}
     for p in range(N_PIECES - 1, 0, -1):
-        piece = np.rint(left * 2.0 ** (-PIECE * p))
-        left = left - piece * 2.0 ** (PIECE * p)
-        found.append(piece)
-    return [left, *reversed(found)]
+        found[p] = np.rint(left * 2.0 ** (-PIECE * p))
+        left = left - found[p] * 2.0 ** (PIECE * p)
+    found[0] = left
+    used = [p for p in sorted(found) if (np.abs(found[p]) > 0).any()] or [0]
+    return np.concatenate([found[p] for p in used], axis=1), tuple(used)
 
 
 def statistics_of(

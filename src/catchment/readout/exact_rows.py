@@ -57,10 +57,14 @@ def whole_weights(weight: Array) -> list[int]:
 def _check_rows(z: Array, grid: Grid) -> None:
     if z.shape[1] != grid.n_features:
         raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
-    scaled = z * np.ldexp(1.0, grid.digits)
-    off = (np.rint(scaled) != scaled) | (np.abs(scaled) > 2.0**grid.bits)
-    if off.any():
-        row, column = np.argwhere(off)[0]
+    if not z.size:
+        return
+    from catchment.readout.exact_kernels import first_off_grid
+
+    flat = np.require(z, requirements="CW").reshape(-1)
+    place = int(first_off_grid(flat, np.ldexp(1.0, grid.digits), 2.0**grid.bits))
+    if place >= 0:
+        row, column = divmod(place, z.shape[1])
         raise ValueError(
             f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
             f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
@@ -75,7 +79,7 @@ def _unweighted(z: Array, y: Array, grid: Grid, fingerprint: str) -> RidgeStatis
     total = exact_gram(grid, pieces.shape[1], constant=constant)
     rows = np.concatenate([z, pieces, np.ones((len(z), 1))], axis=1)
     for start in range(0, len(rows), BLOCK):
-        total.add(rows[start : start + BLOCK].T, overwrite=True)
+        total.add(rows[start : start + BLOCK].T)
     M, F = total.result(), grid.n_features
     return statistics_of(
         packed_whole(M, F),

@@ -77,10 +77,16 @@ def growth(y):
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
-def grid_tanh(x, G, top):
-    """tanh on the grid of rounder G, at most `top`, the largest number below 1."""
+def size_of_tanh(x, G, top):
+    """|tanh| on the grid of rounder G, at most `top`, the largest number below 1."""
     e = growth(min(abs(x + x) + R26 - R26, LARGEST))
-    return math.copysign(min(e / (e + 2.0) + G - G, top), x)
+    return min(e / (e + 2.0) + G - G, top)
+
+
+@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+def grid_tanh(x, G, top):
+    """tanh on the grid of rounder G, at most `top` in absolute value."""
+    return math.copysign(size_of_tanh(x, G, top), x)
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")

@@ -28,7 +28,7 @@ from catchment.features.echo_state.activations import (
     grid_linear,
     grid_sigmoid,
     grid_sin,
-    grid_tanh,
+    size_of_tanh,
 )
 
 # 'reassoc' is left out on purpose: it may cancel the rounding by a large constant in the tanh.
@@ -192,8 +192,9 @@ def _activate_on_grid(code, a, G, top, p, x, n):
     """As `_activate` on a grid; all is exact but the roundings by the addition of G."""
     keep = 1.0 - a
     if code == TANH:
+        # The sign goes to the leak, which is there long before the rest.
         for b in range(n):
-            x[b] = keep * x[b] + a * grid_tanh(p[b], G, top) + G - G
+            x[b] = math.copysign(a, p[b]) * size_of_tanh(p[b], G, top) + keep * x[b] + G - G
     elif code == SIGMOID:
         for b in range(n):
             x[b] = keep * x[b] + a * grid_sigmoid(p[b], G, top) + G - G
@@ -353,6 +354,16 @@ def pool_into(kind, Z, reference, first, second):
             else:
                 for b in range(Z.shape[2]):
                     first[i, b] = max(first[i, b], Z[i, t, b])
+
+
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
+def round_inputs(u, G, limit):
+    """Cut u off at a limit and round it by G, in place; return how many values were cut off."""
+    n_clipped = 0
+    for j in range(len(u)):
+        n_clipped += abs(u[j]) > limit
+        u[j] = min(max(u[j], -limit), limit) + G - G
+    return n_clipped
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")

@@ -63,14 +63,16 @@ def whole_rows(
             f"a recording has {longest} steps to pool, and sums on its grid are exact up to "
             f"{totals.most_steps}; cut it into windows, or use a coarser grid"
         )
+    if cut[0] == 0 or max(len(lane.u) for lane in batch.lanes) <= cut[0]:
+        _pool_batch(programs, batch, select, totals, list(range(len(batch.lanes))))
+        return totals.rows()
     lanes = [
         replace(part, source=slot)
         for slot, lane in enumerate(batch.lanes)
         for part in cut_lanes([lane.u], cut, lane.skip)
     ]
-    for each in lanes_together(programs, lanes) if len(lanes) > len(batch.lanes) else [batch]:
-        slots = range(len(lanes)) if each is batch else [lane.source for lane in each.lanes]
-        _pool_batch(programs, each, select, totals, list(slots))
+    for each in lanes_together(programs, lanes):
+        _pool_batch(programs, each, select, totals, [lane.source for lane in each.lanes])
     return totals.rows()
 
 
@@ -114,11 +116,14 @@ def _pieces(lane: Lane, edges: Sequence[int]) -> list[tuple[int, int, int, bool]
 
 
 class _Sums:
-    """Running sums (4, n, B) of a batch: steps, and the three parts of their squares."""
+    """Running sums (4, n, B) of a batch: steps, and the three parts of their squares.
+
+    Only deviations need the squares; else there are sums (1, n, B).
+    """
 
     def __init__(self, totals: _Totals, B: int) -> None:
         self.pool, self.R = totals.pool, totals.R
-        self.sums = np.zeros((4, len(totals.R), B))
+        self.sums = np.zeros((totals.sums.shape[2], len(totals.R), B))
 
     def begin(self, lanes: list[int]) -> None:
         if lanes:
@@ -131,15 +136,15 @@ class _Sums:
             kernels.pool_exactly(Z, self.R, *self.sums)
         elif self.pool != "last":
             kind = kernels.POOL_MAX if self.pool == "max" else kernels.POOL_MEAN
-            kernels.pool_into(kind, Z, self.sums[1], self.sums[0], self.sums[1])
+            kernels.pool_into(kind, Z, self.sums[0], self.sums[0], self.sums[0])
 
     def of(self, b: int, Z: Rows) -> Rows:
-        """Return the sums (4, n) of a lane, or its last step."""
+        """Return the sums (1 or 4, n) of a lane, or its last step."""
         return Z[:, -1, b] if self.pool == "last" else self.sums[:, :, b]
 
 
 class _Totals:
-    """Sums (slots, parts, 4, n) over whole sequences, and the rows made of them."""
+    """Sums (slots, parts, 1 or 4, n) over whole sequences, and the rows made of them."""
 
     def __init__(self, pool: Pool, bounds: Array, edges: list[list[int]], bits: int) -> None:
         self.pool, self.edges, self.bits = pool, edges, bits
@@ -148,7 +153,8 @@ class _Totals:
         self.upper = (bits - self.r + 1) // 2
         self.R = np.ldexp(ROUND, -self.upper)
         self.most_steps = 1 << (52 - bits - int(self.r.max()))
-        shape = (len(edges), len(edges[0]) - 1, 4, len(bounds))
+        n_sums = 4 if pool == "mean_std" else 1
+        shape = (len(edges), len(edges[0]) - 1, n_sums, len(bounds))
         self.sums = np.full(shape, -np.inf if pool == "max" else 0.0)
 
     def add(self, slot: int, part: int, found: Rows, is_last: bool) -> None:

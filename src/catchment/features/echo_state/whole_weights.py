@@ -81,10 +81,7 @@ def inputs_on_grid(u: Array, bits: int, input_range: float) -> tuple[Array, int]
     >>> inputs_on_grid(np.array([[0.3, 9.0]]), 8, 8.0)
     (array([[0.30078125, 8.        ]]), 1)
     """
-    n_clipped = int(np.count_nonzero(np.abs(u) > input_range))
-    found = np.clip(u, -input_range, input_range)
-    # Adding and subtracting G rounds to `bits` digits in two quick passes.
-    G = np.ldexp(ROUND, -bits)
-    found += G
-    found -= G
-    return found, n_clipped
+    from catchment.features.echo_state.kernels import round_inputs
+
+    found = np.array(u, order="C")
+    return found, int(round_inputs(found.reshape(-1), np.ldexp(ROUND, -bits), input_range))
