@@ -88,7 +88,10 @@ def grid_digits(value: object, name: str) -> int | None:
     """
     if value is None:
         return None
-    return whole(value, name, at_least=LEAST_DIGITS, below=MOST_DIGITS + 1)
+    try:
+        return whole(value, name, at_least=LEAST_DIGITS, below=MOST_DIGITS + 1)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error}, or None for float64") from None
 
 
 def power_of_two(value: object, name: str) -> float:

@@ -49,7 +49,7 @@ class TorchLayer:
             shape = (N, last - first)
             if sparse and N > DENSE_UNITS:
                 places = torch.from_numpy(np.stack([rows[here], columns[here] - first]))
-                with torch.sparse.check_sparse_tensor_invariants():
+                with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
                     found = torch.sparse_coo_tensor(
                         places, torch.from_numpy(program.values[here]), shape
                     )
