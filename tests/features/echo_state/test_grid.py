@@ -309,7 +309,7 @@ def test_a_description_says_both_grids() -> None:
 def test_auto_follows_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     from catchment.features.echo_state import echo_state
 
-    table = {"classes": (20, 8), "numbers": (24, 24)}
+    table = {"classes": (20, 8, 8.0), "numbers": (24, 24, 64.0)}
     monkeypatch.setattr(echo_state, "AUTO_GRID", table)
     for classes, bits in ((True, (20, 8)), (False, (24, 24))):
         built = EchoState(10).build(2, per_step=True, classes=classes)
