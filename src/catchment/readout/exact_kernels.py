@@ -57,6 +57,15 @@ def _same(vector, number):
     return ir.Constant(vector, [number] * vector.count)
 
 
+def _prefetch(builder, pointer):
+    """Ask for the cache line of a pointer, to be written."""
+    flag, address = ir.IntType(32), ir.PointerType(ir.IntType(8))
+    kind = ir.FunctionType(ir.VoidType(), [address, flag, flag, flag])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    where = builder.bitcast(pointer, address)
+    builder.call(prefetch, [where, *(ir.Constant(flag, value) for value in (1, 3, 1))])
+
+
 def _as_integers(builder, total, lanes):
     """Return a vector of whole float64 numbers up to 2^53, or float32 ones, as int64."""
     whole = ir.VectorType(ir.IntType(64), lanes)
@@ -121,6 +130,11 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
                     before = builder.load(sums[r][q], typ=vector)
                     builder.store(builder.fadd(before, product, flags=("contract",)), sums[r][q])
 
+        # What is added to lies far away: it is asked for before it is needed.
+        for r in range(HEIGHT):
+            line = builder.add(place, builder.mul(apart, constant(r)))
+            for first in range(0, width, 8):
+                _prefetch(builder, builder.gep(sums_to, [builder.add(line, constant(first))]))
         end = builder.mul(count, constant(width))
         with cgutils.for_range_slice(builder, constant(0), end, constant(4 * width)) as (at, _):
             for part in range(4):
