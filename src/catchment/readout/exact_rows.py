@@ -61,7 +61,7 @@ def _check_rows(z: Array, grid: Grid) -> None:
         return
     from catchment.readout.exact_kernels import first_off_grid
 
-    flat = np.require(z, requirements="CW").reshape(-1)
+    flat = np.require(z, requirements=["C", "W"]).reshape(-1)
     place = int(first_off_grid(flat, np.ldexp(1.0, grid.digits), 2.0**grid.bits))
     if place >= 0:
         row, column = divmod(place, z.shape[1])
