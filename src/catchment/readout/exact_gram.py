@@ -42,7 +42,7 @@ class ExactGram:
 
     >>> total = ExactGram(np.array([4.0, 1.0]), np.array([2, 1]), single=True)
     >>> total.add(np.array([[0.25, 0.5], [1.0, 2.0]]))
-    >>> total.result()
+    >>> np.triu(total.result())
     array([[5, 5],
            [0, 5]])
     """
@@ -104,7 +104,7 @@ class ExactGram:
         self.held = 1 << _CARRY
 
     def result(self) -> integers.Whole:
-        """Return the sum, whose lower triangle is zero."""
+        """Return the sum; what lies below its diagonal has no meaning."""
         sums = self._square(self.sums)
         if self.carried is None:
             return sums
@@ -113,7 +113,7 @@ class ExactGram:
 
     def _square(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         n = len(self.scale)
-        return np.triu(values.reshape(self.height, self.height)[:n, :n])
+        return values.reshape(self.height, self.height)[:n, :n]
 
 
 def is_single(grid: Grid) -> bool:
