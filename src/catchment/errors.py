@@ -43,6 +43,10 @@ class ClippingWarning(UserWarning):
     """Inputs lie beyond the range of a grid and were cut off; the message gives their share."""
 
 
+class CoarseTargetsWarning(UserWarning):
+    """Targets are so small that a grid keeps few of their digits; the message says how many."""
+
+
 class FederationError(CatchmentError):
     """A run could not go on; the message names the clients."""
 

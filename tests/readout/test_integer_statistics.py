@@ -475,21 +475,28 @@ def test_uploads_are_held_to_the_plans_grid() -> None:
         )
 
 
-def test_compressed_and_capped_statistics_stay_on_the_grid() -> None:
+def test_compressed_and_capped_statistics_go_on_in_float64() -> None:
     data = Data.drawn(12, 60, 3, 2, 12, classes=True, small=True)
     sent, turn = data.statistics(), Turn(0, ())
-    parts = FactorUpload().on_client(sent, turn).parts()
-    read = FactorUpload().read_update(parts, turn, lambda p, t: RidgeStatistics.from_parts(p))
+    turns: list[Turn] = []
+
+    def inner(parts: Parts, turn: Turn) -> RidgeStatistics:
+        turns.append(turn)
+        return RidgeStatistics.from_parts(parts)
+
+    read = FactorUpload().read_update(FactorUpload().on_client(sent, turn).parts(), turn, inner)
     assert isinstance(read, RidgeStatistics)
-    assert read == sent
-    single = Float32().on_client(sent, turn).parts()
-    read = Float32().read_update(single, turn, lambda p, t: RidgeStatistics.from_parts(p))
-    assert read == sent
+    assert read.grid is None
+    np.testing.assert_allclose(read.gram, sent.floats.gram, rtol=1e-12, atol=1e-12)
     limit = influence(sent) / 3
-    capped = InfluenceCap(limit=limit).on_client(sent, turn)
-    assert capped.grid == sent.grid
-    assert 15 <= capped.weight <= 20
-    assert influence(capped) <= limit * (1 + 1e-9)
+    cap = InfluenceCap(limit=limit)
+    capped = cap.on_client(sent, turn)
+    assert capped.grid is None
+    assert influence(capped) == pytest.approx(limit)
+    cap.read_update(capped.parts(), replace(turn, client="a"), inner)
+    assert [turn.changed for turn in turns] == [True, True]
+    single = Float32().on_client(sent, turn).parts()
+    assert Float32().read_update(single, turn, inner) == sent
 
 
 # Machines
@@ -626,3 +633,13 @@ def test_algorithms_take_a_map_on_a_grid(algorithm: Any, whole: bool) -> None:
         state = getattr(done.state, "shared", done.state)
         total = getattr(state.total, "members", {0: state.total})
         assert all(s.grid is not None for s in total.values())
+
+
+def test_targets_of_which_a_grid_keeps_little_are_named() -> None:
+    rng = np.random.default_rng(0)
+    z = on_grid(rng.uniform(-1, 1, (20, 2)), np.array([12, 12]), 12)
+    grid = Grid(12, ((2, 12),), 36)
+    with pytest.warns(CoarseTargetsWarning, match="1e-09, of which .* keep 68.7 steps"):
+        RidgeStatistics.from_states(z, np.full((20, 1), 1e-9), grid=grid)
+    RidgeStatistics.from_states(z, np.full((20, 1), 1e-4), grid=grid)
+    RidgeStatistics.from_states(z, np.zeros((20, 1)), grid=grid)

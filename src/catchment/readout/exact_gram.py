@@ -8,18 +8,21 @@ summed is added to totals in int64, and before these could overflow their upper 
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import Array
+from catchment.errors import CoarseTargetsWarning
 from catchment.features.echo_state.advance import aligned
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
 from catchment.readout.packing import packed_length
 from catchment.readout.statistics import RidgeStatistics
 
+FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
 N_PIECES = 4
 SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets are whole
@@ -179,6 +182,13 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     if not largest < LARGEST_TARGET:
         raise ValueError(
             f"a target is {largest:g}; on a grid they stay below 2^40, so scale the targets"
+        )
+    if 0.0 < largest < FINE:
+        warnings.warn(
+            f"the largest target is {largest:.3g}, of which whole multiples of 2^-{TARGET_DIGITS} "
+            f"keep {largest * 2.0**TARGET_DIGITS:.3g} steps; scale the targets, or pass grid=None",
+            CoarseTargetsWarning,
+            stacklevel=2,
         )
     pieces, places = _split(y, largest)
     ends = np.cumsum([y.size // y.shape[-1] for y in targets]).tolist()
