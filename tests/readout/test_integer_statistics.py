@@ -22,8 +22,9 @@ from sklearn.linear_model import Ridge
 from catchment import EchoState, Recording
 from catchment.arrays import Array
 from catchment.engine.local import run_locally
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.grid import on_grid
 from catchment.features.own import Adapted
 from catchment.federation import learn
 from catchment.federation.algorithm import Turn
