@@ -5,6 +5,7 @@
 #   make quick   the tests of the core, in less than two minutes
 #   make test    lint, types, import order, then every test and documented example
 #   make security  the security checks in their long form (several minutes)
+#   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root)
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make bench   measure against the peers, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
@@ -35,7 +36,7 @@ QUICK := $(addprefix tests/,contracts data features federation laws privacy read
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo quick test security flower bench docs check clean lint browser nginx
+.PHONY: demo quick test security portable cross flower bench docs check clean lint browser nginx
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -59,6 +60,17 @@ security: $(VENV)/.dev nginx
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
 		-m "long or not long" tests/security tests/tools/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
+
+portable: $(VENV)/.dev cross
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q -rs \
+		-m "long or not long" tests/portable
+
+# Emulators, cross compilers, and a compiler for WebAssembly; a test without its own says so.
+cross: $(VENV)/.dev
+	-@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { echo "installing cross compilers"; \
+		{ timeout 60 apt-get update; timeout 600 apt-get install -y --no-install-recommends \
+		$$($(BIN)/python -m tools.portable.machines); } >/dev/null 2>&1 || echo "no cross compilers; their tests are skipped"; }
+	-@timeout 300 $(BIN)/python $(INSTALL) 'ziglang==0.13.*' || echo "no ziglang; its tests are skipped"
 
 flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower

@@ -33,7 +33,7 @@ from catchment.federation.client import Request
 from catchment.federation.loop import Engine, Reply, run
 from catchment.federation.plan import Data, Plan, Turn
 from catchment.privacy.secure_sum.keys import make_identities
-from catchment.privacy.secure_sum.messages import flat
+from catchment.privacy.secure_sum.messages import Outline, encoded
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.privacy.secure_sum.ring import (
     Residues,
@@ -202,14 +202,14 @@ def _check(state: Parts, sealed: list[str], n_features: int, ring: Ring) -> None
     """Stop if the released sum is not the integer sum of the encodings, rounded once."""
     total: Residues | None = None
     for kind, count in Counter(map(kind_of, sealed)).items():
-        encoded = encode(flat(statistics_of(n_features, kind).parts()), ring)
+        own = encoded(statistics_of(n_features, kind).parts(), ring)
         for _ in range(count):
             if total is None:
-                total = encoded.copy()
+                total = own.copy()
             else:
-                add_into(total, encoded)
+                add_into(total, own)
     assert total is not None
-    if not np.array_equal(decode(total, ring), flat(state)):
+    if Outline.of(state).fill(total, ring).to_bytes() != state.to_bytes():
         raise RuntimeError("the secure sum is not the sum of the encodings")
 
 

@@ -126,7 +126,7 @@ def drawn(
 def reseeded(features: EchoStateMap, seed: int) -> EchoStateMap:
     """Return the same map of a reservoir drawn anew."""
     assert features.reservoir.recipe is not None
-    fresh = replace(features.reservoir.recipe, seed=seed, scale=None, fingerprint=None)
+    fresh = replace(features.reservoir.recipe.unprepared(), seed=seed)
     return replace(features, reservoir=Reservoir.from_recipe(fresh))
 
 

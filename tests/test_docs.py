@@ -13,7 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import grid_tables
 from benchmarks.peer_table import RESULTS, peer_table
+
+from catchment.features.echo_state.echo_state import AUTO_GRID
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
@@ -27,8 +30,10 @@ def blocks(page: Path) -> list[tuple[int, str]]:
 
 
 FIRST_GUIDE = "guides/from-files-to-predictions.md"
-# The first guide mixes Python with commands; it has a test of its own.
-WITH_BLOCKS = [page for page in PAGES if blocks(page) and page != ROOT / "docs" / FIRST_GUIDE]
+VERIFY_GUIDE = "guides/verify.md"
+# These mix Python with commands; they have tests of their own.
+MIXED = {ROOT / "docs" / FIRST_GUIDE, ROOT / "docs" / VERIFY_GUIDE}
+WITH_BLOCKS = [page for page in PAGES if blocks(page) and page not in MIXED]
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
@@ -97,6 +102,47 @@ def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
         assert row["runner"] == "loop" or f"{row['clients_per_second']:.0f}" in text
 
 
+INTEGERS = (ROOT / "docs" / "concepts" / "integers.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", grid_tables.TABLES)
+def test_tables_of_grids_are_those_that_were_measured(name: str) -> None:
+    table = grid_tables.measured(name)
+    _, shown = INTEGERS.split(f"<!-- table: {name} -->\n\n")
+    if table is None:
+        assert "(preliminary: " in shown.splitlines()[0]
+    else:
+        assert shown.startswith(f"{table}\n\n")
+
+
+def test_figures_of_a_gpu_are_those_that_were_measured() -> None:
+    lines = json.loads((grid_tables.RESULTS / "grid_gpu.json").read_text())
+    assert lines[-1]["all the same"]
+    grams = [
+        line["time_gram"]["seconds"] for line in lines if "seconds" in line.get("time_gram", {})
+    ]
+    sums = next(line["time_statistics"] for line in lines if "time_statistics" in line)
+    figures = [f"{1e3 * seconds:.1f} ms" for seconds in grams]
+    figures += [f"{grams[1] / grams[2]:.1f} times"]
+    figures += [f"{sums['torch cuda, s']:.2f} s", f"{sums['numba, s']:.1f} s by numba"]
+    words = " ".join(INTEGERS.split())
+    assert [figure for figure in figures if figure not in words] == []
+
+
+@pytest.mark.parametrize("page", ["integers.md", "defaults.md"])
+def test_the_default_grids_are_those_of_the_library(page: str) -> None:
+    text = (ROOT / "docs" / "concepts" / page).read_text(encoding="utf-8")
+    for bits, feature_bits, largest in AUTO_GRID.values():
+        assert f"{bits}, {feature_bits}, {largest:g}" in text
+
+
+def test_tests_that_the_page_on_integers_names_are_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", INTEGERS))
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert len(named) > 10
+    assert {name for name in named if f"def {name}(" not in code} == set()
+
+
 PIECE = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SCORE = re.compile(r"^(?:exact federated \*|all) +(0\.\d+)", re.MULTILINE)
@@ -128,16 +174,29 @@ def test_the_first_guide_goes_from_files_to_predictions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    run_page(FIRST_GUIDE)
+    assert Path("runs/plan/certificate.json").is_file()
+    assert Path("people.safetensors").is_file()
+
+
+def test_the_guide_to_verifying_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(VERIFY_GUIDE)
+    assert Path("runs/plan/certificate.json").is_file()
+
+
+def run_page(page: str) -> None:
+    """Run the plans, the commands and the Python of a page, one after the other."""
     names: dict[str, object] = {"__name__": "page"}
-    for language, text in PIECE.findall((ROOT / "docs" / FIRST_GUIDE).read_text(encoding="utf-8")):
+    for language, text in PIECE.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
         if language == "toml":
             Path("plan.toml").write_text(text, encoding="utf-8")
         elif language == "console":
             run_commands(text)
         else:
             exec(text, names)
-    assert Path("runs/plan/certificate.json").is_file()
-    assert Path("people.safetensors").is_file()
 
 
 OWN_MAP = """

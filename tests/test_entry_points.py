@@ -57,7 +57,9 @@ def by_plan(
     first = next(iter(clients.values()))[0]
     scaling = FederatedScaling(channels=first.n_inputs, prepare=Prepare())
     prepare = run_locally(ct.Plan(algorithm=scaling), clients).result
-    features = description.build(first.n_inputs, per_step=bool(first.per_step))
+    features = description.build(
+        first.n_inputs, per_step=bool(first.per_step), classes="classes" in settings
+    )
     learning = ct.FederatedRidge(features=features, **settings)
     result = run_locally(
         ct.Plan(algorithm=learning, prepare=prepare, channels=first.channels), clients
@@ -230,3 +232,18 @@ def test_one_owner_hears_what_is_wrong_with_the_data_directly() -> None:
         ct.fit(EchoState(10), [Recording(u, y)], ridge="clients")
     with pytest.raises(TypeError, match="Recording"):
         ct.fit(EchoState(10), [u])  # type: ignore[list-item]
+
+
+def test_recordings_that_start_anew_after_gaps_are_learnt_in_float64() -> None:
+    rng = np.random.default_rng(0)
+    data = []
+    for k in range(12):
+        u = rng.normal(size=(60, 2)) + 3 * (k % 2)
+        u[25 + k] = np.nan
+        data.append(Recording.labelled(u, k % 2, CLASSES))
+    pipeline = ct.Pipeline(Prepare(gaps="restart"), EchoState(20))
+    alone = ct.fit(pipeline, data, ridge=0.1)
+    assert alone.features.grid is None
+    run = ct.federate(pipeline, {"ann": data[:6], "bob": data[6:]}, ridge=0.1)
+    assert run.model.features.fingerprint == alone.features.fingerprint
+    assert_array_equal(run.model.predict(data), alone.predict(data))

@@ -27,7 +27,7 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts ErrorSums Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
+        "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics SlidingWindow accumulate accuracy bayesian_readout choose_by_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
         "load_statistics nrmse save_statistics train"
@@ -66,7 +66,8 @@ FACES = {
         "closed_form_start find_model label_targets ridge_data serve values_of"
     ),
     "plans": (
-        "Finished PlanFile example_names example_plan parse_plan plan_schema read_plan run_plan"
+        "Check Finished PlanFile Verification example_names example_plan parse_plan plan_schema "
+        "read_plan run_plan verify_run"
     ),
     "plans.flower": "client_of server_of simulate_plan write_app",
     "report": "plots write_report",

@@ -27,12 +27,24 @@ class IntegrityError(CatchmentError):
     """A file or message is damaged, forged, or from a newer format."""
 
 
+class UnknownMapError(IntegrityError):
+    """A file names a feature map of one's own that this program does not know."""
+
+
 class FingerprintError(CatchmentError, ValueError):
     """Two things that must come from the same frozen features do not."""
 
 
 class SingularError(CatchmentError, ArithmeticError):
     """A linear system has no unique solution; the message gives rank and remedy."""
+
+
+class ClippingWarning(UserWarning):
+    """Inputs lie beyond the range of a grid and were cut off; the message gives their share."""
+
+
+class CoarseTargetsWarning(UserWarning):
+    """Targets are so small that a grid keeps few of their digits; the message says how many."""
 
 
 class FederationError(CatchmentError):

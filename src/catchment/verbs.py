@@ -103,7 +103,7 @@ class Run:
         What left the clients of 1 client, EchoState
         <BLANKLINE>
         scaling: moments
-          1 client sent 1 message of 3 numbers, ...
+          1 client sent 1 message of 12 numbers, ...
         """
         from catchment.federation.runs.explain import in_words
         from catchment.federation.runs.read import messages_of, read_run

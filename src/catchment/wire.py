@@ -5,6 +5,10 @@
 
 The header names the kind of value, its small facts, and the type and shape of each array. Lengths
 are checked against the bytes at hand before anything is allocated, so a lying header costs nothing.
+
+Whole numbers of 64 bits, more than 64 of them, travel packed where that is shorter (see
+`catchment.bit_packing`); the header then says in how many bytes. Such a message has format 2, any
+other format 1, and both are read.
 """
 
 from __future__ import annotations
@@ -16,15 +20,17 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.bit_packing import CHUNK, check_length, packed, unpacked
 from catchment.errors import IntegrityError
 
 MAGIC = b"CTMT"
-VERSION = 1
+VERSION = 2
+WITHOUT_PACKING = 1
 MAX_HEADER = 1 << 24
 MAX_MESSAGE = 1 << 32
 MAX_DEPTH = 64
@@ -41,6 +47,7 @@ _TYPES = {
     "i1": "|i1",
     "u1": "|u1",
 }
+PACKED = "i8"
 
 Fact = str | int | float | bool | None | Sequence["Fact"] | Mapping[str, "Fact"]
 
@@ -63,21 +70,22 @@ class Parts:
 
     def to_bytes(self) -> bytes:
         """Return the value as one message; equal values give equal bytes."""
-        arrays = [_little_endian(array) for array in self.arrays]
+        arrays = [_written(array) for array in self.arrays]
         header = {
             "kind": self.kind,
             "facts": self.facts,
-            "arrays": [[_code(array.dtype), array.shape] for array in arrays],
+            "arrays": [entry for entry, _ in arrays],
         }
+        version = VERSION if any(len(entry) == 3 for entry, _ in arrays) else WITHOUT_PACKING
         text = _canonical(header).encode()
-        flat = (array.reshape(-1).view(np.uint8).data for array in arrays)
+        flat = (content for _, content in arrays)
         pieces: list[bytes | memoryview] = [struct.pack("<I", len(text)), text, *flat]
         body = hashlib.sha256()
         for piece in pieces:
             body.update(piece)
         # Joined once: copying a large message costs as much as hashing it.
         length = sum(map(len, pieces))
-        return b"".join([_PREFIX.pack(MAGIC, VERSION, length, body.digest()), *pieces])
+        return b"".join([_PREFIX.pack(MAGIC, version, length, body.digest()), *pieces])
 
     @classmethod
     def from_bytes(
@@ -89,10 +97,7 @@ class Parts:
             raise IntegrityError(
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
             )
-        arrays = tuple(
-            np.ndarray(shape, dtype, payload, start).astype(native)
-            for dtype, native, shape, start in layout.arrays
-        )
+        arrays = tuple(_read(placed, payload) for placed in layout.arrays)
         return cls(layout.kind, dict(layout.facts), arrays)
 
     def expect(self, kind: str, n_arrays: int) -> Parts:
@@ -150,13 +155,24 @@ def split(parts: Parts, kind: str) -> dict[str, Parts]:
     return named
 
 
+class _Placed(NamedTuple):
+    """One array in the bytes of all: type sent, type here, shape, where, and whether packed."""
+
+    dtype: np.dtype[Any]
+    native: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+    end: int
+    packed: bool
+
+
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """What a header says: the arrays by type sent, type here, shape and first byte."""
+    """What a header says."""
 
     kind: str
     facts: dict[str, Fact]
-    arrays: tuple[tuple[np.dtype[Any], np.dtype[Any], tuple[int, ...], int], ...]
+    arrays: tuple[_Placed, ...]
     n_bytes: int
 
 
@@ -177,7 +193,10 @@ def _open(message: bytes, limit: int, header_limit: int) -> tuple[_Layout, memor
         raise IntegrityError(f"the message should have {length} bytes of body, {len(body)} came")
     if hashlib.sha256(body).digest() != digest:
         raise IntegrityError("the message is damaged: its checksum does not match")
-    return _header(body, header_limit)
+    layout, payload = _header(body, header_limit)
+    if version == WITHOUT_PACKING and any(placed.packed for placed in layout.arrays):
+        raise IntegrityError("the message has format 1, in which no array is packed")
+    return layout, payload
 
 
 def _header(body: memoryview, limit: int) -> tuple[_Layout, memoryview]:
@@ -204,9 +223,12 @@ def _layout(text: bytes) -> _Layout:
         raise IntegrityError("the message header lacks kind, facts or arrays")
     arrays, start = [], 0
     for entry in listed:
-        dtype, shape = _described(entry)
-        arrays.append((dtype, dtype.newbyteorder("="), shape, start))
-        start += math.prod(shape) * dtype.itemsize
+        dtype, shape, n_packed = _described(entry)
+        plain = math.prod(shape) * dtype.itemsize
+        end = start + (plain if n_packed is None else n_packed)
+        native = dtype.newbyteorder("=")
+        arrays.append(_Placed(dtype, native, shape, start, end, n_packed is not None))
+        start = end
     return _Layout(kind, facts, tuple(arrays), start)
 
 
@@ -221,11 +243,16 @@ def _deeper(value: object, limit: int) -> bool:
     return True
 
 
-def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...]]:
+def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...], int | None]:
+    """Return an array's type and shape, and its number of bytes if it is packed."""
     match entry:
-        case [str(code), list(shape)] if code in _TYPES and len(shape) <= 8:
+        case [str(code), list(shape), *rest] if code in _TYPES and len(shape) <= 8:
             if all(type(size) is int and 0 <= size <= MAX_MESSAGE for size in shape):
-                return np.dtype(_TYPES[code]), tuple(shape)
+                if not rest:
+                    return np.dtype(_TYPES[code]), tuple(shape), None
+                if code == PACKED and len(rest) == 1 and type(rest[0]) is int:
+                    check_length(math.prod(shape), rest[0])
+                    return np.dtype(_TYPES[code]), tuple(shape), rest[0]
     raise IntegrityError(f"the message header describes an array as {str(entry)[:80]}")
 
 
@@ -235,6 +262,25 @@ def _code(dtype: np.dtype[Any]) -> str:
     if code not in _TYPES:
         raise TypeError(f"arrays of {dtype} do not travel; use one of {', '.join(_TYPES)}")
     return code
+
+
+def _written(array: NDArray[Any]) -> tuple[list[Any], bytes | memoryview]:
+    """Return what the header says of an array, and its bytes."""
+    array = _little_endian(array)
+    code = _code(array.dtype)
+    if code == PACKED and array.size > CHUNK:
+        content = packed(array)
+        if len(content) < array.nbytes:
+            return [code, array.shape, len(content)], content
+    return [code, array.shape], array.reshape(-1).view(np.uint8).data
+
+
+def _read(placed: _Placed, payload: memoryview) -> NDArray[Any]:
+    if placed.packed:
+        numbers = unpacked(payload[placed.start : placed.end], math.prod(placed.shape))
+        return numbers.reshape(placed.shape)
+    array: NDArray[Any] = np.ndarray(placed.shape, placed.dtype, payload, placed.start)
+    return array.astype(placed.native)
 
 
 def _little_endian(array: NDArray[Any]) -> NDArray[Any]:

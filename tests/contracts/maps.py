@@ -90,6 +90,12 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "echo state pooled": lambda: EchoState(20).build(CHANNELS, per_step=False),
     "deep echo state": lambda: DEEP.build(CHANNELS, per_step=False),
     "single precision": lambda: EchoState(20, precision="float32").build(CHANNELS, per_step=True),
+    "echo state on a grid": lambda: EchoState(20, washout=3, grid=20, feature_grid=12).build(
+        CHANNELS, per_step=True
+    ),
+    "pooled on a grid": lambda: EchoState(20, grid=20, feature_grid=8).build(
+        CHANNELS, per_step=False, classes=True
+    ),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "window statistics": lambda: as_map(WindowStatistics()),

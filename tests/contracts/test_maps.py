@@ -51,6 +51,7 @@ def test_rows_have_the_promised_shape_and_are_finite(features: FeatureMap) -> No
         assert np.isfinite(z).all()
 
 
+@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
 def test_no_feature_exceeds_its_bound(features: FeatureMap) -> None:
     assert features.bounds.shape == (features.n_features,)
     loud = [1e3 * u for u in INPUTS]
@@ -82,8 +83,8 @@ def test_statistics_are_those_of_the_rows(features: FeatureMap) -> None:
         s.y[features.washout :] if s.per_step else np.repeat(s.y[None], len(z), axis=0)  # type: ignore[index]
         for s, z in zip(data, rows, strict=True)
     ]
-    np.testing.assert_allclose(unpack(total.gram), Z.T @ Z, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(total.cross, Z.T @ np.concatenate(y), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(unpack(total.floats.gram), Z.T @ Z, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(total.floats.cross, Z.T @ np.concatenate(y), rtol=1e-6, atol=1e-9)
     assert total.fingerprint == features.fingerprint
     apart = accumulate_each(features, [[one] for one in data])
     assert [s.n_rows for s in apart] == [len(z) for z in rows]

@@ -51,11 +51,7 @@ def test_the_order_of_clients_does_not_matter() -> None:
 @given(cut=st.integers(0, 120))
 def test_taking_out_what_was_added(cut: int) -> None:
     u = channels()
-    rest = Moments.of_array(u) - Moments.of_array(u[:cut])
-    expected = Moments.of_array(u[cut:])
-    np.testing.assert_array_equal(rest.count, expected.count)
-    np.testing.assert_allclose(rest.total, expected.total, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(rest.squares, expected.squares, rtol=1e-9, atol=1e-9)
+    assert Moments.of_array(u) - Moments.of_array(u[:cut]) == Moments.of_array(u[cut:])
 
 
 def test_an_origin_keeps_the_digits_of_a_small_variance() -> None:
@@ -71,7 +67,7 @@ def test_a_constant_channel_has_scale_one(value: float, n: int) -> None:
     parts = [Moments.of_array(np.full(n, value)) for _ in range(7)]
     scaler = Scaler.from_moments(reduce(add, parts))
     np.testing.assert_array_equal(scaler.scale, [1.0])
-    np.testing.assert_allclose(scaler.mean, [value])
+    np.testing.assert_allclose(scaler.mean, [value], atol=2.0**-60)
 
 
 def test_tiny_channels_are_scaled_all_the_same() -> None:
@@ -119,6 +115,8 @@ def test_wrong_arguments_are_refused() -> None:
         Moments.of_array(np.zeros((2, 1)), origin=np.zeros(2))
     with pytest.raises(ValueError, match="infinite at row 0"):
         Moments.of_array([np.inf])
+    with pytest.raises(ValueError, match="values of 1 and 2 channels"):
+        Moments.of([Recording(np.zeros((2, 1))), Recording(np.zeros((2, 2)))])
     with pytest.raises(ValueError, match="no sequences"):
         Scaler.fit([])
     with pytest.raises(ValueError, match="no clients"):

@@ -76,10 +76,13 @@ def test_nobody_within_range_means_no_sum() -> None:
         fleet.run()
 
 
-def test_counts_above_exact_floats_are_refused() -> None:
-    from catchment.privacy.secure_sum.messages import flat
+def test_counts_are_exact_beyond_floats_and_refused_where_their_sum_could_wrap() -> None:
+    from catchment.privacy.secure_sum.messages import Outline, encoded
     from catchment.wire import Parts
 
-    with pytest.raises(ValueError, match="above 2\\^53"):
-        flat(Parts("counts", {}, (np.array([2**53 + 1]),)))
-    assert flat(Parts("counts", {}, (np.array([2**53]),))) == [2.0**53]
+    counts = Parts("counts", {}, (np.array([2**53 + 1, -(2**60) - 1]),))
+    for ring in (Ring(), Ring(64, 20)):
+        (back,) = Outline.of(counts).fill(encoded(counts, ring, n_clients=7), ring).arrays
+        np.testing.assert_array_equal(back, counts.arrays[0])
+        with pytest.raises(ValueError, match="has 61 bits and is above 1024819115206086200"):
+            encoded(counts, ring, n_clients=9)

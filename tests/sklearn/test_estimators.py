@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import catchment
-from catchment import EchoState, Recipe, Reservoir, Spread
+from catchment import EchoState, Spread
 from catchment.arrays import Array
 from catchment.features.echo_state.echo_state import PER_RECORDING, PER_STEP
 from catchment.readout.ridge_choice import chosen_readout
@@ -76,9 +76,8 @@ def wave(n: int = 300, seed: int = 0) -> tuple[Array, Array]:
 
 def states(u: Array, **settings: Any) -> Array:
     """Return inputs and states (T, I + N) of the reservoir that an unscaled estimator builds."""
-    recipe = Recipe(**{"inputs": u.shape[1]} | PER_STEP | settings)
-    reservoir = Reservoir.from_recipe(recipe)
-    return np.hstack([u, reservoir.states(u)])
+    described = EchoState(**PER_STEP | {"pool": None} | settings)
+    return described.build(u.shape[1], per_step=True).rows([u])[0]
 
 
 def tones(n: int = 30, seed: int = 0) -> tuple[list[Array], list[str]]:

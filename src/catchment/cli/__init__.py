@@ -20,6 +20,7 @@ from catchment.cli.flower import flower_app
 from catchment.cli.predict import evaluate, predict
 from catchment.cli.search import search
 from catchment.cli.unlearn import unlearn
+from catchment.cli.verify import verify
 from catchment.errors import CatchmentError
 
 app = typer.Typer(
@@ -34,6 +35,7 @@ app.command("plan")(runs.plan)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
 app.command("unlearn")(unlearn)
+app.command("verify")(verify)
 app.command("explain")(runs.explain)
 app.command("report")(runs.report)
 app.command("search")(search)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -27,14 +26,14 @@ def unlearn(
     is, with what the client sent.
     """
     from catchment.federation.runs.unlearn import unlearn_from_run
+    from catchment.federation.runs.verify import CERTIFICATE, file_name
     from catchment.files import replace_file
 
     found = unlearn_from_run(folder, client, load_predictor(folder, use))
     place = out or folder
     place.mkdir(parents=True, exist_ok=True)
-    called = re.sub(r"[^\w.-]", "_", client)
-    model = found.model.save(place / f"model-without-{called}.safetensors")
-    certificate = place / "certificate.json"
+    model = found.model.save(place / f"model-without-{file_name(client)}.safetensors")
+    certificate = place / CERTIFICATE
     replace_file(certificate, (found.certificate.to_json() + "\n").encode())
     told = found.certificate
     if as_json:
@@ -42,10 +41,16 @@ def unlearn(
         return
     typer.echo(f"wrote {model} and {certificate.name}")
     typer.echo(f"{told.n_rows} rows of {client} are out of the sum")
-    typer.echo(f"before  {told.before}")
-    typer.echo(f"after   {told.after}")
+    typer.echo(f"before   {told.before}")
+    if told.how == "equality":
+        typer.echo(f"removed  {told.removed}")
+    typer.echo(f"after    {told.after}")
+    alike = " that scales and adapts as this one did" if told.remains else ""
+    if told.how == "equality":
+        typer.echo("after = before - removed, in whole numbers, to the last bit:")
+        typer.echo(f"the sum of a run without {client}{alike}")
+        typer.echo(f"anybody can check it: catchment verify {folder}")
     if told.how == "summed-anew":
-        alike = " that scales and adapts as this one did" if told.remains else ""
         typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
     if told.remains:
         typer.echo(f"still fitted with {client}: {told.remains}")

@@ -5,38 +5,49 @@ all about a public origin: `Moments`. They add, so one scaler for a federation c
 the scaler of the pooled data. The server sees these three numbers per channel, summed over clients
 under a secure sum, each client's otherwise.
 
+Moments are exact (`catchment.data.exact_sums`): a value is rounded to 60 binary digits after the
+point, and nothing after it. Mean and deviation are then rounded once, correctly. So a scaler has
+the same bits in any order of rows, recordings and clients, with any number of threads, and on any
+processor; and so has what it scales, by one subtraction and one division per number.
+
 A scaler must never see test data: fit it on training clients, and apply it to all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import reduce
+from itertools import chain
 from operator import add
 from typing import Any
 
 import numpy as np
 
 from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_infinite
+from catchment.data.exact_sums import DIGITS, ExactSums, Whole, on_digits, root
 from catchment.data.recording import Recording
+
+CONSTANT = Fraction(1, 10**12)  # a variance below this share of the mean square is none
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Additive counts, sums and sums of squares (I,) of channels, about an origin (I,).
+    """Additive counts, sums and sums of squares (I,) of channels, about an origin (I,): exact.
 
-    NaN values are not counted. The variance loses twice as many digits as the mean has more than
-    the standard deviation; where that matters, agree on an origin near the mean.
+    Sums are whole numbers of 2^-60, sums of squares of 2^-120. NaN values are not counted; others
+    must be within 2^40 of the origin. A channel whose deviation is below a millionth of its size
+    counts as constant; where that matters, agree on an origin near the mean.
 
-    >>> a, b = Moments.of_array([[1.0], [2.0]]), Moments.of_array([[3.0]])
-    >>> (a + b).mean, (a + b) - b == a
-    (array([2.]), True)
+    >>> a, b = Moments.of_array([[0.1], [2.0]]), Moments.of_array([[3.0]])
+    >>> (a + b).mean, a + b == b + a, (a + b) - b == a
+    (array([1.7]), True, True)
     """
 
     count: Integers
-    total: Array
-    squares: Array
+    total: Whole
+    squares: Whole
     origin: Array
 
     def __post_init__(self) -> None:
@@ -47,38 +58,70 @@ class Moments:
     @classmethod
     def of_array(cls, values: Any, origin: Array | None = None) -> Moments:
         """Return the moments of rows (T, I), about an origin (I,) or zero."""
-        u = as_matrix(values, "values")
-        refuse_infinite(u, "values")
-        zero = np.zeros(u.shape[1]) if origin is None else np.asarray(origin, dtype=np.float64)
-        if zero.shape != (u.shape[1],) or not np.isfinite(zero).all():
-            raise ValueError(
-                f"origin has shape {zero.shape}; pass one finite number for each of "
-                f"{u.shape[1]} channels"
-            )
-        # Rows of contiguous memory are summed pairwise, which keeps the error flat in T.
-        centred = np.ascontiguousarray((u - zero).T)
-        known = ~np.isnan(centred)
-        centred[~known] = 0.0
-        return cls(known.sum(axis=1), centred.sum(axis=1), (centred**2).sum(axis=1), zero)
+        return cls._of_arrays([values], origin)
 
     @classmethod
     def of(cls, sequences: Iterable[Recording], origin: Array | None = None) -> Moments:
         """Return the moments of the inputs of at least one sequence."""
-        parts = [cls.of_array(sequence.u, origin) for sequence in sequences]
-        if not parts:
+        inputs = iter(sequence.u for sequence in sequences)
+        first = next(inputs, None)
+        if first is None:
             raise ValueError("there are no sequences; a scaler needs at least one")
-        return reduce(add, parts)
+        return cls._of_arrays(chain([first], inputs), origin)
+
+    @classmethod
+    def of_sums(cls, count: Integers, total: Array, squares: Array) -> Moments:
+        """Return the moments, about zero, of sums and sums of squares (I,) that are known already.
+
+        >>> Moments.of_sums(np.array([2]), np.array([4.0]), np.array([10.0])).variance
+        array([1.])
+        """
+        zero = np.zeros(len(count))
+        return cls(count, on_digits(total, DIGITS), on_digits(squares, 2 * DIGITS), zero)
+
+    @classmethod
+    def _of_arrays(cls, arrays: Iterable[Any], origin: Array | None) -> Moments:
+        sums, zero = None, np.zeros(0)
+        for values in arrays:
+            u = as_matrix(values, "values")
+            refuse_infinite(u, "values")
+            if sums is None:
+                zero = _checked_origin(origin, u.shape[1])
+                sums = ExactSums(len(zero), zero)
+            if u.shape[1] != len(zero):
+                raise ValueError(
+                    f"values of {len(zero)} and {u.shape[1]} channels have no common moments; use "
+                    "the same channels everywhere"
+                )
+            sums.add(u)
+        assert sums is not None
+        return cls(sums.count, sums.total, sums.squares, zero)
 
     @property
     def mean(self) -> Array:
-        """(I,) means; NaN where a channel has no value."""
-        mean: Array = self.origin + self.total / np.where(self.count > 0, self.count, np.nan)
-        return mean
+        """(I,) means, correctly rounded; NaN where a channel has no value."""
+        return np.array([float(mean) if n else np.nan for n, mean, _ in self._ratios()])
 
     @property
     def variance(self) -> Array:
-        """(I,) variances, divided by the count; NaN where a channel has no value."""
-        return variance(self.count, self.total, self.squares)
+        """(I,) variances, divided by the count, correctly rounded; NaN where there is no value."""
+        return np.array([float(spread) if n else np.nan for n, _, spread in self._ratios()])
+
+    @property
+    def deviation(self) -> Array:
+        """(I,) standard deviations, correctly rounded; NaN where a channel has no value."""
+        return np.array([root(spread) if n else np.nan for n, _, spread in self._ratios()])
+
+    def _ratios(self) -> Iterator[tuple[int, Fraction, Fraction]]:
+        """Yield count, mean and variance of every channel, exactly."""
+        columns = (self.count, self.total, self.squares, self.origin)
+        for n, total, squares, origin in zip(*(c.tolist() for c in columns), strict=True):
+            mean = Fraction(total, max(n, 1) << DIGITS)
+            second = Fraction(squares, max(n, 1) << (2 * DIGITS))
+            spread = second - mean**2
+            if spread <= CONSTANT * second:
+                spread = Fraction(0)
+            yield n, Fraction(origin) + mean, spread
 
     def __add__(self, other: Moments) -> Moments:
         self._refuse_mixing(other)
@@ -97,8 +140,8 @@ class Moments:
             raise ValueError("cannot take out more values than were added; subtract what was added")
         return Moments(
             count,
-            np.where(count > 0, self.total - other.total, 0.0),
-            np.where(count > 0, self.squares - other.squares, 0.0),
+            self.total - other.total,
+            self.squares - other.squares,
             self.origin,
         )
 
@@ -172,8 +215,7 @@ class Scaler:
 
         A constant channel has scale 1, a channel without any value also mean 0.
         """
-        known = moments.count > 0
-        deviation = np.sqrt(np.where(known, moments.variance, 0.0))
+        known, deviation = moments.count > 0, moments.deviation
         return cls(np.where(known, moments.mean, 0.0), np.where(deviation > 0, deviation, 1.0))
 
     def __eq__(self, other: object) -> bool:
@@ -217,8 +259,7 @@ def federated_scaler(clients: Mapping[str, Iterable[Recording]]) -> Scaler:
     """
     if not clients:
         raise ValueError("there are no clients; a scaler needs at least one")
-    # Floating-point sums depend on order, so the order is that of the names.
-    return Scaler.from_moments(reduce(add, (Moments.of(clients[name]) for name in sorted(clients))))
+    return Scaler.from_moments(reduce(add, map(Moments.of, clients.values())))
 
 
 def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:
@@ -235,6 +276,16 @@ def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Rec
         own = list(sequences)
         scaled[name] = Scaler.fit(own).apply(own)
     return scaled
+
+
+def _checked_origin(origin: Array | None, n_channels: int) -> Array:
+    zero = np.zeros(n_channels) if origin is None else np.asarray(origin, dtype=np.float64)
+    if zero.shape != (n_channels,) or not np.isfinite(zero).all():
+        raise ValueError(
+            f"origin has shape {zero.shape}; pass one finite number for each of {n_channels} "
+            "channels"
+        )
+    return zero
 
 
 def variance(count: Integers, total: Array, squares: Array) -> Array:

@@ -41,6 +41,14 @@ class FeatureMap(Protocol):
         """Largest absolute value (F,) of each feature, infinite where there is none."""
 
     @property
+    def grid(self) -> int | None:
+        """Bits b of its features, None if they are plain float64.
+
+        With a grid feature j is a whole number, of absolute value up to 2^b, times 2^(r_j - b),
+        where 2^r_j is its bound rounded up to a power of two.
+        """
+
+    @property
     def constant(self) -> bool:
         """Whether the first feature is one in every row."""
 
@@ -66,13 +74,15 @@ class FeatureMap(Protocol):
 class MapDescription(Protocol):
     """A map before the data are known: `build` fills in what depends on them."""
 
-    def build(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map for inputs of this many channels.
 
         Parameters
         ----------
         per_step
             Whether every step has a target of its own, or a whole recording has one.
+        classes
+            Whether targets are classes, or numbers.
         """
 
 
@@ -81,7 +91,13 @@ class Recognising(Protocol):
     """A description that knows its map without building it, where building is not exact."""
 
     def describes(
-        self, built: FeatureMap, n_inputs: int, *, per_step: bool, adapted: bool = False
+        self,
+        built: FeatureMap,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
     ) -> bool:
         """Return whether somebody else's map is the one described, whatever its exact scale.
 

@@ -11,7 +11,8 @@
 
 That is all. Its recipe is the name of the class and the values of its fields, which must be plain
 (numbers, text, tuples of them) or arrays; the fingerprint is their SHA-256. A class that gives a
-row per step says `per_step = True`; one whose code changed says so with another `version`.
+row per step says `per_step = True`; one whose code changed says so with another `version`. With
+`grid = 12` its features are rounded to 12 bits of their bounds, and its statistics are integers.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
-from catchment.errors import IntegrityError
+from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import checked_bits, digits_after_point, on_grid
 from catchment.wire import Fact, Parts
 
 KIND = "own_map"
@@ -104,6 +106,11 @@ class Adapted:
         return np.array(np.broadcast_to(np.abs(given).max(axis=-1), (self.n_features,)))
 
     @property
+    def grid(self) -> int | None:
+        bits = getattr(self.inner, "grid", None)
+        return None if bits is None else checked_bits(bits, f"grid of {self.name}")
+
+    @property
     def constant(self) -> bool:
         return False
 
@@ -147,11 +154,16 @@ class Adapted:
                     f"{self.name} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
                     "`bounds`, or limit the values"
                 )
-        return found
+        if self.grid is None:
+            return found
+        digits = digits_after_point(self.bounds, self.grid)
+        return [on_grid(z, digits, self.grid) for z in found]
 
     def parts(self) -> Parts:
         facts: dict[str, Fact] = {"class": self.name}
         facts["version"] = getattr(self.inner, "version", None)
+        if self.grid is not None:
+            facts["grid"] = self.grid
         settings: dict[str, Fact] = {}
         arrays: list[NDArray[Any]] = []
         for field in fields(self.inner):  # type: ignore[arg-type]  # __post_init__ checked it
@@ -237,7 +249,7 @@ def _found(name: str, classes: Iterable[type]) -> Any:
     for part in inside.split("."):
         value = getattr(value, part, None)
     if not isinstance(value, type) or not is_dataclass(value):
-        raise IntegrityError(
+        raise UnknownMapError(
             f"the model uses the feature map {name}, which is not known here; import its module "
             f"first, pass its class to load, or on the command line say --use {name}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.recording import Recording
+from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.own import OwnMap, as_map
 
@@ -43,7 +44,9 @@ class Pipeline:
     @cached_property
     def known_map(self) -> FeatureMap | MapDescription:
         """The map or its description, a user's own class adapted."""
-        return self.map if isinstance(self.map, MapDescription) else as_map(self.map)
+        if isinstance(self.map, MapDescription):
+            return suited(self.map, self.prepare)
+        return as_map(self.map)
 
     @property
     def is_built(self) -> bool:
@@ -61,10 +64,12 @@ class Pipeline:
             )
         return known
 
-    def built(self, n_inputs: int, *, per_step: bool) -> Pipeline:
+    def built(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> Pipeline:
         """Return the pipeline with its map built for inputs of this many channels."""
         if isinstance(self.map, MapDescription):
-            return Pipeline(self.prepare, self.map.build(n_inputs, per_step=per_step))
+            described = suited(self.map, self.prepare)
+            built = described.build(n_inputs, per_step=per_step, classes=classes)
+            return Pipeline(self.prepare, built)
         known = self.features.n_inputs
         if known not in (None, n_inputs):
             raise ValueError(
@@ -83,6 +88,21 @@ class Pipeline:
         """Return the feature rows of raw recordings, one array per prepared piece."""
         pieces = self.prepare.inputs(recordings)
         return self.features.rows([piece.u for piece in pieces], threads=threads)
+
+
+def suited(described: MapDescription, prepare: Prepare) -> MapDescription:
+    """Return the description of a map for recordings that are prepared like this.
+
+    Recordings that start anew after a gap share one weight among their parts. Weights on a grid are
+    whole numbers, so there "auto" is no grid.
+
+    >>> from catchment import EchoState
+    >>> suited(EchoState(20), Prepare(gaps="restart")).grid is None
+    True
+    """
+    if not isinstance(described, EchoState) or prepare.gaps != "restart":
+        return described
+    return replace(described, grid=None) if described.grid == "auto" else described
 
 
 def as_pipeline(value: Pipeline | AnyMap, prepare: Prepare = RAW) -> Pipeline:

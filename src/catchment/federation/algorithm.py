@@ -16,7 +16,7 @@ from __future__ import annotations
 import types
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from typing import (
     TYPE_CHECKING,
@@ -39,6 +39,7 @@ from catchment.wire import NOTHING, Parts
 
 if TYPE_CHECKING:
     from catchment.federation.measure.outliers import Flag
+    from catchment.federation.sums import Tally
     from catchment.readout.ridge_choice import RidgeChoice
 
 # What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.
@@ -74,6 +75,7 @@ class Turn:
     seed: int = 0
     client: str = ""
     plan: str = ""  # fingerprint
+    changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.
@@ -85,7 +87,7 @@ class Turn:
         return np.random.default_rng([self.seed, self.round, zlib.crc32(self.client.encode())])
 
     def at(self, client: str) -> Turn:
-        return Turn(self.round, self.cohort, self.seed, client, self.plan)
+        return replace(self, client=client)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +249,16 @@ class Remembering(Protocol):
 
 
 @runtime_checkable
+class Summing(Protocol):
+    """An algorithm whose state is a sum of what clients sent, and what each sent where it is kept.
+
+    A run's folder writes down the digests of both, so that anybody can compare them.
+    """
+
+    def sums(self, state: Any) -> Tally[Any] | None: ...
+
+
+@runtime_checkable
 class Dividing(Protocol):
     """An algorithm that does something with clients that one client alone cannot do."""
 
@@ -346,6 +358,10 @@ class Completed(Generic[S, U, R_co]):
     def kept(self, state: S) -> Kept:
         """Return what a run's folder keeps beside the result."""
         return self.algorithm.kept(state) if isinstance(self.algorithm, Remembering) else Kept()
+
+    def sums(self, state: S) -> Tally[Any] | None:
+        """Return the sum that the state is, None if it is none."""
+        return self.algorithm.sums(state) if isinstance(self.algorithm, Summing) else None
 
     def alone(self, state: S) -> Learner[S, U, R_co]:
         """Return the algorithm for one who has all data, with choices as the state has them."""

@@ -44,7 +44,7 @@ from catchment.readout.readout import Readout
 from catchment.readout.solve import squared_errors
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
-from catchment.wire import Parts
+from catchment.wire import Fact, Parts
 
 RANK_TOLERANCE = 4 * float(np.finfo(np.float64).eps)  # times the number of columns
 SINGLE = 2.0**-24  # relative rounding of a float32
@@ -53,7 +53,7 @@ _CODES: dict[int, type[np.generic]] = {8: np.int8, 16: np.int16, 32: np.float32,
 
 @dataclass(frozen=True, kw_only=True)
 class Float32:
-    """Send every float64 array as float32: half the bytes, seven digits.
+    """Send every float64 array as float32: half the bytes, seven digits; whole numbers stay.
 
     Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
     do not survive this; `readout_bound` says so, `FactorUpload` mostly does.
@@ -167,7 +167,7 @@ class FactorUpload:
         return Packed(_encoded(statistics, self.bits), upload)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
-        return inner(_decoded(parts, self.bits).parts(), turn)
+        return inner(_decoded(parts, self.bits).parts(), replace(turn, changed=True))
 
     def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
         return total
@@ -212,13 +212,14 @@ def _encoded(statistics: RidgeStatistics, bits: int) -> Parts:
         columns = np.broadcast_to(np.where(scales > 0, scales, 1.0), R.shape)
         entries = entries / columns[_trapezoid(*R.shape)]
     codes = np.rint(entries * _largest(bits)) if bits < 32 else entries
+    facts: dict[str, Fact] = {
+        "fingerprint": statistics.fingerprint,
+        "features": statistics.n_features,
+        "rank": len(R),
+    }
     return Parts(
         "moment-factor",
-        {
-            "fingerprint": statistics.fingerprint,
-            "features": statistics.n_features,
-            "rank": len(R),
-        },
+        facts,
         (
             np.array([statistics.n_rows, n]),
             means,
@@ -269,7 +270,8 @@ def _decoded(parts: Parts, bits: int) -> RidgeStatistics:
     R[_trapezoid(rank, size)] = codes.astype(np.float64)
     if bits < 64:
         R *= scales / (_largest(bits) if bits < 32 else 1)
-    return _statistics(R[:, np.argsort(order)], counts, means, F, str(parts.facts["fingerprint"]))
+    name = str(parts.facts["fingerprint"])
+    return _statistics(R[:, np.argsort(order)], counts, means, F, name)
 
 
 def _statistics(R: Array, counts: Array, means: Array, F: int, fingerprint: str) -> RidgeStatistics:

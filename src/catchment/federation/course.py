@@ -24,6 +24,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
 from catchment.features.kept import restored
+from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
@@ -125,6 +126,13 @@ class Course:
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        fitting = (
+            suited(one, self.prepare) if isinstance(one, MapDescription) else one
+            for one in self.maps
+        )
+        object.__setattr__(self, "maps", tuple(fitting))
+
     @property
     def n_channels(self) -> int:
         return self.channels if isinstance(self.channels, int) else len(self.channels)
@@ -187,13 +195,19 @@ class Course:
 
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
         if isinstance(one, Recognising):
-            per_step = self.per_step
-            return one.describes(built, self.n_channels, per_step=per_step, adapted=adapted)
+            return one.describes(
+                built,
+                self.n_channels,
+                per_step=self.per_step,
+                classes=self.classes is not None,
+                adapted=adapted,
+            )
         return self._built(one).fingerprint == built.fingerprint
 
     def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
         if isinstance(one, MapDescription):
-            return one.build(self.n_channels, per_step=self.per_step)
+            classes = self.classes is not None
+            return one.build(self.n_channels, per_step=self.per_step, classes=classes)
         return one
 
     def plan(self, stage: str, known: Known, place: Place | None = None) -> AnyPlan:

@@ -12,7 +12,8 @@ from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data
-from catchment.readout.accumulation import accumulate
+from catchment.readout.accumulation import accumulate, grid_of
+from catchment.readout.grid import Grid
 from catchment.readout.packing import unpack
 from catchment.readout.statistics import RidgeStatistics
 
@@ -38,10 +39,22 @@ class Rows:
     n_recordings: int
     per_step: bool
     fingerprint: str = ""
+    grid: Grid | None = None
 
     @classmethod
-    def of(cls, features: FeatureMap, recordings: Iterable[Recording]) -> Rows:
+    def of(
+        cls,
+        features: FeatureMap,
+        recordings: Iterable[Recording],
+        *,
+        classes: bool | None = None,
+    ) -> Rows:
         """Return the rows of at least one recording; those without a target are left out.
+
+        Parameters
+        ----------
+        classes
+            Whether targets are whole, for a map on a grid; if None they are if all are 0 or 1.
 
         >>> from catchment import Recipe, Reservoir
         >>> from catchment.features import EchoStateMap
@@ -71,6 +84,7 @@ class Rows:
             len(every),
             features.per_step,
             features.fingerprint,
+            grid_of(features, every, classes),
         )
 
     @classmethod
@@ -110,7 +124,7 @@ class Rows:
     def statistics(self) -> RidgeStatistics:
         """Return the statistics of the rows."""
         return RidgeStatistics.from_states(
-            self.z, self.y, weight=self.weight, fingerprint=self.fingerprint
+            self.z, self.y, weight=self.weight, fingerprint=self.fingerprint, grid=self.grid
         )
 
     def blocks(self, n_blocks: int = N_BLOCKS) -> list[Rows]:
@@ -284,6 +298,7 @@ def augmented(statistics: RidgeStatistics) -> tuple[Array, Array]:
     """
     if statistics.weight <= 0:
         raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
+    statistics = statistics.floats
     F = statistics.n_features
     A = np.empty((F + 1, F + 1))
     A[:F, :F] = unpack(statistics.gram)

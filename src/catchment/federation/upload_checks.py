@@ -7,11 +7,15 @@ clients' data speak against, is flagged in robust.py.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from scipy.linalg import lapack
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
+from catchment.readout.grid import Grid
+from catchment.readout.integers import largest
 from catchment.readout.packing import mirror_lower, unpack_lower
 from catchment.readout.statistics import RidgeStatistics
 
@@ -28,6 +32,7 @@ def check_statistics(
     state_bound: float | Array | None = None,
     constant: bool = False,
     one_hot: bool = False,
+    grid: Grid | Literal["any"] | None = "any",
 ) -> None:
     """Raise UploadError, with a code of its own, for statistics that no data can have.
 
@@ -43,6 +48,8 @@ def check_statistics(
         Whether the first feature is one in every row.
     one_hot
         Whether every target row is a single one among zeros.
+    grid
+        On which the plan's statistics lie, None if they are float64.
 
     >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)), fingerprint="f")
     >>> check_statistics(s, fingerprint="f")
@@ -68,6 +75,9 @@ def check_statistics(
             f"the weight is {statistics.weight} for {statistics.n_rows} rows; "
             "it cannot be negative",
         )
+    if grid != "any":
+        _check_grid(statistics, grid, bounded=state_bound is not None)
+    statistics = statistics.floats
     M = lower_moment_matrix(statistics)
     if state_bound is not None:
         _check_bound(statistics, M.diagonal()[1 : 1 + statistics.n_features], state_bound)
@@ -85,6 +95,7 @@ def lower_moment_matrix(statistics: RidgeStatistics) -> Array:
 
     Only the lower triangle is filled in; what lies above it has no meaning.
     """
+    statistics = statistics.floats
     F, K = statistics.n_features, statistics.n_targets
     M = np.empty((1 + F + K, 1 + F + K), order="F")
     M[0, 0] = statistics.weight
@@ -124,6 +135,24 @@ def _can_be_moments(M: Array) -> bool:
     factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)
     # A number that is not finite ends up in a pivot.
     return info == 0 and bool(np.isfinite(factor.diagonal().sum()))
+
+
+def _check_grid(statistics: RidgeStatistics, grid: Grid | None, *, bounded: bool) -> None:
+    """What is added to whole numbers is whole, in their units, and no larger than rows can be."""
+    if statistics.grid != grid:
+        came, wanted = (
+            "float64" if g is None else f"whole numbers {g.to_json()[:60]}"
+            for g in (statistics.grid, grid)
+        )
+        raise UploadError("grid", f"the statistics came as {came}, the plan asks for {wanted}")
+    if grid is None or not bounded:
+        return
+    weight = int(statistics.weight)
+    for name, most in (("feature_sum", 1 << grid.bits), ("gram", 1 << 2 * grid.bits)):
+        if largest(getattr(statistics, name)) > weight * most:
+            raise UploadError(
+                "bound", f"{name} is larger than rows of weight {weight} on this grid can have"
+            )
 
 
 def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Array) -> None:

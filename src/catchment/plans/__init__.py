@@ -1,6 +1,7 @@
 """Plans as files: one TOML file says what is run, on which data, and how it is protected.
 
-`read_plan` reads one, `run_plan` runs it into a folder; `catchment run` does both.
+`read_plan` reads one, `run_plan` runs it into a folder; `catchment run` does both. `verify_run`
+computes the hashes of a run again.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from catchment.plans.file import parse_plan as parse_plan
     from catchment.plans.file import read_plan as read_plan
     from catchment.plans.schema import plan_schema as plan_schema
+    from catchment.plans.verify import Check as Check
+    from catchment.plans.verify import Verification as Verification
+    from catchment.plans.verify import verify_run as verify_run
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -27,5 +31,6 @@ __all__, __getattr__, __dir__ = face(
         "examples": ["example_names", "example_plan"],
         "file": ["PlanFile", "parse_plan", "read_plan"],
         "schema": ["plan_schema"],
+        "verify": ["Check", "Verification", "verify_run"],
     },
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -156,7 +157,9 @@ class Conductor:
         """Run all stages, or what is left of them, and keep what came of them."""
         if "started" not in self.store.facts():
             title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
-            self.store.write_facts({"started": now(), "title": title})
+            # From here to the plan's files, so that they are found again wherever both are moved.
+            base = os.path.relpath(self.file.base.resolve(), self.store.folder.resolve())
+            self.store.write_facts({"started": now(), "title": title, "base": base})
         known, result = conduct(self.course, self.stage)
         model = result.predictor.read_from(dict(self.about.columns))
         self.store.save_model(model)

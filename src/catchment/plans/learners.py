@@ -58,7 +58,7 @@ class Ensemble:
         features = _reservoir_map(given)
         return ReservoirEnsemble(
             features=features,
-            recipes=_recipes(self.recipes, features),
+            recipes=_recipes(self.recipes, features, given),
             alpha=self.alpha,
             ridge=self.ridge,
             n_folds=self.n_folds,
@@ -89,7 +89,7 @@ class Stacked:
         features = _reservoir_map(given)
         ensemble = ReservoirEnsemble(
             features=features,
-            recipes=_recipes(self.recipes, features),
+            recipes=_recipes(self.recipes, features, given),
             alpha=self.alpha,
             ridge=self.ridge,
             n_folds=self.n_folds,
@@ -125,7 +125,7 @@ class Aligned:
         exact = FederatedRidge(
             features=features, ridge=self.ridge, per_output=self.per_output, classes=given.classes
         )
-        recipes = _recipes(self.recipes, features)
+        recipes = _recipes(self.recipes, features, given)
         return AlignedRidge(ridge=exact, alpha=self.alpha, recipes=recipes)
 
 
@@ -318,9 +318,13 @@ def _reservoir_map(given: Given) -> EchoStateMap:
     return features
 
 
-def _recipes(recipes: Recipes, features: EchoStateMap) -> dict[str, Recipe]:
+def _recipes(recipes: Recipes, features: EchoStateMap, given: Given) -> dict[str, Recipe]:
     n_inputs, per_step = features.reservoir.n_inputs, features.per_step
-    return {name: one.recipe(n_inputs, per_step=per_step) for name, one in recipes.items()}
+    classes = given.classes is not None
+    return {
+        name: one.recipe(n_inputs, per_step=per_step, classes=classes)
+        for name, one in recipes.items()
+    }
 
 
 def _classes(given: Given, what: str) -> tuple[str, ...]:

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from operator import add
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
@@ -24,7 +26,18 @@ from catchment.features.echo_state.batches import Batch, SegmentsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
+from catchment.readout.device import DEVICE_SEQUENCES, chosen_device, device_for
+from catchment.readout.exact_gram import (
+    ExactGram,
+    exact_gram,
+    packed_whole,
+    statistics_of,
+    target_pieces,
+)
+from catchment.readout.exact_rows import whole_weights
 from catchment.readout.gram import add_gram
+from catchment.readout.grid import Grid
+from catchment.readout.integers import added
 from catchment.readout.packing import pack
 from catchment.readout.short_sequences import is_short, short_statistics
 from catchment.readout.statistics import RidgeStatistics
@@ -38,7 +51,12 @@ BUFFERS = 4  # blocks of a lone batch under way
 
 
 def accumulate(
-    features: FeatureMap, sequences: Iterable[Recording], *, threads: int | None = None
+    features: FeatureMap,
+    sequences: Iterable[Recording],
+    *,
+    threads: int | None = None,
+    classes: bool | None = None,
+    device: str | None = None,
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
 
@@ -52,6 +70,12 @@ def accumulate(
         With targets, all of one kind and width.
     threads
         All cores if None; the result does not depend on it.
+    classes
+        Whether targets are whole numbers, as those of classes are; only asked of a map on a grid.
+        If None they are if all are 0 or 1. Clients whose statistics are added in secret must agree.
+    device
+        "cuda", or "cuda:1", to compute on a GPU what lies on a grid, the same to the bit; needs
+        torch. If None, what the environment variable CATCHMENT_DEVICE names, else the CPU.
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(200) / 5)
@@ -61,8 +85,9 @@ def accumulate(
     (179, 31)
     """
     total: RidgeStatistics | None = None
-    for window in _windows(sequences):
-        part = _window_statistics(features, window, threads)
+    together = WINDOW_SEQUENCES if chosen_device(device) is None else DEVICE_SEQUENCES
+    for window in _windows(sequences, together):
+        part = _window_statistics(features, window, threads, classes, device)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no sequences were given; pass at least one with targets")
@@ -70,7 +95,11 @@ def accumulate(
 
 
 def accumulate_with_rows(
-    features: FeatureMap, sequences: Iterable[Recording], *, threads: int | None = None
+    features: FeatureMap,
+    sequences: Iterable[Recording],
+    *,
+    threads: int | None = None,
+    classes: bool | None = None,
 ) -> tuple[RidgeStatistics, Array]:
     """Return what `accumulate` does, and the feature rows (n, F) of all sequences.
 
@@ -84,73 +113,132 @@ def accumulate_with_rows(
     windows = [list(window) for window in _windows(sequences)]
     rows = [features.rows([s.u for s in window], threads=threads) for window in windows]
     if features.per_step:
-        total = accumulate(features, chain.from_iterable(windows), threads=threads)
+        every = chain.from_iterable(windows)
+        total = accumulate(features, every, threads=threads, classes=classes)
     else:
         with single_blas_thread():
-            parts = [_of_rows(features, *pair) for pair in zip(windows, rows, strict=True)]
+            parts = [
+                _of_rows(features, *pair, grid_of(features, pair[0], classes))
+                for pair in zip(windows, rows, strict=True)
+            ]
         total = reduce(add, parts)
     return total, np.concatenate([z for window in rows for z in window])
 
 
-def _windows(sequences: Iterable[Recording]) -> Iterator[list[Recording]]:
+def _windows(
+    sequences: Iterable[Recording], together: int = WINDOW_SEQUENCES
+) -> Iterator[list[Recording]]:
     window: list[Recording] = []
     steps = 0
     for sequence in sequences:
         window.append(sequence)
         steps += sequence.n_steps
-        if len(window) == WINDOW_SEQUENCES or steps >= WINDOW_STEPS:
+        if len(window) == together or steps >= WINDOW_STEPS:
             yield window
             window, steps = [], 0
     if window:
         yield window
 
 
+def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | None) -> Grid | None:
+    """Return the grid of the statistics of some sequences, None if there is none.
+
+    Parameters
+    ----------
+    classes
+        Whether targets are whole; if None they are if all are 0 or 1.
+    """
+    if features.grid is None:
+        return None
+    if classes is None:
+        known = [s.y for s in window if s.y is not None]
+        classes = all(((y == 0) | (y == 1) | np.isnan(y)).all() for y in known)
+    return Grid.of(features, classes=classes)
+
+
 def _window_statistics(
-    features: FeatureMap, window: Sequence[Recording], threads: int | None
+    features: FeatureMap,
+    window: Sequence[Recording],
+    threads: int | None,
+    classes: bool | None,
+    device: str | None,
 ) -> RidgeStatistics:
+    grid = grid_of(features, window, classes)
+    place = device_for(device, grid)
+    if place is not None and grid is not None:
+        from catchment.readout.torch_statistics import statistics_on
+
+        targets = _targets(window, per_step=features.per_step)
+        return statistics_on(place, features, window, targets, grid, threads=threads)
     if not isinstance(features, EchoStateMap):
-        return _row_statistics(features, window, threads)
+        return _row_statistics(features, window, threads, grid)
+    if grid is None or not features.per_step:
+        return _echo_state_statistics(features, window, threads, grid)
+    # Whole numbers of another weight are multiplied by it once they are summed.
+    groups = whole_weights(np.array([s.weight for s in window]))
+    parts = []
+    for weight in groups:
+        alike = [s for s in window if s.weight == weight] if groups[1:] else window
+        parts.append(_echo_state_statistics(features, alike, threads, grid).scaled(weight))
+    return reduce(add, parts)
+
+
+def _echo_state_statistics(
+    features: EchoStateMap,
+    window: Sequence[Recording],
+    threads: int | None,
+    grid: Grid | None,
+) -> RidgeStatistics:
+    """Return the statistics of an echo state map; on a grid weights per step are left out."""
     n_threads = count_threads(threads)
     if len(window) == 1 and is_short(features, window[0]):
-        return short_statistics(features, window)[0]
-    inputs = [features.checked(s.u, f"sequence {k}") for k, s in enumerate(window)]
+        (short,) = short_statistics(features, window, grid)
+        if short is not None:
+            return short
+    inputs = features.checked_all([s.u for s in window])
     targets = _targets(window, per_step=features.per_step)
     batches = features.batches(inputs)
     if not features.per_step:
         # One thread of BLAS for the small product too: to wake the others takes longer.
         with single_blas_thread():
-            return _pooled_statistics(features, window, targets, batches, threads)
+            return _pooled_statistics(features, window, targets, batches, threads, grid)
     alone = len(batches) == 1
     n_steps = sum(len(u) for u in inputs)
-    n_parts = PARTS if alone and n_steps >= PARTS_FROM * features.n_features else 1
     helped = n_threads > 1 and alone and n_steps > 2 * BUFFERS * BLOCK_COLUMNS
+    several = alone and n_steps >= PARTS_FROM * features.n_features
+    if grid is None:
+        places: tuple[int, ...] = (0,)
+        roots = np.sqrt([s.weight for s in window])
+    else:
+        targets, places = target_pieces(targets, grid)
+        roots, several = np.ones(len(window)), several and helped
+    job = _Job(features, targets, roots, grid, places, PARTS if several else 1, helped)
 
     def moments(batch: Batch) -> Moments:
         try:
-            return _batch_moments(features, batch, targets, window, n_parts, helped)
+            return job.moments(batch)
         except SegmentsError:
-            whole = batch.in_one_piece(inputs, features.washout)
-            return _batch_moments(features, whole, targets, window, n_parts, helped)
+            return job.moments(batch.in_one_piece(inputs, features.washout))
 
     if alone:
         with single_blas_thread():
             total = moments(batches[0])
     else:
         total = reduce(add, ordered_map(moments, batches, threads=threads))
-    return total.statistics(features.n_features, features.fingerprint)
+    return job.statistics(total)
 
 
 def _row_statistics(
-    features: FeatureMap, window: Sequence[Recording], threads: int | None
+    features: FeatureMap, window: Sequence[Recording], threads: int | None, grid: Grid | None
 ) -> RidgeStatistics:
     """Return the statistics of rows that a map gives all at once."""
     rows = features.rows([s.u for s in window], threads=threads)
     with single_blas_thread():
-        return _of_rows(features, window, rows)
+        return _of_rows(features, window, rows, grid)
 
 
 def _of_rows(
-    features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array]
+    features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array], grid: Grid | None
 ) -> RidgeStatistics:
     targets = _targets(window, per_step=features.per_step)
     y = [
@@ -163,6 +251,7 @@ def _of_rows(
         np.concatenate(y),
         weight=None if (weight == 1).all() else weight,
         fingerprint=features.fingerprint,
+        grid=grid,
     )
 
 
@@ -172,6 +261,7 @@ def _pooled_statistics(
     targets: Sequence[Array],
     batches: Sequence[Batch],
     threads: int | None,
+    grid: Grid | None,
 ) -> RidgeStatistics:
     z = np.empty((len(window), features.n_features))
     for batch, rows in zip(
@@ -184,6 +274,7 @@ def _pooled_statistics(
         np.stack(targets),
         weight=None if (weight == 1).all() else weight,
         fingerprint=features.fingerprint,
+        grid=grid,
     )
 
 
@@ -209,15 +300,21 @@ def _targets(window: Sequence[Recording], *, per_step: bool) -> list[Array]:
 
 @dataclass(eq=False)
 class Moments:
-    """The upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over some rows."""
+    """The upper triangle of [Z; Y'; 1] [Z; Y'; 1]' (F + K + 1, F + K + 1) over some rows.
+
+    On a grid its numbers are integers, and the rows of Y' are pieces of the targets.
+    """
 
     n_rows: int
-    product: Array
+    product: NDArray[Any]
 
     def __add__(self, other: Moments) -> Moments:
-        """Add in place: the left side is a batch nobody else holds."""
+        """Add in place where it can be: the left side is a batch nobody else holds."""
         self.n_rows += other.n_rows
-        self.product += other.product
+        if self.product.dtype == np.float64:
+            self.product += other.product
+        else:
+            self.product = added(self.product, other.product)
         return self
 
     def statistics(self, n_features: int, fingerprint: str) -> RidgeStatistics:
@@ -234,41 +331,82 @@ class Moments:
         )
 
 
-def _batch_moments(
-    features: EchoStateMap,
-    batch: Batch,
-    targets: Sequence[Array],
-    window: Sequence[Recording],
-    n_parts: int,
-    helped: bool,
-) -> Moments:
-    """Return the moments of a batch.
+class _FloatGram:
+    """A running sum of Z Z' in float64."""
 
-    Blocks go to each part of the sum in turn, whether threads help or not, so that the result is
-    the same.
-    """
-    K = targets[0].shape[-1]
-    n_rows, size = 0, features.n_features + K + 1
-    parts = [np.zeros((size, size)) for _ in range(n_parts)]
-    columns = _Columns.of(batch, targets, window)
-    pending: deque[Future[None]] = deque()
-    with ExitStack() as stack:
-        helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in parts] if helped else []
-        buffers = BUFFERS if helped else 1
-        blocks = features.blocks(batch, spare_rows=K + 1, n_buffers=buffers)
-        for number, block in enumerate(blocks):
-            n, Z = columns.fill(block)
-            n_rows += n
-            part = number % len(parts)
-            if not helped:
-                add_gram(parts[part], Z)
-                continue
-            pending.append(helpers[part].submit(add_gram, parts[part], Z))
-            if len(pending) == buffers:
-                pending.popleft().result()
-        for future in pending:
-            future.result()
-    return Moments(n_rows, reduce(np.add, parts))
+    def __init__(self, size: int) -> None:
+        self.product = np.zeros((size, size))
+
+    def add(self, Z: Array) -> None:
+        add_gram(self.product, Z)
+
+    def result(self) -> Array:
+        return self.product
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """How the blocks of a window's batches are summed."""
+
+    features: EchoStateMap
+    targets: Sequence[Array]  # on a grid their pieces
+    roots: Array  # of each sequence's weight
+    grid: Grid | None
+    places: tuple[int, ...]
+    n_parts: int
+    helped: bool
+
+    def empty(self) -> _FloatGram | ExactGram:
+        K = self.targets[0].shape[-1]
+        if self.grid is None:
+            return _FloatGram(self.features.n_features + K + 1)
+        return exact_gram(self.grid, K, constant=self.features.constant)
+
+    def statistics(self, total: Moments) -> RidgeStatistics:
+        features, M, F = self.features, total.product, self.features.n_features
+        if self.grid is None:
+            return total.statistics(F, features.fingerprint)
+        return statistics_of(
+            packed_whole(M, F),
+            M[:, F:],
+            total.n_rows,
+            self.grid,
+            self.places,
+            constant=features.constant,
+            fingerprint=features.fingerprint,
+        )
+
+    def moments(self, batch: Batch) -> Moments:
+        """Return the moments of a batch.
+
+        Blocks go to each part of the sum in turn, whether threads help or not, so that the result
+        is the same; on a grid it would be in any order.
+        """
+        n_rows, helped = 0, self.helped
+        parts = [self.empty() for _ in range(self.n_parts)]
+        columns = _Columns.of(batch, self.targets, self.roots)
+        pending: deque[Future[None]] = deque()
+        with ExitStack() as stack:
+            helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in parts] if helped else []
+            buffers = BUFFERS if helped else 1
+            spare = self.targets[0].shape[-1] + 1
+            blocks = self.features.blocks(
+                batch, spare_rows=spare, n_buffers=buffers, rounded=self.grid is None
+            )
+            for number, block in enumerate(blocks):
+                n, Z = columns.fill(block)
+                n_rows += n
+                part = number % len(parts)
+                if not helped:
+                    parts[part].add(Z)
+                    continue
+                pending.append(helpers[part].submit(parts[part].add, Z))
+                if len(pending) == buffers:
+                    pending.popleft().result()
+            for future in pending:
+                future.result()
+        found = [Moments(0, part.result()) for part in parts]
+        return Moments(n_rows, reduce(add, found).product)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +420,7 @@ class _Columns:
     weighted: bool
 
     @classmethod
-    def of(cls, batch: Batch, targets: Sequence[Array], window: Sequence[Recording]) -> _Columns:
+    def of(cls, batch: Batch, targets: Sequence[Array], root_of: Array) -> _Columns:
         lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
         ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
         for b, lane in enumerate(lanes):
@@ -291,7 +429,7 @@ class _Columns:
             constant = y.ndim == 1
             ys.append(np.broadcast_to(y, (n_steps, len(y))) if constant else y[begin:][:n_steps])
             skips[b] = lane.skip
-            roots[b] = np.sqrt(window[lane.source].weight)
+            roots[b] = root_of[lane.source]
         side = SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan)
         return cls(side, skips, roots, int(skips.max()), bool((roots != 1).any()))
 

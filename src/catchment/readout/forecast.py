@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
-from catchment.features.echo_state.advance import advance
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import name_of
@@ -129,7 +128,7 @@ def forecast(
     given = _known(model, features, known, horizon)
     lowest, highest = _limits(model, limit)
     past = _prepared(model, warmup)
-    z, x = _last(features, features.checked(past, "warm-up"), None)
+    z, x = features.last(features.checked(past, "warm-up"))
     scale = model.prepare.scale
     out = np.empty((horizon, model.n_outputs))
     first_bound = None
@@ -145,7 +144,8 @@ def forecast(
             first_bound = step
         if step + 1 < horizon:
             u = np.concatenate([out[step], given[step]])[None]
-            z, x = _last(features, scale(u) if isinstance(scale, Scaler) else u, x)
+            scaled = scale(u) if isinstance(scale, Scaler) else u
+            z, x = features.last(features.reservoir.checked(scaled), x)
     if first_bound is not None:
         warnings.warn(
             f"the closed loop left the range of its training targets at step {first_bound} of "
@@ -189,14 +189,6 @@ def _limits(
             f"{model.n_outputs} outputs, (2, {model.n_outputs})"
         )
     return limits[0], limits[1]
-
-
-def _last(features: EchoStateMap, u: Array, x: Array | None) -> tuple[Array, Array]:
-    """Return the features (F,) and the state (N, 1) after the last of inputs (T, I)."""
-    for block in advance(features.programs, [u], x0=x):
-        rows = block.rows[:, -1:]
-    z = features.select(rows)[:, 0, 0].astype(np.float64)
-    return z, rows[1 + features.n_inputs :, 0].astype(np.float64)
 
 
 def _echo_state(model: Model) -> EchoStateMap:

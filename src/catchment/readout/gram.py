@@ -2,26 +2,29 @@
 
 numpy's Z @ Z.T computes the same triangle, but copies it to the other one and returns a new matrix
 that must be added; for blocks that fit the cache this costs more than a tenth of the product. So
-dsyrk is called where scipy keeps it for compiled code.
+dsyrk is called where scipy keeps it for compiled code, and ssyrk for whole numbers of few bits.
 """
 
 from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cython_blas
-
-from catchment.arrays import Array
 
 if TYPE_CHECKING:
     from ctypes import _CFunctionType
 
+Rows = NDArray[np.floating[Any]]
 
-def add_gram(total: Array, Z: Array) -> None:
+
+def add_gram(total: Rows, Z: Rows, *, keep: bool = True) -> None:
     """Add Z Z', for Z (n, m), to the upper triangle of total (n, n), in place.
+
+    Both are float64 or both float32; without `keep` what was in the triangle is overwritten.
 
     What lies below the diagonal has no meaning afterwards. Fastest if the numbers of Z are
     neighbours along one of its axes; it need not be contiguous.
@@ -34,18 +37,22 @@ def add_gram(total: Array, Z: Array) -> None:
     """
     n, m = Z.shape
     if n == 0 or m == 0:
+        if not keep:
+            total[:] = 0.0
         return
-    dsyrk = _dsyrk()
-    if dsyrk is None:
-        total += Z @ Z.T
+    single = Z.dtype == np.float32
+    syrk = _syrk("ssyrk" if single else "dsyrk")
+    if syrk is None:
+        total[:] = total + Z @ Z.T if keep else Z @ Z.T
         return
     if Z.itemsize not in Z.strides:
         Z = np.ascontiguousarray(Z)
     # BLAS counts columns first: to it our rows are columns, and our upper triangle is the lower.
     by_rows = Z.strides[1] == Z.itemsize
     apart = max(Z.strides[0 if by_rows else 1] // Z.itemsize, m if by_rows else n)
-    rows, columns, stride, one = (ctypes.c_int(n), ctypes.c_int(m), ctypes.c_int(apart), _ONE)
-    dsyrk(
+    rows, columns, stride = (ctypes.c_int(n), ctypes.c_int(m), ctypes.c_int(apart))
+    one, zero = _ONES[single], _ZEROS[single]
+    syrk(
         b"L",
         b"T" if by_rows else b"N",
         ctypes.byref(rows),
@@ -53,19 +60,20 @@ def add_gram(total: Array, Z: Array) -> None:
         ctypes.byref(one),
         Z.ctypes.data,
         ctypes.byref(stride),
-        ctypes.byref(one),
+        ctypes.byref(one if keep else zero),
         total.ctypes.data,
         ctypes.byref(rows),
     )
 
 
-_ONE = ctypes.c_double(1.0)
+_ONES = (ctypes.c_double(1.0), ctypes.c_float(1.0))
+_ZEROS = (ctypes.c_double(0.0), ctypes.c_float(0.0))
 
 
 @cache
-def _dsyrk() -> _CFunctionType | None:
-    """Return BLAS's dsyrk, or None where scipy was built with integers other than C's int."""
-    capsule = cython_blas.__pyx_capi__["dsyrk"]
+def _syrk(name: Literal["dsyrk", "ssyrk"]) -> _CFunctionType | None:
+    """Return BLAS's function, or None where scipy was built with integers other than C's int."""
+    capsule = cython_blas.__pyx_capi__[name]
     name_of = ctypes.pythonapi.PyCapsule_GetName
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
+
+import numpy as np
 
 from catchment.data.recording import Recording
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.parallel import single_blas_thread
-from catchment.readout.accumulation import accumulate
+from catchment.readout.accumulation import accumulate, grid_of
+from catchment.readout.exact_rows import whole_weights
+from catchment.readout.grid import Grid
 from catchment.readout.short_sequences import is_short, short_statistics, targets
 from catchment.readout.statistics import RidgeStatistics
 
 
 def accumulate_each(
-    features: FeatureMap, groups: Iterable[Iterable[Recording]]
+    features: FeatureMap,
+    groups: Iterable[Iterable[Recording]],
+    *,
+    classes: bool | None = None,
 ) -> list[RidgeStatistics]:
     """Return the statistics of each group of sequences, bit for bit what `accumulate` returns.
 
     Groups are read one after another; only single short sequences wait for others.
+
+    Parameters
+    ----------
+    classes
+        As for `accumulate`.
 
     >>> import numpy as np
     >>> from catchment import EchoState, Recording
@@ -29,7 +41,7 @@ def accumulate_each(
     True
     """
     if not isinstance(features, EchoStateMap):
-        return [accumulate(features, group, threads=1) for group in groups]
+        return [accumulate(features, group, threads=1, classes=classes) for group in groups]
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, Recording] = {}
     with single_blas_thread():
@@ -39,16 +51,28 @@ def accumulate_each(
             if len(begin) == 1 and is_short(features, begin[0]):
                 waiting[k] = begin[0]
             else:
-                found[k] = accumulate(features, chain(begin, sequences), threads=1)
-        for numbers in _alike(waiting):
+                rest = chain(begin, sequences)
+                found[k] = accumulate(features, rest, threads=1, classes=classes)
+        for grid, numbers in _alike(features, waiting, classes):
             lanes = [waiting[k] for k in numbers]
-            found.update(zip(numbers, short_statistics(features, lanes), strict=True))
+            summed = short_statistics(features, lanes, grid)
+            for k, sequence, short in zip(numbers, lanes, summed, strict=True):
+                if short is None:
+                    found[k] = accumulate(features, [sequence], threads=1, classes=classes)
+                else:
+                    found[k] = short if grid is None else short.scaled(sequence.weight)
     return [found[k] for k in sorted(found)]
 
 
-def _alike(waiting: Mapping[int, Recording]) -> Iterable[list[int]]:
-    """Return the numbers of sequences with equally many targets."""
-    by_width: dict[int, list[int]] = {}
+def _alike(
+    features: FeatureMap, waiting: Mapping[int, Recording], classes: bool | None
+) -> Iterator[tuple[Grid | None, list[int]]]:
+    """Yield the numbers of sequences with equally many targets, on one grid if on any."""
+    alike: dict[tuple[int, Grid | None], list[int]] = {}
     for k, sequence in waiting.items():
-        by_width.setdefault(targets(sequence).shape[-1], []).append(k)
-    return by_width.values()
+        grid = grid_of(features, [sequence], classes)
+        if grid is not None:
+            whole_weights(np.array([sequence.weight]))
+        alike.setdefault((targets(sequence).shape[-1], grid), []).append(k)
+    for (_, grid), numbers in alike.items():
+        yield grid, numbers

@@ -314,7 +314,12 @@ def train(
     ['fast', 'slow', 'fast']
     """
     known = as_pipeline(pipeline)
-    statistics = accumulate(known.features, known.prepare.apply(recordings), threads=threads)
+    statistics = accumulate(
+        known.features,
+        known.prepare.apply(recordings),
+        threads=threads,
+        classes=classes is not None,
+    )
     readout = solve_readout(statistics, ridge, intercept=intercept)
     return Model(
         known,
@@ -373,6 +378,7 @@ def target_range(statistics: RidgeStatistics, deviations: float = 6.0) -> Array 
     """
     if not statistics.weight > 0:
         return None
+    statistics = statistics.floats
     mean = statistics.target_sum / statistics.weight
     squares = unpack(statistics.target_gram).diagonal() / statistics.weight
     spread = deviations * np.sqrt(np.maximum(squares - mean**2, 0.0))

@@ -29,8 +29,15 @@ class Learned:
     choice: RidgeChoice | None
 
 
-def fitted_pipeline(pipeline: Pipeline, recordings: Sequence[Recording]) -> Pipeline:
+def fitted_pipeline(
+    pipeline: Pipeline, recordings: Sequence[Recording], *, classes: bool = False
+) -> Pipeline:
     """Return the pipeline with its map built and its scale fitted to raw recordings with targets.
+
+    Parameters
+    ----------
+    classes
+        Whether the targets are classes, or numbers.
 
     >>> from catchment import EchoState
     >>> ready = fitted_pipeline(Pipeline(Prepare(), EchoState(5)), [Recording([1.0, 3.0], [0.0])])
@@ -40,7 +47,8 @@ def fitted_pipeline(pipeline: Pipeline, recordings: Sequence[Recording]) -> Pipe
     if not recordings:
         raise ValueError("there are no recordings; pass at least one")
     first, prepare = recordings[0], pipeline.prepare
-    built = pipeline.built(first.n_inputs, per_step=has_target_per_step(prepare, first))
+    per_step = has_target_per_step(prepare, first)
+    built = pipeline.built(first.n_inputs, per_step=per_step, classes=classes)
     if prepare.is_fitted:
         return built
     return Pipeline(prepare.fitted(prepare.moments(recordings)), built.map)
@@ -68,8 +76,13 @@ def learn(
     >>> found.statistics.n_rows, found.choice.best == found.model.readout.ridge
     (199, True)
     """
-    ready = fitted_pipeline(pipeline, recordings)
-    statistics = accumulate(ready.features, ready.prepare.stream(recordings), threads=threads)
+    ready = fitted_pipeline(pipeline, recordings, classes=classes is not None)
+    statistics = accumulate(
+        ready.features,
+        ready.prepare.stream(recordings),
+        threads=threads,
+        classes=classes is not None,
+    )
     return solved(ready, statistics, ridge, classes=classes, channels=recordings[0].channels)
 
 

@@ -119,7 +119,7 @@ def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     if scale <= 0:
         raise ValueError("no feature varies in these statistics; there is nothing to regularise")
     # Rounding follows the moments before centring, which are large where means are.
-    raw = float(unpack_lower(statistics.gram).diagonal().sum())
+    raw = float(unpack_lower(statistics.floats.gram).diagonal().sum())
     smallest = max(1e-11 * scale, 4 * statistics.n_features**0.5 * EPS * raw)
     return np.geomspace(min(smallest, scale), 10.0 * scale, n_ridges)
 

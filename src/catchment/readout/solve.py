@@ -112,6 +112,7 @@ def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Arr
                 f"the readout has weights {readout.weights.shape}, the statistics have "
                 f"{statistics.cross.shape} features and targets; use the features it was trained on"
             )
+    statistics = statistics.floats
     R, K = len(readouts), statistics.n_targets
     if statistics.weight <= 0 or R == 0:
         return np.zeros((R, K))
@@ -262,7 +263,8 @@ def readout_from(
     """
     if not intercept:
         return Readout(weights, np.zeros(statistics.n_targets), ridge)
-    offset = (statistics.target_sum - statistics.feature_sum @ weights) / statistics.weight
+    known = statistics.floats
+    offset = (known.target_sum - known.feature_sum @ weights) / known.weight
     return Readout(weights, offset, ridge)
 
 

@@ -5,24 +5,38 @@ Y'Y. The ridge solution is W = (G + ridge I)^-1 C (Bacciu et al., IJCNN 2021, eq
 moments, so that the intercept is not penalised. The ridge is never part of the statistics: eqs. 7,
 9 and 12 of that paper add it once per client and per increment, which makes the solution depend on
 how the data were cut.
+
+Where the features lie on a grid (see `catchment.readout.grid`) every sum is a whole number and
+exact: in which order, on how many threads and on which machine it was added does not show in it.
+The solve is in float64 either way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from catchment.arrays import Array, refuse_nonfinite
-from catchment.errors import FingerprintError
+from catchment.errors import FingerprintError, IntegrityError, UploadError
+from catchment.readout import integers
+from catchment.readout.grid import Grid
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
 from catchment.readout.readout import Readout
-from catchment.structure import ROWS, Kind, Shape, Structure, Triangle
+from catchment.structure import LATER, ROWS, Kind, Shape, Structure, Triangle
+from catchment.wire import Fact, Parts
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.
 CONSTANT = 1e-12
+
+SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")  # as they travel
+_HEAVIEST = 2**53  # whole weights up to here are exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +46,9 @@ class RidgeStatistics(Structure):
     They travel as half a Gram matrix, with no ridge and no names. `gram` and `target_gram` are
     packed upper triangles. `weight` is the sum of the sample weights and equals `n_rows` when none
     were given. `fingerprint` names the features: statistics of different features do not add.
+
+    With a `grid` every sum is an array of whole numbers, int64 or Python's integers where one does
+    not fit, and so are `+`, `-` and `==`. What computes with them takes `floats`.
 
     >>> z, y = np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [4.0], [6.0]])
     >>> a, b = RidgeStatistics.from_states(z[:1], y[:1]), RidgeStatistics.from_states(z[1:], y[1:])
@@ -60,6 +77,7 @@ class RidgeStatistics(Structure):
     cross: Annotated[Array, Shape("features", "targets")]
     target_gram: Annotated[Array, Triangle("targets")]
     fingerprint: str = ""
+    grid: Annotated[Grid | None, LATER] = None
 
     def __post_init__(self) -> None:
         F, K = self.cross.shape
@@ -75,24 +93,48 @@ class RidgeStatistics(Structure):
                     )
         if self.n_rows < 0:
             raise ValueError(f"n_rows is {self.n_rows}; statistics cannot hold fewer than no rows")
+        if self.grid is not None:
+            self._check_grid(self.grid)
+
+    def _check_grid(self, grid: Grid) -> None:
+        if grid.n_features != len(self.cross):
+            raise ValueError(
+                f"the grid has {grid.n_features} features, the sums have {len(self.cross)}"
+            )
+        if not (abs(self.weight) < _HEAVIEST and self.weight == int(self.weight)):
+            raise ValueError(
+                f"the weight is {self.weight}; on a grid weights are whole numbers below 2^53"
+            )
+        for name in SUMS:
+            object.__setattr__(self, name, integers.canonical(getattr(self, name)))
 
     @classmethod
-    def zero(cls, n_features: int, n_targets: int, fingerprint: str = "") -> RidgeStatistics:
+    def zero(
+        cls, n_features: int, n_targets: int, fingerprint: str = "", grid: Grid | None = None
+    ) -> RidgeStatistics:
         """Return the statistics of no data."""
+        dtype = np.float64 if grid is None else np.int64
         return cls(
             0,
             0.0,
-            np.zeros(n_features),
-            np.zeros(n_targets),
-            np.zeros(packed_length(n_features)),
-            np.zeros((n_features, n_targets)),
-            np.zeros(packed_length(n_targets)),
+            np.zeros(n_features, dtype),
+            np.zeros(n_targets, dtype),
+            np.zeros(packed_length(n_features), dtype),
+            np.zeros((n_features, n_targets), dtype),
+            np.zeros(packed_length(n_targets), dtype),
             fingerprint,
+            grid,
         )
 
     @classmethod
     def from_states(
-        cls, z: Array, y: Array, *, weight: Array | None = None, fingerprint: str = ""
+        cls,
+        z: Array,
+        y: Array,
+        *,
+        weight: Array | None = None,
+        fingerprint: str = "",
+        grid: Grid | None = None,
     ) -> RidgeStatistics:
         """Return the statistics of features (n, F) and targets (n, K).
 
@@ -103,7 +145,9 @@ class RidgeStatistics(Structure):
         y
             (n, K) targets. A row with a NaN target is left out, whole.
         weight
-            (n,) non-negative sample weights; ones if not given.
+            (n,) non-negative sample weights; ones if not given. Whole numbers on a grid.
+        grid
+            On which the features lie; the sums are then whole numbers.
         """
         z, y = np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if z.ndim != 2 or y.ndim != 2 or len(z) != len(y):
@@ -123,6 +167,10 @@ class RidgeStatistics(Structure):
             weight = None if weight is None else weight[known]
         refuse_nonfinite(z, "features")
         refuse_nonfinite(y, "targets")
+        if grid is not None:
+            from catchment.readout.exact_rows import exact_statistics
+
+            return exact_statistics(z, y, grid, weight=weight, fingerprint=fingerprint)
         known_weight = np.ones(len(z)) if weight is None else weight
         if weight is None:
             zr, yr = z, y
@@ -149,8 +197,33 @@ class RidgeStatistics(Structure):
     def n_targets(self) -> int:
         return len(self.target_sum)
 
+    @cached_property
+    def floats(self) -> RidgeStatistics:
+        """The same sums as float64 numbers, each rounded once; themselves if there is no grid.
+
+        >>> grid = Grid(4, ((1, 2),))
+        >>> RidgeStatistics.from_states(np.array([[0.75]]), np.ones((1, 1)), grid=grid).floats.gram
+        array([0.5625])
+        """
+        grid = self.grid
+        if grid is None:
+            return self
+        z, y = grid.scale, grid.target_scale
+        return RidgeStatistics(
+            self.n_rows,
+            self.weight,
+            integers.as_floats(self.feature_sum, z),
+            integers.as_floats(self.target_sum, y),
+            integers.as_floats(self.gram, grid.gram_scale),
+            integers.as_floats(self.cross, z[:, None] * y),
+            integers.as_floats(self.target_gram, y * y),
+            self.fingerprint,
+        )
+
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
         self._refuse_mixing(other)
+        if self.grid is not None and other.grid is not None:
+            return self._combined(other, 1)
         return RidgeStatistics(
             self.n_rows + other.n_rows,
             self.weight + other.weight,
@@ -170,6 +243,8 @@ class RidgeStatistics(Structure):
                 f"cannot take {other.n_rows} rows out of {self.n_rows}; "
                 "subtract only statistics that were added"
             )
+        if self.grid is not None and other.grid is not None:
+            return self._combined(other, -1)
         if other.n_rows == self.n_rows:
             return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
         return RidgeStatistics(
@@ -183,33 +258,156 @@ class RidgeStatistics(Structure):
             self.fingerprint,
         )
 
+    def _combined(self, other: RidgeStatistics, sign: int) -> RidgeStatistics:
+        """Return the exact sum or difference of whole numbers, in the finer of the two units."""
+        assert self.grid is not None
+        assert other.grid is not None
+        digits = max(self.grid.target_digits, other.grid.target_digits)
+        one, two = self._in_units(digits), other._in_units(digits)
+        how = integers.added if sign > 0 else integers.subtracted
+        sums: dict[str, Any] = {name: how(getattr(one, name), getattr(two, name)) for name in SUMS}
+        n_rows = self.n_rows + sign * other.n_rows
+        if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
+            raise ValueError(
+                f"what is left of {self.n_rows} rows without {other.n_rows} is not nothing; "
+                "subtract only statistics that were added"
+            )
+        return replace(one, n_rows=n_rows, weight=self.weight + sign * other.weight, **sums)
+
+    def _in_units(self, digits: int) -> RidgeStatistics:
+        """Return whole numbers with this many digits of the targets, not fewer than there are."""
+        assert self.grid is not None
+        finer = digits - self.grid.target_digits
+        if finer == 0:
+            return self
+        return replace(
+            self,
+            target_sum=integers.multiplied(self.target_sum, 1 << finer),
+            cross=integers.multiplied(self.cross, 1 << finer),
+            target_gram=integers.multiplied(self.target_gram, 1 << 2 * finer),
+            grid=self.grid.with_targets(digits),
+        )
+
+    def _canonical(self) -> RidgeStatistics:
+        """Return the whole numbers in the coarsest units that hold them."""
+        if self.grid is None or self.grid.is_whole:
+            return self
+        digits = self.grid.target_digits
+        target_sum = integers.divided(self.target_sum, digits)
+        cross = integers.divided(self.cross, digits)
+        target_gram = integers.divided(self.target_gram, 2 * digits)
+        if target_sum is None or cross is None or target_gram is None:
+            return self
+        grid = self.grid.with_targets(0)
+        return replace(self, target_sum=target_sum, cross=cross, target_gram=target_gram, grid=grid)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RidgeStatistics):
             return NotImplemented
+        if self.grid != other.grid:
+            if self.grid is None or other.grid is None:
+                return False
+            one, two = self._canonical(), other._canonical()
+            return one.grid == two.grid and one == two
         return (
             self.fingerprint == other.fingerprint
             and self.n_rows == other.n_rows
             and self.weight == other.weight
-            and all(
-                np.array_equal(getattr(self, name), getattr(other, name))
-                for name in ("feature_sum", "target_sum", "gram", "cross", "target_gram")
-            )
+            and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in SUMS)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
+    def digest(self) -> str:
+        """Return the SHA-256 of the statistics in hexadecimal; equal ones have the same.
+
+        On a grid it does not depend on the machine, nor on the order in which rows were added.
+
+        >>> grid = Grid(4, ((1, 2),))
+        >>> z, y = np.array([[0.75], [1.0], [-2.0]]), np.array([[0.0], [1.0], [1.0]])
+        >>> whole = RidgeStatistics.from_states(z, y, grid=grid)
+        >>> parts = [RidgeStatistics.from_states(z[k : k + 1], y[k : k + 1], grid=grid)
+        ...          for k in (2, 0, 1)]
+        >>> (parts[0] + parts[1] + parts[2]).digest() == whole.digest()
+        True
+        """
+        held = self._canonical()
+        grid = None if held.grid is None else held.grid.to_json()
+        told = [held.n_rows, float(held.weight), held.fingerprint, grid, *held.cross.shape]
+        found = hashlib.sha256(json.dumps(told).encode())
+        for name in SUMS:
+            values = getattr(held, name)
+            if grid is None:
+                content = np.ascontiguousarray(values, dtype="<f8").tobytes()
+            else:
+                content = integers.as_bytes(values)
+            found.update(len(content).to_bytes(8, "little"))
+            found.update(content)
+        return found.hexdigest()
+
     def scaled(self, factor: float) -> RidgeStatistics:
-        """Return the statistics with every row's weight multiplied by the factor."""
+        """Return the statistics with every row's weight multiplied by the factor.
+
+        On a grid they stay whole numbers if the factor is one, and are `floats` otherwise.
+        """
+        if self.grid is not None and float(factor).is_integer():
+            whole = int(factor)
+            sums: dict[str, Any] = {
+                name: integers.multiplied(getattr(self, name), whole) for name in SUMS
+            }
+            return replace(self, weight=self.weight * whole, **sums)
+        held = self.floats
         return RidgeStatistics(
-            self.n_rows,
-            self.weight * factor,
-            self.feature_sum * factor,
-            self.target_sum * factor,
-            self.gram * factor,
-            self.cross * factor,
-            self.target_gram * factor,
-            self.fingerprint,
+            held.n_rows,
+            held.weight * factor,
+            held.feature_sum * factor,
+            held.target_sum * factor,
+            held.gram * factor,
+            held.cross * factor,
+            held.target_gram * factor,
+            held.fingerprint,
         )
+
+    def own_parts(self) -> Parts | None:
+        """Return whole numbers as they travel, as int64 limbs of 40 binary digits.
+
+        Limbs may be added one by one, and need not carry before they are read.
+        """
+        if self.grid is None:
+            return None
+        counts = self.grid.limbs
+        try:
+            arrays = [integers.to_limbs(getattr(self, name), counts[name]) for name in SUMS]
+        except (OverflowError, TypeError) as error:
+            raise ValueError(
+                f"sums over {self.n_rows} rows of weight {self.weight:g} do not fit the limbs of "
+                f"a grid of {self.grid.bits} bits; send fewer rows, or smaller weights"
+            ) from error
+        facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "grid": self.grid.to_json()}
+        numbers = np.array([float(self.n_rows), float(self.weight)])
+        return Parts(self.KIND.name, facts, (numbers, *arrays))
+
+    @classmethod
+    def from_own_parts(cls, parts: Parts) -> Self | None:
+        """Return whole numbers that travelled, None if they are float64.
+
+        IntegrityError if they are malformed, UploadError if no data can have them.
+        """
+        if parts.facts.get("grid") is None:
+            return None
+        text = parts.facts["grid"]
+        fingerprint = parts.facts.get("fingerprint", "")
+        if not isinstance(text, str) or not isinstance(fingerprint, str):
+            raise IntegrityError(f"grid came as {str(text)[:80]!r}, which it cannot be")
+        grid = Grid.from_json(text)
+        numbers, *came = parts.expect(cls.KIND.name, 1 + len(SUMS)).arrays
+        n_rows, weight = _read_counts(numbers)
+        shapes = _read_shapes(came, grid)
+        sums = {
+            name: _read_limbs(name, limbs, shape)
+            for name, limbs, shape in zip(SUMS, came, shapes, strict=True)
+        }
+        return cls(n_rows, weight, **sums, fingerprint=fingerprint, grid=grid)
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
         """Return the Gram matrix (F, F) and cross moments (F, K), centred if there is an intercept.
@@ -231,6 +429,8 @@ class RidgeStatistics(Structure):
         array([[2. , 0. ],
                [1. , 0.5]])
         """
+        if self.grid is not None:
+            return self.floats.lower_moments(intercept=intercept)
         G, C = unpack_lower(self.gram), self.cross.copy()
         if not intercept or self.weight <= 0:
             return G, C
@@ -250,6 +450,8 @@ class RidgeStatistics(Structure):
         >>> RidgeStatistics.from_states(np.ones((2, 1)), np.array([[0.0], [4.0]])).target_moments()
         array([8.])
         """
+        if self.grid is not None:
+            return self.floats.target_moments(intercept=intercept)
         q = unpack_lower(self.target_gram).diagonal().copy()
         if intercept and self.weight > 0:
             q -= self.target_sum**2 / self.weight
@@ -282,6 +484,50 @@ class RidgeStatistics(Structure):
                 f"statistics of {self.cross.shape} and {other.cross.shape} features and targets "
                 "do not add"
             )
+        if self.grid is None and other.grid is None:
+            return
+        if self.grid is None or other.grid is None:
+            raise ValueError(
+                "statistics on a grid and statistics in float64 do not add; add the `floats` of "
+                "both, or accumulate both with one map"
+            )
+        if self.grid.bits != other.grid.bits or self.grid.runs != other.grid.runs:
+            raise ValueError(
+                f"statistics on grids of {self.grid.bits} and {other.grid.bits} bits with other "
+                "units do not add; use one feature map"
+            )
+
+
+def _read_counts(numbers: NDArray[Any]) -> tuple[int, float]:
+    """Return the rows and the weight that came, both whole numbers."""
+    if numbers.shape != (2,):
+        raise IntegrityError(f"the counts of 'ridge-statistics' came with shape {numbers.shape}")
+    if numbers.dtype != np.float64:
+        raise UploadError("type", f"numbers came as {numbers.dtype}; they are float64")
+    n_rows, weight = numbers.tolist()
+    for name, number in (("n_rows", n_rows), ("weight", weight)):
+        if not (abs(number) < _HEAVIEST and number == int(number)):
+            raise UploadError("count", f"{name} is {number}; on a grid it is a whole number")
+    if n_rows < 0:
+        raise UploadError("count", f"n_rows is {n_rows:g}; a count cannot be negative")
+    return int(n_rows), weight
+
+
+def _read_shapes(came: list[NDArray[Any]], grid: Grid) -> list[tuple[int, ...]]:
+    """Return the shapes that the limbs of each sum must have, given how many targets came."""
+    F, K = grid.n_features, came[1].shape[-1] if came[1].ndim else 0
+    shapes: list[tuple[int, ...]] = [(F,), (K,), (packed_length(F),), (F, K), (packed_length(K),)]
+    return [(grid.limbs[name], *shape) for name, shape in zip(SUMS, shapes, strict=True)]
+
+
+def _read_limbs(name: str, limbs: NDArray[Any], shape: tuple[int, ...]) -> integers.Whole:
+    if limbs.dtype != np.int64:
+        raise UploadError("type", f"{name} came as {limbs.dtype}; on a grid it is int64")
+    if limbs.shape != shape:
+        raise UploadError("shape", f"{name} came with shape {limbs.shape}, it is {shape}")
+    if integers.largest(limbs) > integers.LARGEST_LIMB:
+        raise UploadError("range", f"{name} holds {integers.largest(limbs)}, more than it can be")
+    return integers.from_limbs(limbs)
 
 
 def _column_sums(rows: Array, weight: Array) -> Array:

@@ -33,10 +33,12 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.kept import restored
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
+from catchment.readout.grid import Grid
+from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, Stored
 from catchment.readout.readout import Readout
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import SUMS, RidgeStatistics
 from catchment.wire import Parts
 
 FORMAT = 2
@@ -44,7 +46,6 @@ MAX_HEADER = 1 << 20
 
 _KEY = "catchment"
 _DIGEST = re.compile(rb'header_sha256\\":\\"([0-9a-f]{64})\\"')
-_SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 Tensors = dict[str, NDArray[Any]]
 Header = dict[str, Any]
@@ -271,22 +272,33 @@ def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
 
 
 def _statistics_parts(statistics: RidgeStatistics, prefix: str) -> tuple[Header, Tensors]:
-    facts = {
+    facts: Header = {
         "n_rows": statistics.n_rows,
         "weight": statistics.weight,
         "fingerprint": statistics.fingerprint,
     }
-    return facts, {prefix + name: getattr(statistics, name) for name in _SUMS}
+    sums = {name: getattr(statistics, name) for name in SUMS}
+    if statistics.grid is not None:
+        facts["grid"] = statistics.grid.to_json()
+        sums = {name: to_limbs(values, count_limbs(values)) for name, values in sums.items()}
+    return facts, {prefix + name: values for name, values in sums.items()}
 
 
 def _statistics(
     facts: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], prefix: str
 ) -> RidgeStatistics:
-    sums = {name: typed(tensors, prefix + name, np.float64) for name in _SUMS}
+    grid = None if facts.get("grid") is None else Grid.from_json(str(facts["grid"]))
+    dtype = np.float64 if grid is None else np.int64
+    sums = {name: typed(tensors, prefix + name, dtype) for name in SUMS}
+    if grid is not None:
+        if any(not len(limbs) or largest(limbs) > LARGEST_LIMB for limbs in sums.values()):
+            raise ValueError("a sum is larger than it can be")
+        sums = {name: from_limbs(limbs) for name, limbs in sums.items()}
     n_rows, weight = facts["n_rows"], facts["weight"]
     if type(n_rows) is not int or not isinstance(weight, float | int):
         raise TypeError(f"statistics of {n_rows!r} rows of weight {weight!r}")
-    return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=str(facts["fingerprint"]))
+    name = str(facts["fingerprint"])
+    return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=name, grid=grid)
 
 
 def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]) -> NDArray[Any]:

@@ -111,7 +111,7 @@ def bayesian_readout(
             f"{statistics.weight:g} rows and {statistics.weight - freedom.min():.1f} effective "
             "parameters leave no freedom to estimate the noise; add rows or raise the ridge"
         )
-    mean = statistics.feature_sum / statistics.weight
+    mean = statistics.floats.feature_sum / statistics.weight
     return BayesianReadout(
         readout=readout,
         spectrum=spectrum,

@@ -123,7 +123,7 @@ def search_plan(
     """
     held = file.load_data(data)
     described, per_step = _described(file), file.course(held.about).per_step
-    found = read_search(file, per_step=per_step)
+    found, classes = read_search(file, per_step=per_step), held.about.classes is not None
     raw = {name: list(data_of(source)()) for name, source in held.train.items()}
     prepare = file.prepare
     if not prepare.is_fitted:
@@ -135,7 +135,7 @@ def search_plan(
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
 
     def features(reservoir: Reservoir) -> FeatureMap:
-        return described.of(reservoir, per_step=per_step)
+        return described.of(reservoir, per_step=per_step, classes=classes)
 
     return search(
         {name: clients[name] for name in names.train},
@@ -143,7 +143,7 @@ def search_plan(
         features=features,
         classes=held.about.classes,
         space=found.space,
-        base=described.recipe(len(held.about.channels), per_step=per_step),
+        base=described.recipe(len(held.about.channels), per_step=per_step, classes=classes),
         settings=found.settings,
         storage=storage,
         watch=watch,

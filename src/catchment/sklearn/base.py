@@ -46,6 +46,8 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         Steps at the start of each sequence that are not learnt from, nor scored.
     precision
         Of the states: "float64" or "float32".
+    grid, feature_grid, input_range
+        Bits of states and features, and where inputs are cut off, as in `EchoState`.
     gaps
         What replaces NaN in X: "hold", "interpolate" or, to refuse it, "error".
     scale
@@ -80,6 +82,9 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
     segments: int = EchoState.segments
     washout: int = EchoState.washout
     precision: Literal["float64", "float32"] = EchoState.precision
+    grid: int | Literal["auto"] | None = EchoState.grid
+    feature_grid: int | Literal["auto"] | None = EchoState.feature_grid
+    input_range: float | Literal["auto"] = EchoState.input_range
     gaps: Gaps = "hold"
     scale: bool = True
     random_state: int | np.random.RandomState | None = 0

@@ -16,7 +16,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.features.pipeline import Pipeline
-from catchment.readout.accumulation import accumulate, accumulate_with_rows
+from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
 from catchment.readout.model import Model
 from catchment.readout.one_owner import fitted_pipeline, solved
 from catchment.readout.readout import Readout
@@ -52,24 +52,30 @@ class ReadoutEstimator(EchoStateEstimator):
         """
         recordings = given.recordings(y, weight)
         if past is None:
-            pipeline = fitted_pipeline(self._scaled(given, weight), recordings)
+            pipeline = fitted_pipeline(
+                self._scaled(given, weight), recordings, classes=classes is not None
+            )
         else:
             pipeline = past.pipeline
-        features, threads = pipeline.features, self._threads()
+        features, threads, is_classes = pipeline.features, self._threads(), classes is not None
         prepared = pipeline.prepare.apply(recordings)
         rows: Array | None = None
-        if weight is not None and not given.pooled:
+        if weight is not None and not (given.pooled and features.grid is None):
             kept = given.after(features.washout)
             rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
             total = RidgeStatistics.from_states(
-                rows, y[kept], weight=weight[kept], fingerprint=features.fingerprint
+                rows,
+                y[kept],
+                weight=weight[kept],
+                fingerprint=features.fingerprint,
+                grid=None if (weight % 1).any() else grid_of(features, prepared, is_classes),
             )
         elif classes is None:
-            total = accumulate(features, prepared, threads=threads)
+            total = accumulate(features, prepared, threads=threads, classes=False)
         else:
-            total, rows = accumulate_with_rows(features, prepared, threads=threads)
+            total, rows = accumulate_with_rows(features, prepared, threads=threads, classes=True)
         if past is not None:
-            total = known_statistics(past) + total
+            total = _sum(known_statistics(past), total)
         found = solved(
             pipeline, total, self.ridge, classes=classes, channels=recordings[0].channels
         )
@@ -107,6 +113,13 @@ def weighted_scaler(recordings: list[Recording], weights: list[Array]) -> Scaler
     return Scaler(mean, np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0))
 
 
+def _sum(past: RidgeStatistics, new: RidgeStatistics) -> RidgeStatistics:
+    """Return the sum, in float64 if one of them has weights that are no whole numbers."""
+    if past.grid is None or new.grid is None:
+        return past.floats + new.floats
+    return past + new
+
+
 def known_statistics(model: Model) -> RidgeStatistics:
     """Return the statistics of a fitted model; ValueError if they were dropped."""
     if model.statistics is None:
@@ -135,7 +148,7 @@ def leave_one_out(statistics: RidgeStatistics, readout: Readout, z: Array, y: Ar
     True
     """
     spectrum = Spectrum.of(statistics)
-    centred = z - statistics.feature_sum / statistics.weight
+    centred = z - statistics.floats.feature_sum / statistics.weight
     along = (centred @ spectrum.vectors) ** 2
     leverage = 1.0 / statistics.weight + along @ spectrum.inverse(readout.ridge)
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 
 from catchment.errors import UploadError
-from catchment.structure.fields import GATHERED, Part, layout
+from catchment.structure.fields import GATHERED, Declared, Part, layout
 
 T = TypeVar("T")
 
@@ -125,6 +125,8 @@ def equal(one: object, other: object) -> bool:
     if isinstance(one, tuple) and isinstance(other, tuple):
         pairs = zip(one, other, strict=False)
         return len(one) == len(other) and all(equal(a, b) for a, b in pairs)
+    if isinstance(one, Declared) and type(one).own_parts is not Declared.own_parts:
+        return one == other
     if is_dataclass(one) and type(one) is type(other):
         return all(equal(vars(one)[f.name], vars(other)[f.name]) for f in fields(one))
     return one == other

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from catchment.errors import IntegrityError, UploadError
 from catchment.structure.fields import (
     ANY_FLOAT,
+    LATER,
     NOT_NEGATIVE,
+    SIGNED,
     WEIGHT,
     Declared,
     Layout,
@@ -47,7 +49,8 @@ def taken_apart(value: object) -> Parts:
     ('sum', (array([2.]), array([1., 4.])))
     """
     if isinstance(value, Declared):
-        return _apart(layout(type(value)), value)
+        own = value.own_parts()
+        return _apart(layout(type(value)), value) if own is None else own
     if value is None:
         return NOTHING
     if isinstance(value, np.ndarray):
@@ -67,7 +70,8 @@ def _apart(shape: Layout, value: object) -> Parts:
     for part in shape.own:
         held = vars(value)[part.name]
         if part.form == "fact":
-            facts[part.name] = _fact(held)
+            if not (LATER in part.marks and held == part.otherwise()):
+                facts[part.name] = _fact(held)
         elif part.form == "array":
             arrays.append(np.asarray(held))
         else:
@@ -146,6 +150,10 @@ def _value(hint: Any, parts: Parts, trusted: bool) -> Any:
 
 
 def _together(shape: Layout, parts: Parts, trusted: bool) -> Any:
+    if issubclass(shape.made, Declared):
+        made = shape.made.from_own_parts(parts)
+        if made is not None:
+            return made
     inside = shape.inside
     own, named = parts, {}
     if inside:
@@ -250,7 +258,7 @@ def _checked_array(
         return array
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise UploadError("not-finite", f"{name} holds NaN or infinite numbers")
-    counted = NOT_NEGATIVE in marks or array.dtype.kind == "i"
+    counted = NOT_NEGATIVE in marks or (array.dtype.kind == "i" and SIGNED not in marks)
     if counted and array.size and array.min() < 0:
         raise UploadError("count", f"{name} holds {array.min():g}; it cannot be negative")
     return array

@@ -42,8 +42,10 @@ ROWS: Final = Mark("rows")  # counts the rows behind the value
 WEIGHT: Final = Mark("weight")  # what the value's arrays are divided by to give a mean
 GATHERED: Final = Mark("gathered")  # a mapping that adding puts together, key by key its own
 NOT_NEGATIVE: Final = Mark("not negative")
+SIGNED: Final = Mark("signed")  # whole numbers that are no counts, and may be negative
 REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes private
 ANY_FLOAT: Final = Mark("any float")  # float32 may come as well
+LATER: Final = Mark("later")  # added to the class later: left out of messages where it is default
 
 
 @final
@@ -81,6 +83,15 @@ class Declared:
     """Root of the classes whose messages have a name, and words about what they tell."""
 
     KIND: ClassVar[Kind] = Kind("")
+
+    def own_parts(self) -> Parts | None:
+        """Return the value in a form of its own, None if it travels as its fields say."""
+        return None
+
+    @classmethod
+    def from_own_parts(cls, parts: Parts) -> Self | None:
+        """Return the value of a form of its own, None if it is not in one."""
+        return None
 
 
 @runtime_checkable

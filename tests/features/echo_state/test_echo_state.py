@@ -24,11 +24,12 @@ def test_settings_that_are_not_named_follow_the_kind_of_target(per_step: bool) -
 
 
 def test_with_one_target_per_recording_the_defaults_are_those_of_a_recipe() -> None:
-    assert ct.EchoState(20).recipe(3, per_step=False) == Recipe(units=20, inputs=3)
+    described = ct.EchoState(20).recipe(3, per_step=False, classes=True)
+    assert described == Recipe(units=20, inputs=3, grid=20, input_range=16.0)
 
 
 def test_the_description_has_every_setting_of_a_recipe_that_is_not_found_out() -> None:
-    found_out = {"inputs", "gain", "shift", "scale", "fingerprint"}
+    found_out = {"inputs", "gain", "shift", "scale", "fingerprint", "cut"}
     described = {field.name for field in fields(ct.EchoState)}
     assert {field.name for field in fields(Recipe)} - found_out <= described
 

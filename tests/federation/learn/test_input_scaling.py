@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Plan, Recording, federate
+from catchment.data.exact_sums import limbs_of, on_digits
 from catchment.data.scaling import Scaler
 from catchment.errors import FederationError, UploadError
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.plan import Turn, as_algorithm
+from catchment.privacy.secure_sum.keys import make_identities
+from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.wire import Parts
 
 TURN = Turn(0, ("a",), client="a")
@@ -46,19 +52,63 @@ def test_the_state_survives_the_disk() -> None:
         _ = federate(Plan(algorithm=algorithm), clients()).model
 
 
+def test_the_bits_do_not_depend_on_who_holds_which_recording() -> None:
+    held = [s for data in clients().values() for s in data]
+    held[0] = Recording(held[0].u * 1e9)
+    algorithm = FederatedScaling(channels=3)
+    states = [
+        federate(Plan(algorithm=algorithm), split).state
+        for split in (
+            {"all": held},
+            {"a": held[3:], "b": held[:3]},
+            {f"c{k}": [one] for k, one in enumerate(reversed(held))},
+        )
+    ]
+    sent = {algorithm.result(state).fingerprint for state in states}
+    assert states[0] == states[1] == states[2]
+    assert len(sent) == 1
+
+
+def test_a_secure_sum_is_the_sum_to_the_bit() -> None:
+    data = clients() | {"d": [Recording(np.full((4, 3), -1e11))]}
+    identities = make_identities(data)
+    secure = SecureSum(identities=identities, min_clients=3, compare_cohorts=False)
+    plan = Plan(algorithm=FederatedScaling(channels=3))
+    hidden = federate(
+        replace(plan, protections=(secure,)), data, memories=identities.memories
+    ).state
+    assert hidden == federate(plan, data).state
+
+
+def sent(count: list[Any], total: list[float], squares: list[float]) -> Parts:
+    """Return a message of these sums, whose limbs are as many as there should be."""
+    limbs = (
+        limbs_of(on_digits(np.array(total), 60), 4),
+        limbs_of(on_digits(np.array(squares), 120), 7),
+    )
+    return Parts("moments", {}, (np.array(count), *limbs))
+
+
+TWO, ONES = [2, 2], [1.0, 1.0]
+GOOD = sent(TWO, ONES, ONES)
+FULL = np.full((7, 2), 2**60)
+
+
 @pytest.mark.parametrize(
-    ("arrays", "code"),
+    ("parts", "code"),
     [
-        (([2], [1.0], [1.0]), "shape"),
-        (([2, 2], [1.0, np.nan], [1.0, 1.0]), "not-finite"),
-        (([2, -1], [1.0, 1.0], [1.0, 1.0]), "count"),
-        (([2.0, 1.5], [1.0, 1.0], [1.0, 1.0]), "type"),
-        (([2, 2], [1.0, 9.0], [1.0, 1.0]), "moments"),
-        (([2, 2], [1.0, 0.0], [1.0, -1.0]), "count"),
+        (sent([2], [1.0], [1.0]), "shape"),
+        (replace(GOOD, arrays=(GOOD.arrays[0], GOOD.arrays[1][:3], GOOD.arrays[2])), "shape"),
+        (replace(GOOD, arrays=(GOOD.arrays[0], np.ones((4, 2)), GOOD.arrays[2])), "type"),
+        (replace(GOOD, arrays=(*GOOD.arrays[:2], FULL)), "moments"),
+        (sent([2, -1], ONES, ONES), "count"),
+        (sent([2.0, 1.5], ONES, ONES), "type"),
+        (sent(TWO, [1.0, 9.0], ONES), "moments"),
+        (sent(TWO, [1.0, 0.0], [1.0, -1.0]), "count"),
     ],
 )
-def test_impossible_moments_are_refused(arrays: tuple[list[float], ...], code: str) -> None:
-    parts = Parts("moments", {}, tuple(np.array(array) for array in arrays))
+def test_impossible_moments_are_refused(parts: Parts, code: str) -> None:
+    assert FederatedScaling(channels=2).read_update(GOOD, TURN).count.tolist() == TWO
     with pytest.raises(UploadError) as caught:
         FederatedScaling(channels=2).read_update(parts, TURN)
     assert caught.value.code == code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.federation.runs.own_map import Waves
 
 from catchment.data.clients import contiguous
 from catchment.data.generators import narma
+from catchment.data.recording import Recording
 from catchment.engine.local import run_locally
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.own import as_map
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unlearning import (
     Certificate,
@@ -228,3 +232,80 @@ def test_who_is_there_already_or_brings_other_features_cannot_join() -> None:
     with pytest.raises(UploadError) as caught:
         join(RIDGE, state, "new", replace(mine, gram=-mine.gram))
     assert caught.value.code == "moments"
+
+
+def on_a_grid(
+    bits: int, classes: bool, seed: int, n_clients: int
+) -> tuple[FederatedRidge, dict[str, list[Recording]]]:
+    """Return a ridge whose statistics are whole numbers, and clients of one to four recordings."""
+    rng = np.random.default_rng(seed)
+    algorithm = FederatedRidge(
+        features=as_map(Waves(2, 2, bits)), ridge=0.1, classes=("a", "b") if classes else None
+    )
+
+    def recording(k: int) -> Recording:
+        u = rng.normal(size=(7, 2))
+        return Recording.labelled(u, k % 2, 2) if classes else Recording(u, rng.normal(size=2))
+
+    return algorithm, {
+        f"client-{c}": [recording(k) for k in range(1 + int(rng.integers(4)))]
+        for c in range(n_clients)
+    }
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    bits=st.sampled_from([6, 8, 20, 24]),
+    classes=st.booleans(),
+    seed=st.integers(0, 2**20),
+    n_clients=st.integers(2, 6),
+    data=st.data(),
+)
+def test_on_a_grid_unlearning_is_an_equality_of_hashes(
+    bits: int, classes: bool, seed: int, n_clients: int, data: st.DataObject
+) -> None:
+    algorithm, clients = on_a_grid(bits, classes, seed, n_clients)
+    gone = data.draw(st.sampled_from(sorted(clients)))
+    before = run(algorithm, clients)
+    unlearned = unlearn(algorithm, before, gone)
+    certificate, after = unlearned.certificate, unlearned.state.total
+    assert before.total is not None
+    assert after is not None
+    assert certificate.how == "equality"
+    order = data.draw(st.permutations(sorted(set(clients) - {gone})))
+    parts = [accumulate(algorithm.features, clients[name]) for name in order]
+    again = sum(parts[1:], parts[0])
+    assert again == after
+    assert again.digest() == after.digest() == certificate.after
+    assert certificate.confirms(before.total, again, accumulate(algorithm.features, clients[gone]))
+    assert not certificate.confirms(before.total, again, parts[0])
+    assert after + before.by_client[gone] == before.total
+    joined = join(algorithm, unlearned.state, gone, before.by_client[gone])
+    assert joined.total is not None
+    assert joined.total.digest() == certificate.before
+
+
+def test_on_a_grid_a_server_that_keeps_only_the_sum_forgets_to_the_last_bit() -> None:
+    algorithm, clients = on_a_grid(8, True, 1, 4)
+    apart = replace(algorithm, keep_clients=False)
+    rows = accumulate(algorithm.features, clients["client-2"])
+    unlearned = unlearn_rows(apart, run(apart, clients), "client-2", rows)
+    rest = {name: held for name, held in clients.items() if name != "client-2"}
+    retrained = run(apart, rest)
+    assert unlearned.certificate.how == "equality"
+    assert unlearned.state.total == retrained.total
+    assert unlearned.state.readout is not None
+    assert retrained.readout is not None
+    assert (unlearned.state.readout.weights == retrained.readout.weights).all()
+
+
+def test_certificates_of_earlier_versions_are_read() -> None:
+    state = run(RIDGE, SERIES)
+    certificate = unlearn(RIDGE, state, "client-003").certificate
+    told = json.loads(certificate.to_json())
+    del told["check"]
+    assert Certificate.from_json(json.dumps(told)) == certificate
+    assert certificate.check == ""
+    for field, value in {"how": "guessed", "n_rows": "92", "before": 3}.items():
+        with pytest.raises(IntegrityError, match="certificate"):
+            Certificate.from_json(json.dumps({**told, field: value}))

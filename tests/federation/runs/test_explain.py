@@ -96,9 +96,10 @@ def test_an_unknown_kind_is_not_called_harmless() -> None:
     assert "not known: there are messages of kind telepathy" in text
 
 
-def test_few_rows_are_a_warning() -> None:
+@pytest.mark.parametrize("shapes", [((8,), (8, 2)), ((2,), (1, 8), (2, 36), (1, 8, 2), (1, 3))])
+def test_few_rows_are_a_warning(shapes: tuple[tuple[int, ...], ...]) -> None:
     rows = {"a": 3, "b": 10, "c": 100}
-    (one,) = explain(a_run(up("ridge-statistics", shapes=((8,), (8, 2))), rows=rows)).up
+    (one,) = explain(a_run(up("ridge-statistics", shapes=shapes), rows=rows)).up
     few, weak = one.notes
     assert few.startswith("1 of 3 clients (a) have fewer rows than the 8 features")
     assert weak.startswith("1 of 3 clients have fewer than five rows per feature")

@@ -29,13 +29,14 @@ from catchment.privacy.secure_sum.keys import IDENTITY, make_identities
 from catchment.privacy.secure_sum.messages import (
     Outline,
     as_bits,
-    flat,
+    encoded,
     from_bits,
     from_rows,
     rows,
     share_from,
 )
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.privacy.secure_sum.ring import Ring, add_into
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import measured
 from catchment.wire import Parts
@@ -208,13 +209,16 @@ def test_rows_are_counted_inside_whatever_holds_them() -> None:
 
 def test_whole_numbers_come_back_whole() -> None:
     counts = Parts("counts", {"of": "a"}, (np.array([[1, 2], [3, 4]]), np.array([7], np.uint8)))
-    back = Outline.of(counts).fill(flat(counts) * 100)
+    total = np.zeros((2, 5), dtype=np.uint64)
+    for _ in range(100):
+        add_into(total, encoded(counts, Ring(), n_clients=100))
+    back = Outline.of(counts).fill(total, Ring())
     assert back.arrays[0].dtype == np.int64
     np.testing.assert_array_equal(back.arrays[0], [[100, 200], [300, 400]])
     np.testing.assert_array_equal(back.arrays[1], [700])  # more than the type of one could hold
     single = Parts("single", {}, (np.array([0.5], dtype=np.float32),))
-    assert Outline.of(single).fill(flat(single)).arrays[0].dtype == np.float32
-    assert flat(Parts("nothing")).shape == (0,)
+    assert Outline.of(single).fill(encoded(single, Ring()), Ring()).arrays[0].dtype == np.float32
+    assert encoded(Parts("nothing"), Ring()).shape == (2, 0)
 
 
 def test_outlines_differ_by_every_part() -> None:

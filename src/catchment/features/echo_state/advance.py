@@ -18,6 +18,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from catchment.arrays import Array
 from catchment.features.echo_state.weights import LayerWeights
+from catchment.features.echo_state.whole_weights import (
+    ROUND,
+    leak_on_grid,
+    rounded,
+    state_bounds,
+    weight_digits,
+)
 
 BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
 LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows the Gram product
@@ -31,7 +38,10 @@ Rows = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One layer as the kernels want it: sparse (or dense) rows over [x; u; 1], gain folded in."""
+    """One layer as the kernels want it: sparse (or dense) rows over [x; u; 1], gain folded in.
+
+    On a grid `bits` are the digits of its states and `weight_digits` those of its values.
+    """
 
     starts: NDArray[np.int64]
     columns: NDArray[np.uint32]
@@ -41,9 +51,27 @@ class Program:
     n_inputs: int
     uniform: bool
     dense: NDArray[np.floating[Any]] | None
+    bits: int | None = None
+    weight_digits: int = 0
 
     @classmethod
-    def of(cls, layer: LayerWeights, dtype: type[np.floating[Any]] = np.float64) -> Program:
+    def of(
+        cls,
+        layer: LayerWeights,
+        dtype: type[np.floating[Any]] = np.float64,
+        *,
+        bits: int | None = None,
+        input_bounds: Array | None = None,
+    ) -> Program:
+        """Return the program of a layer.
+
+        Parameters
+        ----------
+        bits
+            Digits of its grid, if it is on one.
+        input_bounds
+            (I,) largest absolute value of each input, on a grid.
+        """
         N, I = layer.n_units, layer.n_inputs
         rows = np.concatenate([layer.W.rows(), layer.W_in.rows(), np.arange(N)])
         columns = np.concatenate(
@@ -61,6 +89,12 @@ class Program:
                 offset,
             ]
         )
+        leak, w = layer.leak, 0
+        if bits is not None:
+            inputs = np.ones(I) if input_bounds is None else input_bounds
+            bounds = np.concatenate([state_bounds(layer), inputs, np.ones(1)])
+            w = weight_digits(rows, values, bounds[columns], bits)
+            values, leak = rounded(values, w), leak_on_grid(leak, bits)
         order = np.argsort(rows, kind="stable")
         starts = np.zeros(N + 1, dtype=np.int64)
         np.cumsum(np.bincount(rows, minlength=N), out=starts[1:])
@@ -73,11 +107,13 @@ class Program:
             starts,
             columns[order].astype(np.uint32),
             values[order].astype(dtype),
-            layer.leak.astype(dtype),
+            leak.astype(dtype),
             layer.activation,
             I,
-            len(set(layer.leak)) == 1 and len(set(layer.activation)) == 1,
+            len(set(leak)) == 1 and len(set(layer.activation)) == 1,
             dense,
+            bits,
+            w,
         )
 
     @property
@@ -85,9 +121,25 @@ class Program:
         return len(self.leak)
 
     @property
+    def grid(self) -> tuple[()] | tuple[float, float]:
+        """Rounder and largest number below 1 of states on a grid, as the kernels want them."""
+        return () if self.bits is None else (math.ldexp(ROUND, -self.bits), 1 - 0.5**self.bits)
+
+    @property
     def by_matrix(self) -> bool:
         """Whether a step of many lanes is best done as one dense matrix product."""
         return self.dense is not None and self.n_units >= DENSE_UNITS
+
+
+def programs_on_grid(
+    layers: Sequence[LayerWeights], bits: int, input_range: float
+) -> tuple[Program, ...]:
+    """Return the programs of layers whose states have this many digits after the point."""
+    programs, bounds = [], np.full(layers[0].n_inputs, input_range)
+    for layer in layers:
+        programs.append(Program.of(layer, bits=bits, input_bounds=bounds))
+        bounds = state_bounds(layer)
+    return tuple(programs)
 
 
 def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Rows:
@@ -276,14 +328,14 @@ class _Layer:
 
         program, X, P = self.program, self.X, self.P
         N, B = P.shape
-        units = (program.leak, program.activation, program.uniform)
+        units, grid = (program.leak, program.activation, program.uniform), program.grid
         rows = (program.starts, program.columns, program.values)
         if B == 1:
             alone = (U[:, :, 0].T, X[:, 0], P[:, 0], S[:, :, 0].T)
             if program.dense is not None:
-                kernels.serial_dense(program.dense, *units, *alone, sums)
+                kernels.serial_dense(program.dense, *units, *alone, sums, grid)
             else:
-                kernels.serial(*rows, *units, *alone, sums)
+                kernels.serial(*rows, *units, *alone, sums, grid)
             return
         flat = (X.reshape(-1), P.reshape(-1))
         if program.by_matrix:
@@ -291,9 +343,9 @@ class _Layer:
             for t in range(U.shape[1]):
                 X[N:-1] = U[: program.n_inputs, t]
                 np.matmul(program.dense, X, out=P)
-                kernels.activate_all(*units, X, flat, P, S, sums, t)
+                kernels.activate_all(*units, X, flat, P, S, sums, t, grid)
         else:
-            kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, (0,) * (B // 4))
+            kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, (0,) * (B // 4), grid)
 
 
 def _set_states(layers: Sequence[_Layer], x0: Array) -> None:

@@ -16,7 +16,12 @@ from catchment.features.echo_state.advance import (
     advance,
     preferred_lanes,
 )
-from catchment.features.echo_state.segments import joints_agree, segment_starts
+from catchment.features.echo_state.segments import (
+    best_width,
+    cut_places,
+    joints_agree,
+    segment_starts,
+)
 
 FEW = 8  # fewer sequences than this do not fill the narrowest lockstep kernel
 
@@ -57,8 +62,21 @@ def plan_batches(
     *,
     washout: int,
     may_segment: bool,
+    cut: tuple[int, int] = (0, 0),
 ) -> list[Batch]:
-    """Return batches that together cover every sequence once; depends on the data alone."""
+    """Return batches that together cover every sequence once; depends on the data alone.
+
+    Parameters
+    ----------
+    washout
+        Steps at the start of each sequence that do not count.
+    may_segment
+        Whether a sequence may be spread over several lanes.
+    cut
+        How a grid cuts sequences, if it does: then no others are.
+    """
+    if programs[0].bits is not None and may_segment:
+        return lanes_together(programs, cut_lanes(inputs, cut, washout))
     order = sorted(range(len(inputs)), key=lambda k: (-len(inputs[k]), k))
     lanes = [Lane(k, inputs[k], washout, washout) for k in order]
     if len(lanes) >= FEW:
@@ -75,6 +93,26 @@ def plan_batches(
     if len(short) >= 3 and sum(len(s.u) for s in short) >= 2 * len(short[0].u):
         return [*batches, Batch(tuple(short))]
     return [*batches, *(Batch((lane,)) for lane in short)]
+
+
+def cut_lanes(inputs: Sequence[Array], cut: tuple[int, int], washout: int) -> list[Lane]:
+    """Return a lane for every part of sequences on a grid."""
+    return [
+        Lane(k, u[rest:end], first - rest, first)
+        for k, u in enumerate(inputs)
+        for rest, first, end in cut_places(len(u), cut, washout)
+    ]
+
+
+def lanes_together(programs: Sequence[Program], lanes: Sequence[Lane]) -> list[Batch]:
+    """Return batches of lanes of like length, none of which depends on another."""
+    order = sorted(lanes, key=lambda lane: -len(lane.u))
+    n_sources = len({lane.source for lane in lanes})
+    if n_sources >= FEW:
+        width = preferred_lanes(programs, len(lanes))
+    else:
+        width = best_width(programs, len(lanes))
+    return [Batch(tuple(order[k : k + width])) for k in range(0, len(order), width)]
 
 
 def _segments(programs: Sequence[Program], lane: Lane, washout: int) -> tuple[Lane, ...]:

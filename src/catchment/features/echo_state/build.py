@@ -7,6 +7,7 @@ it carries, and the result must have the fingerprint it carries.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, frozen
 from catchment.errors import FingerprintError
+from catchment.features.echo_state.advance import programs_on_grid
 from catchment.features.echo_state.random_words import (
     Purpose,
     distinct,
@@ -26,9 +28,11 @@ from catchment.features.echo_state.random_words import (
     uniform,
 )
 from catchment.features.echo_state.recipe import Layer, Mixture, Recipe, Spread
+from catchment.features.echo_state.segments import found_cut
 from catchment.features.echo_state.spectral import spectral_radius
 from catchment.features.echo_state.topology import Wiring, known_radius, raw_matrix
 from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights, SparseRows
+from catchment.features.echo_state.whole_weights import DEFAULT_RANGE
 
 _one_at_a_time = Lock()
 
@@ -45,23 +49,32 @@ def build(recipe: Recipe) -> tuple[LayerWeights, ...]:
     """
     recipe = recipe.prepared()
     layers = _weights(recipe)
-    found = fingerprint(layers)
+    found = fingerprint(layers, recipe.grid, recipe.input_range, recipe.cut)
     if found != recipe.fingerprint:
+        clear = "scale and fingerprint" if recipe.grid is None else "scale, fingerprint and cut"
         raise FingerprintError(
             f"the recipe says fingerprint {recipe.fingerprint}, its weights have {found}; if you "
-            "changed a setting, clear scale and fingerprint and call prepared(), otherwise get "
-            "the recipe again from its sender"
+            f"changed a setting, clear {clear} and call prepared(), otherwise get the recipe "
+            "again from its sender"
         )
     return layers
 
 
-def fingerprint(layers: Sequence[LayerWeights]) -> str:
-    """Return the SHA-256, in hexadecimal, of all numbers of all layers.
+def fingerprint(
+    layers: Sequence[LayerWeights],
+    grid: int | None = None,
+    input_range: float = DEFAULT_RANGE,
+    cut: tuple[int, int] | None = None,
+) -> str:
+    """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of a grid.
 
     >>> len(fingerprint(build(Recipe(units=4, topology="ring"))))
     64
     """
-    return hashlib.sha256(b"".join(layer.digest() for layer in layers)).hexdigest()
+    sha = hashlib.sha256(b"".join(layer.digest() for layer in layers))
+    if grid is not None:
+        sha.update(json.dumps(["grid", grid, input_range, cut]).encode())
+    return sha.hexdigest()
 
 
 def prepare(recipe: Recipe) -> Recipe:
@@ -78,9 +91,15 @@ def prepare(recipe: Recipe) -> Recipe:
 @lru_cache(maxsize=256)
 def _prepared(recipe: Recipe) -> Recipe:
     scale = tuple(_scale(layer) for layer in recipe.layers)
-    # Any fingerprint would do here: it is replaced by that of the weights.
-    draft = replace(recipe, scale=scale, fingerprint="0" * 64)
-    return replace(draft, fingerprint=fingerprint(_weights(draft)))
+    # Any fingerprint and cut would do here: they are replaced by those of the weights.
+    cut = None if recipe.grid is None else (0, 0)
+    draft = replace(recipe, scale=scale, fingerprint="0" * 64, cut=cut)
+    layers = _weights(draft)
+    if recipe.grid is not None:
+        cut = found_cut(programs_on_grid(layers, recipe.grid, recipe.input_range))
+    return replace(
+        draft, cut=cut, fingerprint=fingerprint(layers, recipe.grid, recipe.input_range, cut)
+    )
 
 
 def _scale(layer: Layer) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from catchment.arrays import Array
 from catchment.features.echo_state.random_words import Purpose, Words, uniform
 from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.segments import CLOSE
 from catchment.features.echo_state.settings import real, whole
 from catchment.features.echo_state.spectral import spectral_radius
 from catchment.features.echo_state.weights import LayerWeights, SparseRows
@@ -90,7 +91,8 @@ def echo_state_check(
     steps
         Number of inputs to draw.
     tolerance
-        Largest difference of any unit that counts as none.
+        Largest difference of any unit that counts as none; on a grid, where two states may stay
+        apart by a few steps, at least eight of its steps.
     seed
         Names the drawn inputs.
 
@@ -100,7 +102,9 @@ def echo_state_check(
     >>> echo_state_check(Reservoir.from_recipe(Recipe(units=50, spectral_radius=5.0))).converged
     False
     """
-    real(tolerance, "tolerance", above=0.0)
+    tolerance = real(tolerance, "tolerance", above=0.0)
+    if reservoir.grid is not None:
+        tolerance = max(tolerance, CLOSE * 0.5**reservoir.grid)
     inputs = _noise(reservoir, whole(steps, "steps", at_least=1), seed) if u is None else u
     N = reservoir.n_units
     with np.errstate(invalid="ignore", over="ignore"):
@@ -190,7 +194,9 @@ def kernel_rank(
     """
     n = reservoir.n_units if streams is None else whole(streams, "streams", at_least=1)
     T = whole(steps, "steps", at_least=1)
-    real(tolerance, "tolerance", above=0.0)
+    tolerance = real(tolerance, "tolerance", above=0.0)
+    if reservoir.grid is not None:
+        tolerance = max(tolerance, CLOSE * 0.5**reservoir.grid)
     inputs = _noise(reservoir, n * T, seed).reshape(n, T, reservoir.n_inputs)
     last = np.empty((n, reservoir.n_units))
     # Only the last state of each stream is kept, so memory does not grow with streams times steps.

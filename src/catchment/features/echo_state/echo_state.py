@@ -6,14 +6,16 @@ same map for one owner, for many, in scikit-learn and in a plan file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.settings import grid_digits, power_of_two
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import checked_bits
 
 LARGEST_GRAM = 4 << 30  # bytes: statistics beyond this are refused before anything is built
 
@@ -24,6 +26,13 @@ PER_STEP = {
     "leak_rate": Spread("tail", 0.1, 1.0),
 }
 PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
+
+# Bits of the states and of the features, and where inputs are cut off, that "auto" is for targets
+# that are classes or numbers; docs/concepts/integers.md says why.
+AUTO_GRID: dict[str, tuple[int, int, float]] = {
+    "classes": (20, 8, 16.0),
+    "numbers": (24, 24, 64.0),
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,11 @@ class EchoState:
         Steps at the start of each recording that give no features.
     precision
         Of the states. Statistics are float64 always.
+    grid, input_range
+        As in `Recipe`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
+    feature_grid
+        Bits to which features are rounded, which makes their statistics whole numbers; it needs a
+        grid. "auto" follows `AUTO_GRID`, and is at most the grid.
 
     >>> EchoState(50).build(3, per_step=False).n_features
     106
@@ -86,12 +100,16 @@ class EchoState:
     segments: int = EchoStateMap.segments
     washout: int = EchoStateMap.washout
     precision: Literal["float64", "float32"] = EchoStateMap.precision
+    grid: int | Literal["auto"] | None = "auto"
+    feature_grid: int | Literal["auto"] | None = "auto"
+    input_range: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         self.recipe(1 << 31)
         self._refuse_giants()
+        self._check_grids()
 
-    def recipe(self, n_inputs: int, *, per_step: bool = True) -> Recipe:
+    def recipe(self, n_inputs: int, *, per_step: bool = True, classes: bool = False) -> Recipe:
         """Return the reservoir's recipe for inputs of this many channels.
 
         >>> EchoState(50).recipe(3, per_step=False).input_scaling
@@ -101,14 +119,21 @@ class EchoState:
         settings = {name: getattr(self, name) for name in shared}
         auto = PER_STEP if per_step else PER_RECORDING
         settings |= {name: value for name, value in auto.items() if settings[name] == "auto"}
+        bits, _, largest = AUTO_GRID["classes" if classes else "numbers"]
+        if settings["grid"] == "auto":
+            settings["grid"] = None if self.precision == "float32" else bits
+        if settings["grid"] is None:
+            settings["input_range"] = Recipe.input_range
+        elif settings["input_range"] == "auto":
+            settings["input_range"] = largest
         return Recipe(inputs=n_inputs, **settings)
 
-    def build(self, n_inputs: int, *, per_step: bool) -> EchoStateMap:
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> EchoStateMap:
         """Return the map for inputs of this many channels; see `MapDescription`."""
-        recipe = self.recipe(n_inputs, per_step=per_step)
-        return self.of(Reservoir.from_recipe(recipe), per_step=per_step)
+        recipe = self.recipe(n_inputs, per_step=per_step, classes=classes)
+        return self.of(Reservoir.from_recipe(recipe), per_step=per_step, classes=classes)
 
-    def of(self, reservoir: Reservoir, *, per_step: bool) -> EchoStateMap:
+    def of(self, reservoir: Reservoir, *, per_step: bool, classes: bool = False) -> EchoStateMap:
         """Return the features of a reservoir that is there already."""
         pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
         return EchoStateMap(
@@ -120,10 +145,23 @@ class EchoState:
             segments=self.segments if pool is not None else 1,
             washout=self.washout,
             precision=self.precision,
+            feature_grid=self._feature_grid(reservoir, classes),
         )
 
+    def _feature_grid(self, reservoir: Reservoir, classes: bool) -> int | None:
+        if self.feature_grid != "auto":
+            return self.feature_grid
+        _, bits, _ = AUTO_GRID["classes" if classes else "numbers"]
+        return None if reservoir.grid is None else min(bits, reservoir.grid)
+
     def describes(
-        self, built: FeatureMap, n_inputs: int, *, per_step: bool, adapted: bool = False
+        self,
+        built: FeatureMap,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
     ) -> bool:
         """Return whether a map is the one described, but for its scale; no eigenvalue is solved.
 
@@ -137,10 +175,27 @@ class EchoState:
             return False
         reservoir = built.reservoir
         recipe = reservoir.recipe or (reservoir.adapted_from if adapted else None)
-        mine = self.recipe(n_inputs, per_step=per_step)
-        if recipe is None or replace(recipe, scale=None, fingerprint=None) != mine:
+        mine = self.recipe(n_inputs, per_step=per_step, classes=classes)
+        if recipe is None or recipe.unprepared() != mine:
             return False
-        return self.of(reservoir, per_step=per_step).settings() == built.settings()
+        own = self.of(reservoir, per_step=per_step, classes=classes)
+        return own.settings() == built.settings()
+
+    def _check_grids(self) -> None:
+        grid_digits(None if self.grid == "auto" else self.grid, "grid")
+        if self.input_range != "auto":
+            power_of_two(self.input_range, "input_range")
+        if isinstance(self.feature_grid, int):
+            checked_bits(self.feature_grid, "feature_grid")
+            if self.grid is None:
+                raise ValueError(
+                    f"feature_grid is {self.feature_grid} and grid is None; give a grid too, such "
+                    "as grid=20"
+                )
+        if isinstance(self.grid, int) and self.precision == "float32":
+            raise ValueError(
+                f"precision is 'float32' and grid is {self.grid}; use one or the other"
+            )
 
     def _refuse_giants(self) -> None:
         units = self.units if isinstance(self.units, tuple) else (self.units,)

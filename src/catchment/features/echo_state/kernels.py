@@ -10,6 +10,8 @@ tanh is computed from expm1 with a Taylor polynomial (degree 13, largest error 2
 place; degree 7 for float32), in arithmetic that vectorises.
 
 The batch width is a tuple of B/4 zeros: its length is part of its type, so the compiler knows B.
+Likewise a layer on a grid passes the pair (rounder, largest number below 1) of its states, and any
+other an empty tuple; each is compiled by itself, so that neither pays for the other.
 """
 
 from __future__ import annotations
@@ -21,6 +23,13 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
+
+from catchment.features.echo_state.activations import (
+    grid_linear,
+    grid_sigmoid,
+    grid_sin,
+    size_of_tanh,
+)
 
 # 'reassoc' is left out on purpose: it may cancel the rounding by a large constant in the tanh.
 SAFE_MATH = {"contract", "nnan", "ninf", "nsz"}
@@ -178,12 +187,56 @@ def _activate(code, a, p, x, n):
             x[b] = keep * x[b] + a * p[b]
 
 
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
+def _activate_on_grid(code, a, G, top, p, x, n):
+    """As `_activate` on a grid; all is exact but the roundings by the addition of G."""
+    keep = 1.0 - a
+    if code == TANH:
+        # The sign goes to the leak, which is there long before the rest.
+        for b in range(n):
+            x[b] = math.copysign(a, p[b]) * size_of_tanh(p[b], G, top) + keep * x[b] + G - G
+    elif code == SIGMOID:
+        for b in range(n):
+            x[b] = keep * x[b] + a * grid_sigmoid(p[b], G, top) + G - G
+    elif code == RELU:
+        for b in range(n):
+            x[b] = keep * x[b] + a * grid_linear(max(p[b], 0.0), G) + G - G
+    elif code == SIN:
+        for b in range(n):
+            x[b] = keep * x[b] + a * grid_sin(p[b], G, top) + G - G
+    else:
+        for b in range(n):
+            x[b] = keep * x[b] + a * grid_linear(p[b], G) + G - G
+
+
+def advance_units(code, a, grid, p, x, n):
+    """x[:n] = (1 - a) x + a f(p), on the grid if there is one; for compiled code only."""
+    raise TypeError("advance_units is for compiled code")
+
+
+@overload(
+    advance_units,
+    jit_options={"fastmath": SAFE_MATH, "error_model": "numpy", "forceinline": True},
+)
+def _advance_units(code, a, grid, p, x, n):
+    def plain(code, a, grid, p, x, n):
+        _activate(code, a, p, x, n)
+
+    def on_grid(code, a, grid, p, x, n):
+        _activate_on_grid(code, a, grid[0], grid[1], p, x, n)
+
+    return on_grid if isinstance(grid, types.BaseTuple) and len(grid) == 2 else plain
+
+
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, S, sums, width):
+def lockstep(
+    starts, columns, values, leak, activation, uniform, U, X, flat, P, S, sums, width, grid=()
+):
     """Advance X (N + I + 1, B) over I rows of U (.., T, B), into N rows of S (.., T, B).
 
     `flat` is (X, P) once more, as two flat arrays. `uniform` says that all units share one
-    activation and one leak. With `sums` all steps are added to the first step of S.
+    activation and one leak. With `sums` all steps are added to the first step of S. `grid` is the
+    rounder and the largest number below 1 of states on a grid, or empty.
     """
     N = len(leak)
     for t in range(U.shape[1]):
@@ -192,24 +245,24 @@ def lockstep(starts, columns, values, leak, activation, uniform, U, X, flat, P, 
                 X[N + j, b] = U[j, t, b]
         for i in range(N):
             row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)
-        _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t)
+        _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, grid)
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def activate_all(leak, activation, uniform, X, flat, P, S, sums, t):
+def activate_all(leak, activation, uniform, X, flat, P, S, sums, t, grid=()):
     """Turn pre-activations P (N, B) of step t into states, in X and in N rows of S (.., T, B)."""
-    _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t)
+    _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, grid)
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t):
+def _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, grid):
     N, B = P.shape
     if uniform:
         # One long loop: rows of 8 or 16 lanes are too short for the unrolled tanh.
-        _activate(activation[0], leak[0], flat[1], flat[0], N * B)
+        advance_units(activation[0], leak[0], grid, flat[1], flat[0], N * B)
     else:
         for i in range(N):
-            _activate(activation[i], leak[i], P[i], X[i], B)
+            advance_units(activation[i], leak[i], grid, P[i], X[i], B)
     if sums:
         for i in range(N):
             for b in range(B):
@@ -235,7 +288,7 @@ def _sparse_dot(values, columns, begin, end, x):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums):
+def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums, grid=()):
     """Advance x (N + I + 1,) over I columns of U (T, ..), into N columns of S (T, ..).
 
     With `sums` all steps are added to the first row of S.
@@ -246,7 +299,7 @@ def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums)
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _sparse_dot(values, columns, np.uint64(starts[i]), np.uint64(starts[i + 1]), x)
-        _finish_serial(leak, activation, uniform, x, p, S, sums, t)
+        _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid)
 
 
 @njit(fastmath=DOT_MATH, error_model="numpy")
@@ -258,7 +311,7 @@ def _dense_dot(row, x):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial_dense(W, leak, activation, uniform, U, x, p, S, sums):
+def serial_dense(W, leak, activation, uniform, U, x, p, S, sums, grid=()):
     """As `serial`, with one dense matrix W (N, N + I + 1) over the extended state."""
     N = len(leak)
     for t in range(U.shape[0]):
@@ -266,17 +319,17 @@ def serial_dense(W, leak, activation, uniform, U, x, p, S, sums):
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _dense_dot(W[i], x)
-        _finish_serial(leak, activation, uniform, x, p, S, sums, t)
+        _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid)
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _finish_serial(leak, activation, uniform, x, p, S, sums, t):
+def _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid):
     N = len(leak)
     if uniform:
-        _activate(activation[0], leak[0], p, x, N)
+        advance_units(activation[0], leak[0], grid, p, x, N)
     else:
         for i in range(N):
-            _activate(activation[i], leak[i], p[i : i + 1], x[i : i + 1], 1)
+            advance_units(activation[i], leak[i], grid, p[i : i + 1], x[i : i + 1], 1)
     if sums:
         for i in range(N):
             S[0, i] += x[i]
@@ -301,6 +354,46 @@ def pool_into(kind, Z, reference, first, second):
             else:
                 for b in range(Z.shape[2]):
                     first[i, b] = max(first[i, b], Z[i, t, b])
+
+
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
+def round_inputs(u, G, limit):
+    """Cut u off at a limit and round it by G, in place; return how many values were cut off."""
+    n_clipped = 0
+    for j in range(len(u)):
+        n_clipped += abs(u[j]) > limit
+        u[j] = min(max(u[j], -limit), limit) + G - G
+    return n_clipped
+
+
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
+def round_block(Z, R, by_step):
+    """Round Z in place: row i by rounder R[i], or, where a row is a step, column j by R[j]."""
+    for i in range(Z.shape[0]):
+        if by_step:
+            for j in range(Z.shape[1]):
+                Z[i, j] = Z[i, j] + R[j] - R[j]
+        else:
+            for j in range(Z.shape[1]):
+                Z[i, j] = Z[i, j] + R[i] - R[i]
+
+
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
+def pool_exactly(Z, R, first, high, cross, low):
+    """Add the steps of Z (F, T, B), and their squares, to sums (F, B) in which all is exact.
+
+    A number is split in two by the rounder of its feature, R (F,): z = h + l, so that z z is
+    h h + 2 h l + l l, whose sums `high`, `cross` and `low` hold.
+    """
+    for i in range(Z.shape[0]):
+        for t in range(Z.shape[1]):
+            for b in range(Z.shape[2]):
+                h = Z[i, t, b] + R[i] - R[i]
+                l = Z[i, t, b] - h
+                first[i, b] += Z[i, t, b]
+                high[i, b] += h * h
+                cross[i, b] += h * l
+                low[i, b] += l * l
 
 
 @njit(fastmath=DOT_MATH, error_model="numpy")

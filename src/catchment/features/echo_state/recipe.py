@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from math import isqrt
 from typing import TypeVar
@@ -22,13 +22,17 @@ from catchment.features.echo_state.settings import (
     Spread,
     activation,
     choice,
+    cut_of,
     flag,
+    grid_digits,
     leak,
+    power_of_two,
     real,
     sha256_hex,
     whole,
 )
 from catchment.features.echo_state.topology import SIGNED, TOPOLOGIES, Wiring
+from catchment.features.echo_state.whole_weights import DEFAULT_RANGE
 
 __all__ = ["Layer", "Mixture", "Recipe", "Spread"]
 
@@ -127,8 +131,16 @@ class Recipe:
         Intrinsic plasticity before any adaptation.
     seed
         64-bit number that names the draws.
+    grid
+        Binary digits b (8 to 24) of states, which are then whole numbers times 2^-b: the same bits
+        on every processor. None for float64.
+    input_range
+        With a grid: inputs are cut off at minus and plus this power of two.
     scale, fingerprint
         Filled in by `prepared`.
+    cut
+        With a grid, filled in by `prepared`: (L, M) if a sequence is cut every L steps, each part
+        started from rest M steps before; (0, 0) if it never is.
     """
 
     units: int | tuple[int, ...]
@@ -151,6 +163,9 @@ class Recipe:
     seed: int = 0
     scale: tuple[float, ...] | None = None
     fingerprint: str | None = None
+    grid: int | None = None
+    input_range: float = DEFAULT_RANGE
+    cut: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         set_ = partial(object.__setattr__, self)
@@ -173,8 +188,25 @@ class Recipe:
             )
         if self.fingerprint is not None:
             sha256_hex(self.fingerprint, "fingerprint")
+        self._check_grid()
         for index in range(self.n_layers):
             _layer(self, index)
+
+    def _check_grid(self) -> None:
+        set_ = partial(object.__setattr__, self)
+        set_("grid", grid_digits(self.grid, "grid"))
+        set_("input_range", power_of_two(self.input_range, "input_range"))
+        if self.grid is None and self.input_range != DEFAULT_RANGE:
+            raise ValueError(
+                f"input_range is {self.input_range} without a grid; give grid=20, or leave it out"
+            )
+        if self.cut is not None:
+            set_("cut", cut_of(self.cut, "cut"))
+        if (self.cut is not None) != (self.grid is not None and self.is_prepared):
+            raise ValueError(
+                "a recipe with a grid carries cut, scale and fingerprint together; clear all "
+                "three, or call prepared()"
+            )
 
     @property
     def n_layers(self) -> int:
@@ -203,6 +235,15 @@ class Recipe:
 
         return self if self.is_prepared else prepare(self)
 
+    def unprepared(self) -> Recipe:
+        """Return the recipe without what `prepared` found out, to change a setting of it.
+
+        >>> recipe = Recipe(units=20, topology="ring")
+        >>> recipe.prepared().unprepared() == recipe
+        True
+        """
+        return replace(self, scale=None, fingerprint=None, cut=None)
+
     def to_json(self) -> str:
         """Return the recipe as one line of JSON: the same line for equal recipes.
 
@@ -214,6 +255,8 @@ class Recipe:
             value = getattr(self, field.name)
             if value is not None:
                 settings[field.name] = _plain(value)
+        if self.grid is None:
+            del settings["input_range"]
         if self.scale is not None:
             settings["scale"] = [factor.hex() for factor in self.scale]
         return json.dumps(settings, sort_keys=True, separators=(",", ":"))

@@ -10,6 +10,7 @@ from numbers import Real
 
 from catchment.features.echo_state.topology import Wiring
 from catchment.features.echo_state.weights import ACTIVATIONS
+from catchment.features.echo_state.whole_weights import LEAST_DIGITS, MOST_DIGITS
 
 SPREADS = ("uniform", "log_uniform", "layered", "tail")
 
@@ -77,6 +78,46 @@ def flag(value: object, name: str) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}; give True or False")
     return value
+
+
+def grid_digits(value: object, name: str) -> int | None:
+    """Return the digits of a grid of states, or None for float64.
+
+    >>> grid_digits(20, "grid")
+    20
+    """
+    if value is None:
+        return None
+    try:
+        return whole(value, name, at_least=LEAST_DIGITS, below=MOST_DIGITS + 1)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error}, or None for float64") from None
+
+
+def power_of_two(value: object, name: str) -> float:
+    """Return the value if it is a power of two from 1/256 to 256.
+
+    >>> power_of_two(8, "input_range")
+    8.0
+    """
+    number = real(value, name, at_least=2.0**-8, at_most=2.0**8)
+    if math.frexp(number)[0] != 0.5:
+        raise ValueError(f"{name} is {number}; give a power of two, such as 4 or 8")
+    return number
+
+
+def cut_of(value: object, name: str) -> tuple[int, int]:
+    """Return the length of a part and its warm-up: both 0, or a warm-up up to the length.
+
+    >>> cut_of([1024, 256], "cut")
+    (1024, 256)
+    """
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{name} is {value!r}; give two whole numbers, length and warm-up")
+    L, M = whole(value[0], name), whole(value[1], name)
+    if (L == 0) != (M == 0) or M > L:
+        raise ValueError(f"{name} is {(L, M)}; give (0, 0), or a warm-up from 1 to the length")
+    return L, M
 
 
 def sha256_hex(value: object, name: str) -> str:

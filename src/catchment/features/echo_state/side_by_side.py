@@ -2,6 +2,10 @@
 
 The states of the union are the states of its members, so whatever is linear in each member's
 features (an ensemble of readouts, joint statistics of all of them) is linear in the union's.
+
+On a grid the union has one number of weight digits per layer and one cut, which suit all members;
+where a member's own are others, its states in the union differ from those alone by a few steps of
+the grid.
 """
 
 from __future__ import annotations
@@ -41,8 +45,27 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
                 f"the reservoirs have {', '.join(map(str, sorted(found)))} {name}; "
                 f"only reservoirs of equally many {name} stand side by side"
             )
+    grids = {(reservoir.grid, reservoir.input_range) for reservoir in reservoirs}
+    if len(grids) > 1:
+        raise ValueError(
+            f"the reservoirs have {len(grids)} different grids or input ranges; only reservoirs of "
+            "one grid stand side by side"
+        )
+    ((grid, input_range),) = grids
     stacks = zip(*(reservoir.layers for reservoir in reservoirs), strict=True)
-    return Reservoir(tuple(_joined(stack, first=k == 0) for k, stack in enumerate(stacks)))
+    return Reservoir(
+        tuple(_joined(stack, first=k == 0) for k, stack in enumerate(stacks)),
+        grid=grid,
+        input_range=input_range,
+        known_cut=None if grid is None else _common_cut([r.cut for r in reservoirs]),
+    )
+
+
+def _common_cut(cuts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the cut of a union: long enough for all, none if one member has none."""
+    if (0, 0) in cuts:
+        return 0, 0
+    return max(L for L, _ in cuts), max(M for _, M in cuts)
 
 
 def state_places(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,19 +18,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.features.echo_state.advance import Block, Program
+from catchment.features.echo_state.advance import Block, Program, advance
 from catchment.features.echo_state.batches import Batch, SegmentsError, plan_batches, run_batch
 from catchment.features.echo_state.pooling import POOLS, Pool, pooled_rows
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.weights import ACTIVATIONS, layer_arrays, layers_of
+from catchment.features.echo_state.segments import cut_places
+from catchment.features.echo_state.settings import cut_of, grid_digits, power_of_two
+from catchment.features.echo_state.weights import layer_arrays, layers_of
+from catchment.features.echo_state.whole_pooling import whole_rows
+from catchment.features.echo_state.whole_weights import DEFAULT_RANGE, ROUND
+from catchment.features.grid import checked_bits, digits_after_point, on_grid
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Parts
 
 KIND = "echo_state"
-BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,9 @@ class EchoStateMap:
         Steps at the start of each sequence that give no features.
     precision
         Of the states. Statistics are float64 always.
+    feature_grid
+        Bits to which features are rounded, for a reservoir with a grid: their statistics are then
+        whole numbers. None to leave them as they are.
 
     >>> from catchment import Recipe
     >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1))
@@ -72,6 +79,7 @@ class EchoStateMap:
     segments: int = 1
     washout: int = 0
     precision: Literal["float64", "float32"] = "float64"
+    feature_grid: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.bias or self.input or self.state):
@@ -86,6 +94,18 @@ class EchoStateMap:
             raise ValueError(f"washout is {self.washout}; pass 0 or more steps")
         if self.precision not in ("float64", "float32"):
             raise ValueError(f"precision is {self.precision!r}; use 'float64' or 'float32'")
+        if self.precision == "float32" and self.reservoir.grid is not None:
+            raise ValueError(
+                f"precision is 'float32' and the reservoir has a grid of {self.reservoir.grid} "
+                "digits; use one or the other"
+            )
+        if self.feature_grid is not None:
+            checked_bits(self.feature_grid, "feature_grid")
+            if self.reservoir.grid is None:
+                raise ValueError(
+                    f"feature_grid is {self.feature_grid} and the reservoir has no grid; give the "
+                    "recipe one, such as grid=20"
+                )
 
     @property
     def n_base(self) -> int:
@@ -108,6 +128,32 @@ class EchoStateMap:
         return self.pool is None
 
     @property
+    def grid(self) -> int | None:
+        """Bits of the features, None if they are not rounded."""
+        return self.feature_grid
+
+    @cached_property
+    def _digits(self) -> Integers:
+        """Digits (F,) after the point of the features on their grid."""
+        assert self.feature_grid is not None
+        return digits_after_point(self.bounds, self.feature_grid)
+
+    @cached_property
+    def _rounder(self) -> Array:
+        """Numbers (n_base,) whose addition and subtraction rounds a step's features."""
+        return np.ldexp(ROUND, -self._digits[: self.n_base])
+
+    def _round(self, rows: NDArray[np.floating[Any]]) -> None:
+        """Round the features of a block in place; the states to go on from are kept elsewhere."""
+        from catchment.features.echo_state.kernels import round_block
+
+        if self.feature_grid is None:
+            return
+        Z = rows[: self.n_base].reshape(self.n_base, -1)
+        by_step = rows.shape[2] == 1
+        round_block(Z.T if by_step else Z, self._rounder, by_step)
+
+    @property
     def constant(self) -> bool:
         """Whether the first feature is one in every row."""
         return self.bias
@@ -117,19 +163,25 @@ class EchoStateMap:
         """Largest absolute value (F,) of each feature, infinite where there is none.
 
         A leaky mean of values between -1 and 1 that starts at zero stays between them, and so do
-        its mean, standard deviation and maximum over time.
+        its mean, standard deviation and maximum over time. On a grid inputs are cut off at the
+        input range, and relu and identity at 8, so every bound is finite.
 
         >>> from catchment import Recipe
         >>> EchoStateMap(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
         array([ 1., inf,  1.,  1.])
         """
-        codes = np.concatenate([layer.activation for layer in self.reservoir.layers])
+        return np.tile(self._step_bounds, self.n_features // self.n_base)
+
+    @property
+    def _step_bounds(self) -> Array:
+        reservoir = self.reservoir
+        largest = np.inf if reservoir.grid is None else reservoir.input_range
         base = [
             np.ones(int(self.bias)),
-            np.full(self.reservoir.n_inputs * self.input, np.inf),
-            np.where(np.isin(codes, BOUNDED), 1.0, np.inf)[: len(codes) * self.state],
+            np.full(reservoir.n_inputs * self.input, largest),
+            reservoir.state_bounds[: reservoir.n_units * self.state],
         ]
-        return np.tile(np.concatenate(base), self.n_features // self.n_base)
+        return np.concatenate(base)
 
     @property
     def cost(self) -> float:
@@ -147,6 +199,9 @@ class EchoStateMap:
 
     def settings(self) -> dict[str, Fact]:
         """Return everything but the reservoir, ready for JSON."""
+        rounding: dict[str, Fact] = {}
+        if self.feature_grid is not None:
+            rounding["feature_grid"] = self.feature_grid
         return {
             "bias": self.bias,
             "input": self.input,
@@ -155,6 +210,7 @@ class EchoStateMap:
             "segments": self.segments,
             "washout": self.washout,
             "precision": self.precision,
+            **rounding,
         }
 
     def parts(self) -> Parts:
@@ -169,25 +225,27 @@ class EchoStateMap:
                 np.concatenate([layer.gain for layer in layers]),
                 np.concatenate([layer.shift for layer in layers]),
             )
-            return Parts(KIND, facts | {"recipe": base.to_json()}, adapted)
+            return Parts(KIND, facts | {"recipe": base.to_json()} | self._grid_facts(), adapted)
         arrays = tuple(array for layer in layers for array in layer_arrays(layer))
-        return Parts(KIND, facts | {"layers": len(layers)}, arrays)
+        return Parts(KIND, facts | {"layers": len(layers)} | self._grid_facts(), arrays)
+
+    def _grid_facts(self) -> dict[str, Fact]:
+        """Return what of a grid no recipe says."""
+        reservoir = self.reservoir
+        if reservoir.grid is None:
+            return {}
+        L, M = reservoir.cut
+        facts: dict[str, Fact] = {"cut": [L, M]}
+        if reservoir.adapted_from is None:
+            facts |= {"grid": reservoir.grid, "input_range": reservoir.input_range}
+        return facts
 
     @classmethod
     def from_parts(cls, parts: Parts) -> EchoStateMap:
         """Return the map that `parts` describes; IntegrityError if it is not what was kept."""
         facts, arrays = parts.facts, parts.arrays
         try:
-            if facts.get("recipe") is not None:
-                recipe = Recipe.from_json(str(facts["recipe"]))
-                if not recipe.is_prepared:
-                    raise ValueError("the recipe carries no scale")
-                reservoir = Reservoir.from_recipe(recipe)
-                if arrays:
-                    gain, shift = arrays
-                    reservoir = reservoir.with_plasticity(gain, shift)
-            else:
-                reservoir = Reservoir(layers_of(arrays))
+            reservoir = _reservoir(facts, arrays)
             made = cls(reservoir, **facts["settings"])  # type: ignore[arg-type]  # checked there
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise IntegrityError(
@@ -218,7 +276,7 @@ class EchoStateMap:
 
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the feature rows of each sequence."""
-        us = [self.checked(u, f"sequence {k}") for k, u in enumerate(inputs)]
+        us = self.checked_all(inputs)
         n_rows = [len(u) - self.washout if self.per_step else 1 for u in us]
         out = [np.empty((n, self.n_features)) for n in n_rows]
 
@@ -237,8 +295,18 @@ class EchoStateMap:
         return out
 
     def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
-        """Return inputs (T, I) as float64; raise if they do not fit or are too short."""
-        inputs = self.reservoir.checked(u, name)
+        """Return inputs (T, I) as float64; raise if they do not fit or are too short.
+
+        With a grid they are cut off at its range and rounded to it.
+        """
+        return self._long_enough(self.reservoir.checked(u, name), name)
+
+    def checked_all(self, inputs: Sequence[ArrayLike]) -> list[Array]:
+        """Return what `checked` does for each sequence, with one warning for all of them."""
+        us = self.reservoir.checked_all(inputs)
+        return [self._long_enough(u, f"sequence {k}") for k, u in enumerate(us)]
+
+    def _long_enough(self, inputs: Array, name: str) -> Array:
         if len(inputs) < self.washout + self.segments:
             raise ValueError(
                 f"{name} has {len(inputs)} steps, fewer than washout {self.washout} + "
@@ -252,13 +320,22 @@ class EchoStateMap:
 
     def batches(self, inputs: Sequence[Array]) -> list[Batch]:
         """Return the batches in which the sequences are best run."""
-        return plan_batches(self.programs, inputs, washout=self.washout, may_segment=self.per_step)
+        return plan_batches(
+            self.programs,
+            inputs,
+            washout=self.washout,
+            may_segment=self.per_step,
+            cut=self.reservoir.cut if self.per_step else (0, 0),
+        )
 
-    def blocks(self, batch: Batch, *, spare_rows: int = 0, n_buffers: int = 1) -> Iterator[Block]:
+    def blocks(
+        self, batch: Batch, *, spare_rows: int = 0, n_buffers: int = 1, rounded: bool = True
+    ) -> Iterator[Block]:
         """Yield blocks whose rows are the features of one step, blocks of washout left out.
 
         After the features come `spare_rows` for the caller to fill; a block stays valid until
-        `n_buffers` more have been taken.
+        `n_buffers` more have been taken. With a feature grid the features lie on it, unless a
+        caller who rounds them anyway passes `rounded=False`.
         """
         skips = {lane.skip for lane in batch.lanes}
         for block in run_batch(
@@ -269,7 +346,10 @@ class EchoStateMap:
             n_buffers=n_buffers,
         ):
             if block.stop > min(skips):
-                yield Block(block.start, block.stop, self.select(block.rows))
+                rows = self.select(block.rows)
+                if rounded:
+                    self._round(rows)
+                yield Block(block.start, block.stop, rows)
 
     def select(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Return the chosen rows of a block, and any spare ones; a view where it can be."""
@@ -282,10 +362,42 @@ class EchoStateMap:
             return rows[chosen[0][0] : chosen[-1][1]]
         return np.concatenate([rows[first:last] for first, last in chosen])
 
+    def last(self, u: Array, x: Array | None = None) -> tuple[Array, Array]:
+        """Return the features (F,) and the state (N, 1) after the last of checked inputs (T, I).
+
+        Parameters
+        ----------
+        x
+            (N, 1) state before the first input, which is gone on from without a cut; from rest, and
+            cut as every sequence is, if not given.
+        """
+        if x is None:
+            begin, _, _ = cut_places(len(u), self.reservoir.cut, 0)[-1]
+            u = u[begin:]
+        for block in advance(self.programs, [u], x0=x):
+            rows = block.rows[:, -1:]
+        state = rows[1 + self.n_inputs :, 0].astype(np.float64)
+        z = self.select(rows)
+        self._round(z)
+        return z[:, 0, 0].astype(np.float64), state
+
     def pooled(self, batch: Batch) -> Array:
         """Return one feature row (lanes, F) per lane of a batch."""
         if self.pool is None:
             raise ValueError("these features are per step; pass a pool")
+        if self.reservoir.grid is not None:
+            rows = whole_rows(
+                self.programs,
+                batch,
+                self.select,
+                bounds=self._step_bounds,
+                cut=self.reservoir.cut,
+                pool=self.pool,
+                segments=self.segments,
+            )
+            if self.feature_grid is None:
+                return rows
+            return on_grid(rows, self._digits, self.feature_grid)
         return pooled_rows(
             self.programs,
             batch,
@@ -303,3 +415,24 @@ class EchoStateMap:
                     at = lane.first - self.washout - lane.skip
                     part = block.rows[:, begin - block.start : end - block.start, b]
                     out[lane.source][at + begin : at + end] = part.T
+
+
+def _reservoir(facts: Mapping[str, Fact], arrays: Sequence[NDArray[Any]]) -> Reservoir:
+    """Return the reservoir of a map that was kept."""
+    cut = None if facts.get("cut") is None else cut_of(facts["cut"], "cut")
+    if facts.get("recipe") is None:
+        grid, input_range = facts.get("grid"), facts.get("input_range", DEFAULT_RANGE)
+        return Reservoir(
+            layers_of(arrays),
+            grid=grid_digits(grid, "grid"),
+            input_range=power_of_two(input_range, "input_range"),
+            known_cut=cut,
+        )
+    recipe = Recipe.from_json(str(facts["recipe"]))
+    if not recipe.is_prepared:
+        raise ValueError("the recipe carries no scale")
+    reservoir = Reservoir.from_recipe(recipe)
+    if not arrays:
+        return reservoir
+    gain, shift = arrays
+    return reservoir.with_plasticity(gain, shift, cut=cut)

@@ -36,7 +36,7 @@ def with_own_seed(recipe: Recipe, client: str) -> Recipe:
     (True, True)
     """
     digest = hashlib.sha256(f"{recipe.seed}/{client}".encode()).digest()
-    return replace(recipe, seed=int.from_bytes(digest[:8]), scale=None, fingerprint=None)
+    return replace(recipe.unprepared(), seed=int.from_bytes(digest[:8]))
 
 
 def aligned(own: Reservoir, target: Reservoir, alpha: float) -> Reservoir:
@@ -71,7 +71,9 @@ def aligned(own: Reservoir, target: Reservoir, alpha: float) -> Reservoir:
         tuple(
             replace(layer, W=_blend(mine, layer, alpha))
             for mine, layer in zip(own.layers, target.layers, strict=True)
-        )
+        ),
+        grid=target.grid,
+        input_range=target.input_range,
     )
 
 
@@ -148,7 +150,8 @@ class AlignedRidge:
         return self.ridge.start()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        statistics = accumulate(self.features_of(turn.client), data(), threads=1)
+        features, classes = self.features_of(turn.client), self.ridge.classes is not None
+        statistics = accumulate(features, data(), threads=1, classes=classes)
         # Added as if the reservoirs were equal: that is what is being tried here.
         return replace(statistics, fingerprint=self.ridge.features.fingerprint)
 
@@ -173,6 +176,9 @@ class AlignedRidge:
 
     def kept(self, state: RidgeState) -> Kept:
         return self.ridge.kept(state)
+
+    def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
+        return self.ridge.sums(state)
 
     def alone(self, state: RidgeState) -> AlignedRidge:
         return replace(self, ridge=self.ridge.alone(state))

@@ -88,7 +88,7 @@ class BalancedRidge:
         return ByClass()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> StatisticsSet:
-        rows = Rows.of(self.features, data())
+        rows = Rows.of(self.features, data(), classes=True)
         y = rows.y
         if y.shape[1] != len(self.classes):
             raise UploadError(
@@ -109,6 +109,7 @@ class BalancedRidge:
                 fingerprint=self.features.fingerprint,
                 n_features=self.features.n_features,
                 n_targets=K,
+                grid=self._solver().planned_grid(turn),
             )
         return Tally.of(update, turn.client if self.keep_clients else "")
 
@@ -143,10 +144,14 @@ class BalancedRidge:
     def kept(self, state: ByClass) -> Kept:
         return self._solver().kept(state.weighted)
 
+    def sums(self, state: ByClass) -> Tally[StatisticsSet] | None:
+        """Return the sums by class, and each client's own where they are kept."""
+        return None if state.total is None else Tally(state.total, state.by_client)
+
     def alone(self, state: ByClass) -> BalancedRidge:
         return replace(self, ridge=self._solver().alone(state.weighted).ridge)
 
 
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:
     members = statistics.members
-    return reduce(add, (members[k].scaled(factor) for k, factor in enumerate(factors)))
+    return reduce(add, (members[k].floats.scaled(factor) for k, factor in enumerate(factors)))

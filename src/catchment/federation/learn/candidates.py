@@ -23,6 +23,7 @@ from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.grid import Grid
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
@@ -144,10 +145,11 @@ class Candidates:
     def _statistics(self, number: int, data: Data, round_: int) -> RidgeStatistics:
         features = self.features[number]
         begin, end = self.share(round_)
+        classes = self.classes is not None
         if self.halvings == 0:
-            return accumulate(features, data(), threads=1)
+            return accumulate(features, data(), threads=1, classes=classes)
         new = stretch(data(), begin, end, washout=features.washout)
-        return accumulate(features, new, threads=1)
+        return accumulate(features, new, threads=1, classes=classes)
 
     def share(self, round_: int) -> tuple[float, float]:
         """Return the fractions of a client's data between which a round's share lies."""
@@ -166,6 +168,7 @@ class Candidates:
                 fingerprint=self.features[k].fingerprint,
                 n_features=self.features[k].n_features,
                 n_targets=len(self.classes) if self.classes else None,
+                grid=Grid.of(self.features[k], classes=self.classes is not None),
             )
         return Tally.of(update, turn.client)
 

@@ -117,7 +117,7 @@ class ReservoirEnsemble:
         What is read of a reservoir. Its own reservoir's recipe, with a seed that depends on the
         client's name, is the recipe of every client that has none in `recipes`.
     recipes
-        Recipes by client.
+        Recipes by client. One without a grid gets that of `features`: all lie on the same.
     alpha
         Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
         input weights of `features` and its recurrent weights are moved so far towards them, see
@@ -183,9 +183,13 @@ class ReservoirEnsemble:
 
     def recipe_of(self, client: str) -> Recipe:
         """Return the recipe of a client's reservoir: its own, or the common one with its seed."""
+        reservoir = self.features.reservoir
         if client in self.recipes:
-            return self.recipes[client]
-        common = self.features.reservoir.recipe
+            own = self.recipes[client]
+            if own.grid is not None or reservoir.grid is None:
+                return own
+            return replace(own.unprepared(), grid=reservoir.grid, input_range=reservoir.input_range)
+        common = reservoir.recipe
         if common is None:
             raise ValueError(
                 f"there is no recipe for {client}, and the features' reservoir has none; "

@@ -36,6 +36,7 @@ def feature_scale(statistics: RidgeStatistics) -> Array:
     """
     if statistics.weight <= 0:
         raise ValueError(f"the statistics have weight {statistics.weight}; add data first")
+    statistics = statistics.floats
     raw = unpack(statistics.gram).diagonal() / statistics.weight
     variance = raw - (statistics.feature_sum / statistics.weight) ** 2
     varied = variance > CONSTANT * raw
@@ -62,6 +63,7 @@ def rescaled(statistics: RidgeStatistics, scale: Array) -> RidgeStatistics:
             f"scale has shape {d.shape}; pass one positive number for each of "
             f"{statistics.n_features} features"
         )
+    statistics = statistics.floats
     name = statistics.fingerprint.encode() + d.astype("<f8").tobytes()
     return replace(
         statistics,
@@ -102,12 +104,13 @@ def input_scaler(features: EchoStateMap, statistics: RidgeStatistics) -> Scaler:
         raise ValueError("the statistics come from other features; pass those they were made with")
     first = int(features.bias)
     columns = slice(first, first + features.reservoir.n_inputs)
+    statistics = statistics.floats
     total = statistics.feature_sum[columns]
     squares = unpack(statistics.gram).diagonal()[columns].copy()
     count = np.full(len(total), statistics.n_rows, dtype=np.int64)
     if statistics.weight != statistics.n_rows:
         raise ValueError("the rows are weighted; a scaler needs the statistics of unweighted rows")
-    return Scaler.from_moments(Moments(count, total, squares, np.zeros(len(total))))
+    return Scaler.from_moments(Moments.of_sums(count, total, squares))
 
 
 def class_weights(statistics: RidgeStatistics) -> Array:
@@ -117,6 +120,7 @@ def class_weights(statistics: RidgeStatistics) -> Array:
     >>> class_weights(RidgeStatistics.from_states(np.ones((4, 1)), y))
     array([0.66666667, 2.        ])
     """
+    statistics = statistics.floats
     _refuse_numbers(statistics)
     n = statistics.target_sum
     present = n > 0
@@ -133,6 +137,7 @@ def balanced(statistics: RidgeStatistics) -> RidgeStatistics:
     >>> balanced(RidgeStatistics.from_states(z, y)).feature_sum
     array([7.5])
     """
+    statistics = statistics.floats
     factor = class_weights(statistics)
     n, C = statistics.target_sum, statistics.cross
     means = C / np.where(n > 0, n, 1.0)

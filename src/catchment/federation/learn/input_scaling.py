@@ -1,4 +1,8 @@
-"""One scale for all clients, from the sum of their moments, in one round before training."""
+"""One scale for all clients, from the sum of their moments, in one round before training.
+
+Moments travel as whole numbers, so their sum over clients is exact in any order and under a secure
+sum: everybody has the scaler of the pooled data to the bit.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,23 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Integers
+from catchment.data.exact_sums import (
+    LIMB,
+    SQUARES_LIMBS,
+    TOTAL_LIMBS,
+    from_limbs,
+    limbs_of,
+    whole_numbers,
+)
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Moments
 from catchment.errors import UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.structure import NOT_NEGATIVE, Kind, Shape, Summable
+from catchment.structure import NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
 from catchment.wire import Parts
+
+CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +41,30 @@ class SentMoments(Summable):
     )
 
     count: Annotated[Integers, Shape("channels")]
-    total: Annotated[Array, Shape("channels")]
-    squares: Annotated[Array, Shape("channels"), NOT_NEGATIVE]
+    total: Annotated[Integers, Shape(TOTAL_LIMBS, "channels"), SIGNED]
+    squares: Annotated[Integers, Shape(SQUARES_LIMBS, "channels"), NOT_NEGATIVE]
+
+    @classmethod
+    def of(cls, moments: Moments) -> SentMoments:
+        """Return moments about zero as they travel."""
+        total = limbs_of(moments.total, TOTAL_LIMBS)
+        return cls(moments.count, total, limbs_of(moments.squares, SQUARES_LIMBS))
 
     @property
     def moments(self) -> Moments:
-        return Moments(self.count, self.total, self.squares, np.zeros(len(self.count)))
+        total, squares = from_limbs(self.total), from_limbs(self.squares)
+        return Moments(self.count, total, squares, np.zeros(len(self.count)))
+
+    @property
+    def possible(self) -> bool:
+        """Whether there are numbers with these moments, and the limbs leave room to be added."""
+        limbs = np.concatenate([self.total, self.squares])
+        if not (np.abs(limbs) < 2 ** (LIMB + CLIENTS_BITS)).all():
+            return False
+        moments = self.moments
+        # The mean's square cannot exceed the mean of squares: exactly, as nothing was rounded.
+        inside = moments.total**2 <= self.count.astype(object) * moments.squares
+        return bool(inside.all())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +96,16 @@ class FederatedScaling:
         return Needs()
 
     def start(self) -> SentMoments:
-        nothing = np.zeros(self.channels)
-        return SentMoments(nothing.astype(np.int64), nothing, nothing)
+        none = whole_numbers([0] * self.channels)
+        return SentMoments.of(
+            Moments(np.zeros(self.channels, np.int64), none, none, np.zeros(self.channels))
+        )
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> SentMoments:
         moments = self.prepare.moments(data())
         if not moments.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
-        return SentMoments(moments.count, moments.total, moments.squares)
+        return SentMoments.of(moments)
 
     def read_update(self, parts: Parts, turn: Turn) -> SentMoments:
         came = SentMoments.from_parts(parts)
@@ -79,13 +113,12 @@ class FederatedScaling:
             raise UploadError(
                 "shape", f"moments of {parts.shapes()} came, there are {self.channels} channels"
             )
-        # The mean's square cannot exceed the mean of squares, but for rounding.
-        if not (came.total**2 <= came.count * came.squares * (1 + 1e-9)).all():
+        if not came.possible:
             raise UploadError("moments", "no values can have these moments")
         return came
 
     def server_update(self, state: SentMoments, total: SentMoments, turn: Turn) -> SentMoments:
-        return state + total
+        return SentMoments.of((state + total).moments)
 
     def result(self, state: SentMoments) -> Prepare:
         return self.prepare.fitted(state.moments)

@@ -242,9 +242,10 @@ def own_path(
         return lambda own: towards(own, shared, STRENGTHS)
     if not member:
         return lambda own: mixed(total, own, SHARES, shared.ridge)
-    others = total - reduce(add, (block.statistics() for block in blocks))
+    mine = reduce(add, (block.statistics() for block in blocks))
+    others = (total - (mine if total.grid is not None else mine.floats)).floats
     # A stretch that is left out must not come back in with everybody's statistics.
-    return lambda own: mixed(others + own, own, SHARES, shared.ridge)
+    return lambda own: mixed(others + own.floats, own, SHARES, shared.ridge)
 
 
 def towards(own: RidgeStatistics, shared: Readout, strengths: Sequence[float]) -> list[Readout]:
@@ -301,6 +302,7 @@ def mixed(
     """
     if own.weight <= 0 or total.weight <= 0:
         raise ValueError("a mixture needs rows on both sides; add data first")
+    own, total = own.floats, total.floats
     equal = own.scaled(total.weight / own.weight)
     mixtures = (total.scaled(a) + equal.scaled(1.0 - a) for a in shares)
     return [mixture.solve(ridge) for mixture in mixtures]

@@ -12,22 +12,39 @@ is the row sum of W times m, plus W_in times the mean input, plus its bias. (To 
 measured before a change of gains would overshoot, and for gains that make W expand, diverge.)
 
 Both make a reservoir, not a readout: train one on the result with a second plan.
+
+With a reservoir on a grid, gains and shifts have 32 binary digits after the point, at clients and
+at the server, and one plan has the same bits on every processor. What clients send is exact:
+changes of gains times whole weights, or sums of drives. Their sum is exact in any order while it
+needs no more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17),
+and else that of the order of their names; a secure sum rounds only once, at its end.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
-from catchment.features.echo_state.plasticity import ADAPTIVE, IntrinsicPlasticity, plasticity_of
+from catchment.features.echo_state.plasticity import (
+    ADAPTIVE,
+    LARGEST_GAIN,
+    LARGEST_SHIFT,
+    LEAST_GAIN,
+    IntrinsicPlasticity,
+    plasticity_of,
+    plasticity_on_grid,
+)
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.echo_state.weights import ACTIVATIONS
+from catchment.features.echo_state.weights import ACTIVATIONS, SparseRows
 from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.learn.exact_match import inverse_tangent, refined
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.sums import WeightedSum
 from catchment.structure import Shape, Structure
@@ -86,7 +103,7 @@ class FederatedPlasticity:
         return Needs()
 
     def start(self) -> Plasticity:
-        values = plasticity_of(self.reservoir)
+        values = _started(self.reservoir)
         return Plasticity(*values, self.optimiser.start(values))
 
     def broadcast(self, state: Plasticity, turn: Turn) -> Parts:
@@ -108,7 +125,7 @@ class FederatedPlasticity:
         (gain, shift), memory = self.optimiser.step(
             (state.gain, state.shift), total.mean(), state.memory
         )
-        return Plasticity(gain, shift, memory)
+        return Plasticity(*_settled(self.reservoir, gain, shift), memory)
 
     def result(self, state: Plasticity) -> Reservoir:
         """Return the reservoir with the state's gains and shifts."""
@@ -158,7 +175,7 @@ class MomentPlasticity:
         return Needs()
 
     def start(self) -> Plasticity:
-        return Plasticity(*plasticity_of(self.reservoir))
+        return Plasticity(*_started(self.reservoir))
 
     def broadcast(self, state: Plasticity, turn: Turn) -> Parts:
         return state.parts()
@@ -166,7 +183,7 @@ class MomentPlasticity:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
         now = Plasticity.from_parts(received).expect(self.reservoir.n_units)
         reservoir = self.reservoir.with_plasticity(now.gain, now.shift)
-        us = [reservoir.checked(sequence.u) for sequence in data()]
+        us = reservoir.checked_all([sequence.u for sequence in data()])
         drives = self.rule.drives(reservoir, us)
         inputs = sum(
             (u[self.rule.washout :].sum(axis=0) for u in us), start=np.zeros(reservoir.n_inputs)
@@ -180,20 +197,29 @@ class MomentPlasticity:
     def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
         mean, squares, inputs = total.mean()
         spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
-        target = self.rule.target_mean, self.rule.target_std
-        gain, _ = matched(mean, spread, *target)
+        a, c, still = self._match()
+        gain, _ = _matched(mean, spread, a, c, still)
         gain = state.gain + self.damping * (gain - state.gain)
-        _, c = _standard_match(*target)
-        varies = gain * spread > TINY
-        aim = np.where(varies, c, np.arctanh(target[0]))
-        return Plasticity(gain, aim - gain * self._mean_drive(inputs))
+        aim = np.where(gain * spread > TINY, c, still)
+        shift = aim - gain * self._mean_drive(inputs)
+        return Plasticity(*_settled(self.reservoir, gain, shift))
+
+    def _match(self) -> tuple[float, float, float]:
+        """Return gain and shift for a standard drive, and the shift for one that stands still."""
+        mean, std = self.rule.target_mean, self.rule.target_std
+        _refuse_unreachable(mean, std)
+        a, c = _standard_match(mean, std)
+        if self.reservoir.grid is None:
+            return a, c, float(np.arctanh(mean))
+        return *refined(mean, std, (round(a, 6), round(c, 6))), inverse_tangent(mean)
 
     def _mean_drive(self, inputs: Array) -> Array:
         """Return the mean drives (N,) once all outputs have the target mean."""
+        times = _matrix_product if self.reservoir.grid is None else _rounded_once
         means, below = [], inputs
         for layer in self.reservoir.layers:
             outputs = np.full(layer.n_units, self.rule.target_mean)
-            means.append(layer.W.to_dense() @ outputs + layer.W_in.to_dense() @ below + layer.bias)
+            means.append(times(layer.W, outputs) + times(layer.W_in, below) + layer.bias)
             below = outputs
         return np.concatenate(means)
 
@@ -218,15 +244,46 @@ def matched(
     >>> bool(abs(y.mean()) < 0.01), bool(abs(y.std() - 0.2) < 0.01)
     (True, True)
     """
-    if not (abs(target_mean) < 1 and target_std**2 < 1 - target_mean**2):
-        raise ValueError(
-            f"no output of tanh has mean {target_mean} and standard deviation {target_std}"
-        )
+    _refuse_unreachable(target_mean, target_std)
     a, c = _standard_match(target_mean, target_std)
+    return _matched(mean, spread, a, c, float(np.arctanh(target_mean)))
+
+
+def _matched(mean: Array, spread: Array, a: float, c: float, still: float) -> tuple[Array, Array]:
     varies = spread > TINY * np.maximum(np.abs(mean), 1.0)
     gain = np.where(varies, a / np.where(varies, spread, 1.0), 1.0)
-    shift = np.where(varies, c, np.arctanh(target_mean)) - gain * mean
+    shift = np.where(varies, c, still) - gain * mean
     return gain, shift
+
+
+def _refuse_unreachable(mean: float, std: float) -> None:
+    if not (abs(mean) < 1 and std**2 < 1 - mean**2):
+        raise ValueError(f"no output of tanh has mean {mean} and standard deviation {std}")
+
+
+def _started(reservoir: Reservoir) -> tuple[Array, Array]:
+    values = plasticity_of(reservoir)
+    return values if reservoir.grid is None else plasticity_on_grid(*values)
+
+
+def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Array]:
+    """Return gains and shifts as clients can begin with them: on a grid, rounded and in reach."""
+    if reservoir.grid is None:
+        return gain, shift
+    inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)
+    return plasticity_on_grid(inside, np.clip(shift, 1 - LARGEST_SHIFT, LARGEST_SHIFT - 1))
+
+
+def _matrix_product(matrix: SparseRows, x: Array) -> Array:
+    product: Array = matrix.to_dense() @ x
+    return product
+
+
+def _rounded_once(matrix: SparseRows, x: Array) -> Array:
+    """Return the matrix times x (n_rows,), each row's sum of products rounded at its end only."""
+    products = matrix.values * x[matrix.columns]
+    starts = matrix.starts
+    return np.array([math.fsum(products[a:b]) for a, b in pairwise(starts)])
 
 
 @lru_cache(maxsize=64)

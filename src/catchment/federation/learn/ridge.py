@@ -26,6 +26,7 @@ from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.grid import Grid
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
@@ -138,15 +139,17 @@ class FederatedRidge:
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
     ) -> list[RidgeStatistics]:
-        return accumulate_each(self.features, (data() for data, _ in clients))
+        groups = (data() for data, _ in clients)
+        return accumulate_each(self.features, groups, classes=self.classes is not None)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
+        classes = self.classes is not None
         if self.increments == 1:
-            return accumulate(self.features, data(), threads=1)
+            return accumulate(self.features, data(), threads=1, classes=classes)
         place = turn.round % self.increments
         share = place / self.increments, (place + 1) / self.increments
         new = stretch(data(), *share, washout=self.features.washout)
-        return accumulate(self.features, new, threads=1)
+        return accumulate(self.features, new, threads=1, classes=classes)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_parts(parts)
@@ -160,8 +163,15 @@ class FederatedRidge:
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
             one_hot=self.classes is not None and not noisy,
+            grid="any" if noisy else self.planned_grid(turn),
         )
         return Tally.of(statistics, turn.client if self.keep_clients else "")
+
+    def planned_grid(self, turn: Turn) -> Grid | None:
+        """Return on which grid statistics come; none once a protection has changed them."""
+        if turn.changed:
+            return None
+        return Grid.of(self.features, classes=self.classes is not None)
 
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
@@ -171,10 +181,19 @@ class FederatedRidge:
             return self.solved(_of_rounds(recent))
         if state.total is None:
             return self.solved(RidgeState(total.total, total.by_client))
-        by_client = {name: old.scaled(self.forgetting) for name, old in state.by_client.items()}
+        by_client = {name: self._faded(old) for name, old in state.by_client.items()}
         for name, new in total.by_client.items():
+            new = self._unfaded(new)
             by_client[name] = by_client[name] + new if name in by_client else new
-        return self.solved(RidgeState(state.total.scaled(self.forgetting) + total.total, by_client))
+        summed = self._faded(state.total) + self._unfaded(total.total)
+        return self.solved(RidgeState(summed, by_client))
+
+    def _faded(self, old: RidgeStatistics) -> RidgeStatistics:
+        return old if self.forgetting == 1 else old.floats.scaled(self.forgetting)
+
+    def _unfaded(self, new: RidgeStatistics) -> RidgeStatistics:
+        """Return new statistics in the form of those that were forgotten in part."""
+        return new if self.forgetting == 1 else new.floats
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
@@ -220,6 +239,10 @@ class FederatedRidge:
     def kept(self, state: RidgeState) -> Kept:
         rows = {name: s.n_rows for name, s in state.by_client.items()}
         return Kept(rows, state.flags, state.choice)
+
+    def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
+        """Return the sum of all statistics so far, and each client's own where they are kept."""
+        return None if state.total is None else Tally(state.total, state.by_client)
 
     def alone(self, state: RidgeState) -> FederatedRidge:
         """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""

@@ -27,6 +27,7 @@ from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
@@ -149,7 +150,7 @@ class SelectedRidge:
     def client_update(
         self, received: Parts, data: Data, turn: Turn
     ) -> RidgeStatistics | PathErrors:
-        mine = accumulate(self.features, data(), threads=1)
+        mine = accumulate(self.features, data(), threads=1, classes=self.classes is not None)
         if received.kind == NOTHING.kind:
             return mine
         named = split(received, "path")
@@ -177,6 +178,7 @@ class SelectedRidge:
             fingerprint=self.features.fingerprint,
             n_features=self.features.n_features,
             n_targets=len(self.classes) if self.classes else None,
+            grid=Grid.of(self.features, classes=self.classes is not None),
         )
         return Evidence(statistics, None, {turn.client: None} if turn.client else {})
 

@@ -241,6 +241,7 @@ def error_products(statistics: RidgeStatistics) -> Array:
     array([[1., 0.],
            [0., 1.]])
     """
+    statistics = statistics.floats
     C = statistics.cross
     E: Array = unpack(statistics.gram) - C - C.T + statistics.target_gram[0]
     return E

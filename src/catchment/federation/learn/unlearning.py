@@ -1,10 +1,15 @@
 """Joining late, and being forgotten: `+` and `-` on the server's state, with a certificate.
 
-The statistics without a client are the statistics as if it had never been there. Where the server
-keeps every client's, they are summed anew from those that stay, which leaves no trace of the
-other; where it keeps only the sum, what is to be forgotten is sent again and taken off, exact but
-for rounding (about 1e-16 of the sum, in which a trace of what was there may remain). What was
-stored or given away before, models and records of earlier rounds, is not touched.
+The statistics without a client are the statistics as if it had never been there. On a grid they are
+whole numbers: taking a client off is an equality, whatever the server keeps, and the certificate
+states three hashes that anybody who holds the statistics can compute again.
+
+In float64 it depends on what is kept. Where the server keeps every client's statistics, they are
+summed anew from those that stay, which leaves no trace of the other; where it keeps only the sum,
+what is to be forgotten is sent again and taken off, exact but for rounding (about 1e-16 of the sum,
+in which a trace of what was there may remain).
+
+What was stored or given away before, models and records of earlier rounds, is not touched.
 """
 
 from __future__ import annotations
@@ -14,11 +19,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import add
-from typing import Generic, Literal, Protocol, TypeVar, cast
+from typing import Generic, Literal, Protocol, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Additive
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
+from catchment.federation.learn.candidates import StatisticsSet
+from catchment.federation.learn.digests import digest_of, is_exact, without
 from catchment.federation.learn.ensemble import Members
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import Sums
@@ -27,7 +34,12 @@ from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts, digest
 
-How = Literal["summed-anew", "subtracted"]
+How = Literal["equality", "summed-anew", "subtracted"]
+CHECK = (
+    "before, removed and after are SHA-256 digests of whole numbers, the same on every machine; "
+    "after = before - removed is an equality; `catchment verify RUN` computes all three again from "
+    "the run's folder"
+)
 ALL = "all of its data"
 S = TypeVar("S")
 V = TypeVar("V", bound=Additive)
@@ -43,8 +55,11 @@ class Travelling(Protocol):
 class Certificate:
     """What was taken out of a sum, and the hashes of the sum before and after.
 
-    `how` is "summed-anew" if the rest was added up without what was removed, "subtracted" if that
-    was taken off the sum. `remains` says in words what of the client is still in the model.
+    `how` is "equality" for statistics on a grid: after = before - removed, number by number, and
+    the hashes are digests of their values. In float64 the hashes are of the statistics as they
+    travel, and it is "summed-anew" if the rest was added up without what was removed, "subtracted"
+    if that was taken off the sum. `remains` says in words what of the client is still in the model,
+    `check` how anybody can check the certificate.
     """
 
     client: str
@@ -56,23 +71,60 @@ class Certificate:
     fingerprint: str
     how: How
     remains: str = ""
+    check: str = ""
 
-    def confirms(self, before: Travelling, after: Travelling) -> bool:
-        """Return whether these are the very statistics, to the bit, that the certificate names."""
-        return (self.before, self.after) == (statistics_hash(before), statistics_hash(after))
+    def confirms(
+        self, before: Travelling, after: Travelling, removed: Travelling | None = None
+    ) -> bool:
+        """Return whether these are the very statistics, to the bit, that the certificate names.
+
+        Parameters
+        ----------
+        removed
+            Those that were taken out, to be compared too; on a grid that after = before - removed
+            is then computed, and not only believed.
+        """
+        named = [(before, self.before), (after, self.after)]
+        named += [] if removed is None else [(removed, self.removed)]
+        if any(self.hash_of(value) != said for value, said in named):
+            return False
+        exact = self.how == "equality"
+        match before, removed:
+            case RidgeStatistics() as whole, RidgeStatistics() as part if exact:
+                return digest_of(without(whole, part)) == self.after
+            case StatisticsSet() as several, StatisticsSet() as parts if exact:
+                return digest_of(without(several, parts)) == self.after
+        return True
+
+    def hash_of(self, value: Travelling) -> str:
+        """Return the hash of statistics as this certificate states hashes."""
+        if self.how == "equality" and isinstance(value, RidgeStatistics | StatisticsSet):
+            return digest_of(value)
+        return statistics_hash(value)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """Return the certificate that was written; IntegrityError if it is malformed."""
+        """Return the certificate that was written; IntegrityError if it is malformed.
+
+        Those of versions that knew no grid lack `check`.
+        """
         try:
             values = json.loads(text)
         except ValueError as error:
             raise IntegrityError("the certificate is not JSON") from error
-        if not isinstance(values, dict) or values.keys() != {field.name for field in fields(cls)}:
+        known = {field.name for field in fields(cls)}
+        if not isinstance(values, dict) or values.keys() | {"check"} != known:
             raise IntegrityError("the certificate lacks a field, or has one too many")
+        numbers = {"n_rows"}
+        if not all(type(v) is (int if k in numbers else str) for k, v in values.items()):
+            raise IntegrityError("the certificate has a field of another type than it should")
+        if values["how"] not in get_args(How):
+            raise IntegrityError(
+                f"the certificate says {values['how'][:40]!r}, which is not known; upgrade"
+            )
         return cls(**values)
 
 
@@ -112,9 +164,11 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
     kept = {name: value for name, value in state.by_client.items() if name != client}
     if not kept:
         raise FederationError(f"{client} is the only client; without it there is no model")
-    if _complete(state):
-        how: How = "summed-anew"
-        after = summed(kept)
+    how: How
+    if is_exact(before) and is_exact(removed):
+        how, after = "equality", _checked_difference(before, removed)
+    elif _complete(state):
+        how, after = "summed-anew", summed(kept)
     else:
         how, after = "subtracted", _checked_difference(before, removed)
     rest = RidgeState(after, kept)
@@ -134,10 +188,12 @@ def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> U
     if state.total is None:
         raise FederationError("nothing has been learned yet; there is nothing to forget")
     kept, removed = _apart(state.by_client, client)
-    after = summed(kept)
+    exact = is_exact(state.total) and is_exact(removed)
+    after = without(state.total, removed) if exact else summed(kept)
     n_rows = sum(part.n_rows for part in removed.members.values())
     about = (algorithm.features.fingerprint, n_rows)
-    certificate = _certificate(client, ALL, state.total, after, removed, "summed-anew", *about)
+    how: How = "equality" if exact else "summed-anew"
+    certificate = _certificate(client, ALL, state.total, after, removed, how, *about)
     return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
 
 
@@ -200,7 +256,8 @@ def unlearn_rows(
             del by_client[client]
     after = _checked_difference(state.total, rows)
     about = (state.total.fingerprint, rows.n_rows)
-    certificate = _certificate(client, what, state.total, after, rows, "subtracted", *about)
+    how: How = "equality" if is_exact(state.total) and is_exact(rows) else "subtracted"
+    certificate = _certificate(client, what, state.total, after, rows, how, *about)
     return Unlearned(algorithm.solved(RidgeState(after, by_client)), certificate)
 
 
@@ -304,13 +361,11 @@ def _certificate(
     fingerprint: str,
     n_rows: int,
 ) -> Certificate:
-    return Certificate(
-        client=client,
-        what=what,
-        n_rows=n_rows,
-        before=statistics_hash(before),
-        after=statistics_hash(after),
-        removed=statistics_hash(removed),
-        fingerprint=fingerprint,
-        how=how,
+    check = CHECK if how == "equality" else ""
+    named = Certificate(client, what, n_rows, "", "", "", fingerprint, how, check=check)
+    return replace(
+        named,
+        before=named.hash_of(before),
+        after=named.hash_of(after),
+        removed=named.hash_of(removed),
     )

@@ -151,20 +151,22 @@ class InfluenceCap:
         return self.capped(RidgeStatistics.from_parts(upload.parts()))
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Additive:
+        changed = replace(turn, changed=True)
         if not turn.client:
-            return inner(parts, turn)
+            return inner(parts, changed)
         capped = self.capped(RidgeStatistics.from_parts(parts))
-        return inner(replace(capped.parts(), facts=parts.facts), turn)
+        return inner(replace(capped.parts(), facts=parts.facts), changed)
 
     def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
         return total
 
     def capped(self, statistics: RidgeStatistics) -> RidgeStatistics:
+        """Return float64 statistics of at most the limit: a part of whole numbers is not whole."""
         norm = influence(statistics)
         # Numbers that are not finite are left for the check of the upload to name.
         if norm <= self.limit or not np.isfinite(norm):
-            return statistics
-        return statistics.scaled(self.limit / norm)
+            return statistics.floats
+        return statistics.floats.scaled(self.limit / norm)
 
 
 def influence(statistics: RidgeStatistics) -> float:
@@ -173,6 +175,7 @@ def influence(statistics: RidgeStatistics) -> float:
     >>> influence(RidgeStatistics.from_states(np.array([[2.0]]), np.array([[0.0]])))
     4.47213595499958
     """
+    statistics = statistics.floats
     parts = (
         statistics.feature_sum,
         statistics.target_sum,

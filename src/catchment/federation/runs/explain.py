@@ -146,7 +146,7 @@ def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
     rows = run.rows_by_client
     if purpose != RidgeStatistics.KIND.name or not rows:
         return []
-    n_features = max((shape[0] for t in parts for shape in t.shapes if len(shape) == 2), default=0)
+    n_features = max(map(_n_features, parts), default=0)
     few = sorted(name for name, n in rows.items() if n < n_features)
     weak = [name for name, n in rows.items() if n_features <= n < 5 * n_features]
     notes = []
@@ -164,6 +164,12 @@ def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
             "their inputs have been rebuilt in tests from statistics like these."
         )
     return notes
+
+
+def _n_features(statistics: Traffic) -> int:
+    """Return the features of statistics: their products with targets are (F, K), or limbs of it."""
+    widest = max(statistics.shapes, key=len, default=())
+    return widest[-2] if len(widest) > 1 else 0
 
 
 def _down(run: Run) -> list[str]:

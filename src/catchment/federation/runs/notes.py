@@ -1,7 +1,7 @@
 """A run's ledger in the memory of this process, written to a folder only if somebody asks.
 
-Hashes and sizes of messages are kept, never the messages; states are not kept either, so a run
-that is to be resumed needs a `Store`.
+Hashes and sizes of messages are kept, never the messages; of states only the last one of a stage is
+held, for the digests of its sums, so a run that is to be resumed needs a `Store`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from catchment.federation.learn.digests import digests_of
 from catchment.federation.loop import Record
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Entry
-from catchment.federation.runs.write import Cell, Store
+from catchment.federation.runs.write import Cell, Store, digest_rows
 
 S = TypeVar("S")
 
@@ -24,6 +25,7 @@ class StageNotes(Generic[S]):
     plan: Plan[S, Any, Any]
     entries: list[Entry] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    last: S | None = None
 
     def resume(self) -> None:
         """Return that nothing is there to go on with."""
@@ -33,6 +35,7 @@ class StageNotes(Generic[S]):
 
     def close_round(self, state: S, record: Record) -> None:
         self.records.append(record)
+        self.last = state
 
 
 @dataclass(eq=False)
@@ -61,6 +64,9 @@ class Notes:
                     "figures",
                     [(stage, record.round, name, value) for name, value in record.figures.items()],
                 )
+            if notes.last is not None:
+                digests = digests_of(notes.plan.whole.sums(notes.last))
+                store.insert("digests", digest_rows(stage, notes.records[-1].round, digests))
 
 
 def _round(stage: str, record: Record) -> tuple[Cell, ...]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError
+from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.comparison import Comparison, Row
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal
@@ -162,6 +163,12 @@ def last_state(folder: str | Path, stage: str) -> Parts:
     return Parts.from_bytes(content)
 
 
+def state_sha256(folder: str | Path, stage: str) -> str:
+    """Return the SHA-256 of the file that keeps the last state of a stage; nothing without one."""
+    paths = sorted((Path(folder) / "states").glob(f"{stage}-*.bin"))
+    return hashlib.sha256(paths[-1].read_bytes()).hexdigest() if paths else ""
+
+
 def messages_of(folder: str | Path, client: str | None = None, limit: int = 100) -> list[Message]:
     """Return what one client sent, or the first messages of all, by client and round."""
     with closing(_connected(Path(folder))) as database:
@@ -173,6 +180,22 @@ def messages_of(folder: str | Path, client: str | None = None, limit: int = 100)
             (client, client, limit),
         ).fetchall()
     return [Message(*row) for row in rows]
+
+
+def read_digests(folder: str | Path, stage: str) -> tuple[Digest, ...]:
+    """Return the digests after the last round of a stage: of the sum, and of each kept client.
+
+    None in runs of versions that wrote none down, and of algorithms that keep no sum.
+    """
+    with closing(_connected(Path(folder))) as database:
+        if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'digests'").fetchone():
+            return ()
+        rows = database.execute(
+            "SELECT client, sha256, exact FROM digests WHERE stage = ? AND round = "
+            "(SELECT max(round) FROM rounds WHERE stage = ?) ORDER BY client",
+            (stage, stage),
+        ).fetchall()
+    return tuple(Digest(client, sha256, bool(exact)) for client, sha256, exact in rows)
 
 
 def _connected(folder: Path) -> sqlite3.Connection:

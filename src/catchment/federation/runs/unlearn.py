@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from catchment.errors import FederationError
 from catchment.features.echo_state.state_map import EchoStateMap
@@ -23,14 +22,12 @@ from catchment.federation.learn.unlearning import (
     unlearn_by_class,
     unlearn_member,
 )
-from catchment.federation.runs.read import Run, last_state, read_run
+from catchment.federation.runs.read import last_state, read_run
+from catchment.federation.runs.training import HARMLESS, TRAINING, Described, described
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
 
-TRAINING = "training"
-# Each changes a message by itself; others weigh clients against each other, or hide them.
-HARMLESS = frozenset({"Float32", "FactorUpload"})
 SETTLED = {
     "scaling": "the mean and the spread of each channel, by which inputs are scaled",
     "plasticity": "the gains and shifts of the reservoir's units",
@@ -59,8 +56,8 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
         The run's model, as it was saved.
     """
     run = read_run(folder)
-    name, settings, protections = _described(run)
-    for protection in protections:
+    told = described(run)
+    for protection in told.protections:
         if protection == "SecureSum":
             raise FederationError(
                 f"the run saw nothing but sums (secure_sum), so that what {client} sent cannot be "
@@ -73,8 +70,8 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
             )
     shared = model.model if isinstance(model, PersonalModels) else model
     if not isinstance(shared, Model):
-        raise _cannot(name, client)
-    found = _unlearned(name, settings, Path(folder), client, shared)
+        raise _cannot(told.name, client)
+    found = _unlearned(told, Path(folder), client, shared)
     stages = [SETTLED[stage.name] for stage in run.stages if stage.name in SETTLED]
     certificate = replace(found.certificate, remains="; ".join(stages))
     without: Predictor = found.model
@@ -85,25 +82,21 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
     return WithoutClient(known, certificate)
 
 
-def _unlearned(
-    name: str, settings: Mapping[str, Any], folder: Path, client: str, shared: Model
-) -> WithoutClient:
+def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> WithoutClient:
     """Return the model, not yet prepared, of the algorithms that can do without one client."""
-    parts = last_state(folder, TRAINING)
-    match name:
-        case "FederatedRidge" | "AlignedRidge":
-            own = settings if name == "FederatedRidge" else settings["ridge"]["FederatedRidge"]
-            ridge = FederatedRidge(**_filled(own, shared))
+    parts, settings = last_state(folder, TRAINING), told.settings
+    match told.rebuilt(shared):
+        case FederatedRidge() as ridge:
             state = as_algorithm(ridge).load_state(parts)
             _refuse_sum(state.by_client, client)
             forgotten = unlearn(ridge, state, client)
             return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
-        case "BalancedRidge":
-            balanced = BalancedRidge(**_filled(settings, shared))
+        case BalancedRidge() as balanced:
             by_class = as_algorithm(balanced).load_state(parts)
             _refuse_sum(by_class.by_client, client)
             left = unlearn_by_class(balanced, by_class, client)
             return WithoutClient(balanced.result(left.state), left.certificate)
+    match told.name:
         case "ReservoirEnsemble" if settings["alpha"] is None:
             assert isinstance(shared.features, EchoStateMap)
             ensemble = ReservoirEnsemble(
@@ -112,26 +105,7 @@ def _unlearned(
             members = as_algorithm(ensemble).load_state(parts)
             rest = unlearn_member(members, client)
             return WithoutClient(ensemble.result(rest.state).model, rest.certificate)
-    raise _cannot(name, client)
-
-
-def _described(run: Run) -> tuple[str, Mapping[str, Any], tuple[str, ...]]:
-    """Return the training's algorithm, its settings, and the names of its protections."""
-    for stage in run.stages:
-        if stage.name == TRAINING:
-            plan = stage.settings["Plan"]
-            ((name, settings),) = plan["algorithm"].items()
-            protections = tuple(next(iter(one)) for one in plan["protections"])
-            return name, settings, protections
-    raise FederationError(f"{run.folder} has no training; finish the run first")
-
-
-def _filled(settings: Mapping[str, Any], model: Model) -> dict[str, Any]:
-    """Return settings as they were written down, with the map and the classes of the model."""
-    plain = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()
-    }
-    return {**plain, "features": model.features, "classes": model.classes}
+    raise _cannot(told.name, client)
 
 
 def _refuse_sum(by_client: Mapping[str, object], client: str) -> None:

@@ -1,7 +1,7 @@
 """A run's folder: its plan, every message, the state after each round, scores and the model.
 
     plan.toml          what was run, if it came from a file
-    run.sqlite         tidy tables: stages, rounds, messages, refusals, scores, ...
+    run.sqlite         tidy tables: stages, rounds, messages, refusals, digests, scores, ...
     states/            the state after the last finished round of each stage, as it would travel
     model.safetensors  the final model
 
@@ -26,6 +26,7 @@ from typing import Generic, TypeVar, final
 
 import catchment
 from catchment.errors import FederationError, IntegrityError
+from catchment.federation.learn.digests import Digest, digests_of
 from catchment.federation.loop import Record, Refusal
 from catchment.federation.plan import Plan, describe
 from catchment.federation.runs.ledger import Entry
@@ -72,7 +73,12 @@ CREATE TABLE comparison (position INTEGER, name TEXT, metric TEXT, score REAL, w
     worst REAL, spread REAL, bytes_up INTEGER, bytes_down INTEGER, rounds INTEGER, seconds REAL,
     note TEXT);
 """
-_TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", _SCHEMA))
+# Runs of earlier versions lack it and are read all the same.
+_DIGESTS = """
+CREATE TABLE IF NOT EXISTS digests (stage TEXT, round INTEGER, client TEXT, sha256 TEXT,
+    exact INTEGER, PRIMARY KEY (stage, round, client)) WITHOUT ROWID
+"""
+_TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", _SCHEMA)) | {"digests"}
 _NOTE = """
 INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT DO UPDATE SET times = times + 1
@@ -249,16 +255,25 @@ class Store:
         )
         return {name: math.nan if value is None else value for name, value in rows}
 
-    def close_round(self, stage: str, record: Record, state: Parts) -> None:
-        """Keep a state and then commit its round; the state before it is no longer needed."""
+    def close_round(
+        self, stage: str, record: Record, state: Parts, digests: Iterable[Digest] = ()
+    ) -> None:
+        """Keep a state and then commit its round; the state before it is no longer needed.
+
+        Parameters
+        ----------
+        digests
+            Of the sum that the state is, and of what each client sent where it is kept.
+        """
         content = state.to_bytes()
         replace_file(self.state_path(stage, record.round), content)
         refused = [(stage, record.round, r.client, r.code, r.reason) for r in record.refused]
         counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
-        digest = hashlib.sha256(content).hexdigest()
+        written = hashlib.sha256(content).hexdigest()
         with self.transaction():
             self.flush()
-            self._insert("rounds", [(stage, record.round, *counts, digest)])
+            self._insert("rounds", [(stage, record.round, *counts, written)])
+            self._insert("digests", digest_rows(stage, record.round, digests))
             self._insert("refusals", refused)
             named = record.figures.items()
             self._insert("figures", [(stage, record.round, name, v) for name, v in named])
@@ -350,7 +365,14 @@ class StageKeeper(Generic[S, U, R]):
         self._store.note(self._stage, entry)
 
     def close_round(self, state: S, record: Record) -> None:
-        self._store.close_round(self._stage, record, self._plan.whole.save_state(state))
+        whole = self._plan.whole
+        digests = digests_of(whole.sums(state))
+        self._store.close_round(self._stage, record, whole.save_state(state), digests)
+
+
+def digest_rows(stage: str, round_: int, digests: Iterable[Digest]) -> list[tuple[Cell, ...]]:
+    """Return digests as rows of their table."""
+    return [(stage, round_, one.client, one.sha256, int(one.is_exact)) for one in digests]
 
 
 def _record(row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str, float]) -> Record:
@@ -376,6 +398,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         (n_tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if n_tables == 0:
             database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        database.execute(_DIGESTS)
     except sqlite3.DatabaseError as error:
         database.close()
         raise IntegrityError(f"{path} is not a run's database ({error})") from error

@@ -118,7 +118,11 @@ def window_of_sum(world: World) -> Outcome:
 
 def window_of_noise(world: World) -> Outcome:
     total = world.noisy_total
-    pooled = class_means(total)[0] if world.setting.n_classes else total.feature_sum / total.weight
+    pooled = (
+        class_means(total)[0]
+        if world.setting.n_classes
+        else total.floats.feature_sum / total.weight
+    )
     found, _ = window_of(pooled, world.drive, world.setting.steps, guesses=1)
     fits = [correlation(found, s.u) for s in world.clients[0]]
     return _fitted(fits, "correlation {:.2f} with a client's windows")
@@ -130,13 +134,13 @@ def difference(world: World) -> Outcome:
     base, z = world.statistics[-1], world.rows(world.clients[0][-1].u)
     if not features.per_step:
         y = np.atleast_2d(np.asarray(sequence.y))
-        row, _ = added_row(base, base + _rows(z, y, base.fingerprint))
+        row, _ = added_row(base, base + _rows(z, y, base))
         error = relative_error(row, z[0])
         return Outcome(float(error < 1e-6), "exact", f"the new window's features, to {error:.0e}")
     K = base.n_targets
     uploads = [base]
     for t in (-2, -1):
-        new = _rows(z[t:][:1], np.zeros((1, K)), base.fingerprint)
+        new = _rows(z[t:][:1], np.zeros((1, K)), base)
         uploads.append(uploads[-1] + new)
     first, _ = added_row(uploads[0], uploads[1])
     second, _ = added_row(uploads[1], uploads[2])
@@ -149,8 +153,8 @@ def difference(world: World) -> Outcome:
     return Outcome(float(error < 1e-6), "exact", f"the new inputs, to {error:.0e}")
 
 
-def _rows(z: Array, y: Array, fingerprint: str) -> RidgeStatistics:
-    return RidgeStatistics.from_states(z, y, fingerprint=fingerprint)
+def _rows(z: Array, y: Array, like: RidgeStatistics) -> RidgeStatistics:
+    return RidgeStatistics.from_states(z, y, fingerprint=like.fingerprint, grid=like.grid)
 
 
 def difference_of_sums(world: World) -> Outcome:

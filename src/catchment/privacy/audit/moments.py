@@ -25,7 +25,7 @@ def class_counts(statistics: RidgeStatistics) -> Array:
     >>> class_counts(RidgeStatistics.from_states(np.ones((3, 1)), y))
     array([2., 1.])
     """
-    return statistics.target_sum.copy()
+    return statistics.floats.target_sum.copy()
 
 
 def class_means(statistics: RidgeStatistics) -> Array:
@@ -36,6 +36,7 @@ def class_means(statistics: RidgeStatistics) -> Array:
     array([[1., 2.],
            [3., 4.]])
     """
+    statistics = statistics.floats
     counts = statistics.target_sum[:, None]
     return np.divide(
         statistics.cross.T, counts, out=np.zeros_like(statistics.cross.T), where=counts > 0
@@ -63,7 +64,7 @@ def added_row(before: RidgeStatistics, after: RidgeStatistics) -> tuple[Array, A
     >>> added_row(one, two)
     (array([5.]), array([7.]))
     """
-    change = after - before
+    change = (after - before).floats
     return change.feature_sum, change.target_sum
 
 

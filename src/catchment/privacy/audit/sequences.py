@@ -226,5 +226,6 @@ def targets_of(inputs: Array, drive: Drive, statistics: RidgeStatistics) -> Arra
     """
     z = drive.features(inputs)
     Z = np.column_stack([np.ones(len(z)), z])
-    C = np.vstack([statistics.target_sum, statistics.cross])
+    known = statistics.floats
+    C = np.vstack([known.target_sum, known.cross])
     return np.asarray(np.linalg.lstsq(Z.T, C, rcond=None)[0])

@@ -8,6 +8,11 @@ so what is left are still moments. Of a weighted sum, or any value with a field 
 vector is the client's mean, and every client then weighs one. Numbers marked REMARK, such as a
 training loss, never leave the client: in the sum they are zero.
 
+The vector is computed in float64, also from statistics on a grid, whose sums are whole numbers:
+a mean and a whitening are not whole. Then it is cut to whole multiples of a step (`whole_steps`),
+and of these everything is exact: the bound is checked in whole numbers, and for statistics on a
+grid the multiples themselves travel, are summed and get the noise.
+
 A noisy sum is made solvable: negative eigenvalues go to zero, and the (1, z) block gets
 c s D sqrt(2 (F + 1)) on its diagonal, about the largest eigenvalue of the noise. All of it uses
 public numbers and the noisy sum only, so it costs no privacy.
@@ -17,26 +22,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Sent, Upload
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import REMARK, WEIGHT, Kind, Shape, Summable, marked, places_of
+from catchment.structure import (
+    LATER,
+    REMARK,
+    SIGNED,
+    WEIGHT,
+    Kind,
+    Shape,
+    Summable,
+    marked,
+    places_of,
+)
 from catchment.wire import Fact, Parts
 
 # Whitening never blows a direction up beyond this share of the strongest one.
 WHITENING_FLOOR = 1e-4
 # Kept below the bound by this share, so that rounding cannot carry a vector over it.
 MARGIN = 2.0**-30
+LARGEST = 2.0**53  # multiples of a step; a number beyond would not be exact as float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +71,30 @@ class Clipped(Summable):
         ),
     )
 
-    vector: Annotated[Array, Shape("numbers")]  # whole multiples of a grid step
+    # Whole multiples of a step: these multiples, if `grid` names the step, and else their values.
+    vector: Annotated[NDArray[Any], Shape("numbers"), SIGNED]
     n_clients: int
     about: Mapping[str, Fact]
     epsilon: float | None = None  # of the release it is for
+    grid: Annotated[str | None, LATER] = None  # such as "2^-20"
 
     def __post_init__(self) -> None:
         if self.n_clients < 1:
             raise UploadError("count", f"{self.n_clients} clients cannot be")
+        expected = np.float64 if self.grid is None else np.int64
+        if self.vector.dtype != expected:
+            raise UploadError(
+                "type", f"the vector came as {self.vector.dtype}; it is {np.dtype(expected)}"
+            )
+
+    def in_steps(self, step: float) -> Clipped:
+        """Return the vector as multiples of a step, a power of two, of which it must be made."""
+        multiples = np.rint(self.vector / step).astype(np.int64)
+        return replace(self, vector=multiples, grid=step_name(step))
+
+    def in_values(self, step: float) -> Clipped:
+        """Return the vector of multiples of a step as their values."""
+        return replace(self, vector=self.vector * step, grid=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +183,7 @@ class Clip:
         """The map (1 + F, 1 + F) of rows (1, z) to white ones, and its inverse."""
         assert self.reference is not None
         n = 1 + self.reference.n_features
-        values, vectors = eigh(moment_matrix(self.reference)[:n, :n] / self.reference.weight)
+        values, vectors = eigh(moment_matrix(self.reference.floats)[:n, :n] / self.reference.weight)
         root = np.sqrt(np.maximum(values, 0.0) + WHITENING_FLOOR * values[-1])
         return (vectors / root).T, vectors * root
 
@@ -160,19 +194,15 @@ class Clip:
     def clipped(self, upload: Upload, grid: float) -> Clipped:
         """Return an upload's vector, at most `bound` long, in whole multiples of the grid.
 
-        Rounding is towards zero, which shortens, so that the bound holds to the last digit.
+        The bound holds to the last digit, as `whole_steps` proves.
         """
         vector, about = self._vector(upload)
-        length = float(np.linalg.norm(vector))
-        limit = self.bound * (1 - MARGIN)
-        if length > limit:
-            vector = vector * (limit / length)
-        return Clipped(np.trunc(vector / grid) * grid, 1, about)
+        return Clipped(whole_steps(vector, self.bound, grid) * grid, 1, about)
 
     def _vector(self, upload: Upload) -> tuple[Array, dict[str, Fact]]:
         about: dict[str, Fact]
         if isinstance(upload, RidgeStatistics):
-            vector, about = self._moments(upload), {"targets": upload.n_targets}
+            vector, about = self._moments(upload.floats), {"targets": upload.n_targets}
         elif weight := _weight(upload):
             vector, about = _mean(upload.parts(), *weight)
             remarks: list[Fact] = [*places_of(_value(upload), REMARK)]
@@ -237,6 +267,72 @@ class Clip:
         )
         parts = statistics.parts()
         return Parts(parts.kind, {**parts.facts, "noisy": True}, parts.arrays)
+
+
+def whole_steps(vector: Array, bound: float, step: float) -> Integers:
+    """Return a vector (L,), shortened to the bound if it is longer, in whole multiples of a step.
+
+    No multiple that is returned is longer than bound / step, which is what noise is calibrated to:
+
+    - Division by the step, a power of two, is exact, and every number is then cut towards zero. So
+      no entry grows, nor does the length; to round to the nearest could add sqrt(L) / 2.
+    - The shortening itself is done in float64, and what it is off by is not relied upon: the sum of
+      the squares of the multiples is compared with floor((bound / step)^2) in whole numbers of any
+      size. Were it above, every entry that is not zero would move one towards zero, and again,
+      until it is not.
+
+    Two clients' vectors are therefore within 2 bound / step of each other, and a sum moves by no
+    more than bound / step when a client is added or left out.
+
+    >>> whole_steps(np.array([3.0, -4.0]), 6.0, 0.5), whole_steps(np.array([3.0, -4.0]), 2.6, 0.5)
+    (array([ 6, -8]), array([ 3, -4]))
+    """
+    longest, length = bound * (1 - MARGIN), float(np.linalg.norm(vector))
+    if length > longest:
+        vector = vector * (longest / length)
+    multiples = np.trunc(vector / step)
+    if not (np.abs(multiples) < LARGEST).all():
+        raise UploadError(
+            "range", f"a bound of {bound:g} is too long for steps of {step:g}; use less epsilon"
+        )
+    steps: Integers = multiples.astype(np.int64)
+    most = square_steps(bound, step)
+    while square_length(steps) > most:
+        steps = steps - np.sign(steps)
+    return steps
+
+
+def square_steps(bound: float, step: float) -> int:
+    """Return the most that the squares of whole multiples of a step may add up to.
+
+    >>> square_steps(2.5, 1.0)
+    6
+    """
+    return math.floor((Fraction(bound) / Fraction(step)) ** 2)
+
+
+def square_length(steps: Integers) -> int:
+    """Return the sum of the squares of whole numbers (L,) above -2^63, exactly.
+
+    >>> square_length(np.array([2**40, -3])) == 2**80 + 9
+    True
+    """
+    size, pieces = np.abs(steps), []
+    while size.any():
+        pieces.append(size & 0xFFFF)
+        size = size >> 16
+    # Products of 16 bits add up exactly in 64 for up to 2^31 numbers.
+    pairs = ((i, j) for i in range(len(pieces)) for j in range(len(pieces)))
+    return sum(int(pieces[i] @ pieces[j]) << 16 * (i + j) for i, j in pairs)
+
+
+def step_name(step: float) -> str:
+    """Return how a step, a power of two, is written.
+
+    >>> step_name(0.25)
+    '2^-2'
+    """
+    return f"2^{math.frexp(step)[1] - 1}"
 
 
 def _value(upload: Upload) -> object:

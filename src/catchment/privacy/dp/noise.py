@@ -5,6 +5,12 @@ the sum moves by at most D when a client is added or left out; noise of s D on e
 sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise is drawn in whole
 multiples of a fine grid on which the vectors lie, from the operating system, and cannot be seeded.
 
+The vectors of statistics on a grid travel as the multiples themselves, and their noise is discrete
+Gaussian, drawn exactly, central or not: a whole-number vector that one client moves by at most
+Delta steps, with independent discrete Gaussian noise of parameter s Delta on every entry, is
+1 / (2 s^2)-concentrated (Canonne, Kamath and Steinke, NeurIPS 2020, theorem 14), and s follows from
+that. Of other vectors, central noise is a rounded normal.
+
 Central noise is added once, by a server that sees the exact sum: it protects against everyone who
 sees the model, not against the server. Distributed noise is added by the clients, each a share of
 it, inside a secure sum: the server sees the noisy sum only. With U clients in the sum, m of whom
@@ -20,17 +26,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from catchment.arrays import Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
 from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
 from catchment.privacy.dp.budget import Budget
-from catchment.privacy.dp.clipping import Clip, Clipped
+from catchment.privacy.dp.clipping import (
+    LARGEST,
+    Clip,
+    Clipped,
+    square_length,
+    square_steps,
+    step_name,
+)
 from catchment.privacy.dp.discrete import discrete_gaussian
 from catchment.privacy.dp.gaussian import (
     check_epsilon_delta,
@@ -47,6 +61,63 @@ from catchment.wire import Parts
 
 SMALL_COHORT = 100
 STEPS = 1 << 20  # fewest grid steps in a standard deviation
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much noise a release has, and of which kind.
+
+    Parameters
+    ----------
+    multiplier
+        The noise in units of the sensitivity.
+    sensitivity
+        How far one client, or sequence, moves the sum.
+    n_parties
+        Among how many the noise is shared out.
+    discrete
+        Whether it is drawn from the discrete Gaussian; else it is a rounded normal.
+
+    >>> amount = Amount(4.0, 2.0, 1, discrete=True)
+    >>> amount.spread, amount.step, amount.steps, amount.cost
+    (8.0, 7.62939453125e-06, 1048576, Cost(gaussian=0.0, concentrated=0.03125))
+    """
+
+    multiplier: float
+    sensitivity: float
+    n_parties: int
+    discrete: bool
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the noise of all parties."""
+        return self.multiplier * self.sensitivity
+
+    @property
+    def share(self) -> float:
+        """Standard deviation of what one party adds."""
+        return self.spread / math.sqrt(self.n_parties)
+
+    @property
+    def step(self) -> float:
+        """The step, a power of two, of which every number is a multiple."""
+        return math.ldexp(1.0, math.floor(math.log2(self.share / STEPS)))
+
+    @property
+    def steps(self) -> int:
+        """What one party adds, in steps, rounded up: never less than was calculated."""
+        return math.ceil(self.share / self.step)
+
+    @property
+    def cost(self) -> Cost:
+        """The privacy cost of one release."""
+        return (Cost.of_discrete if self.discrete else Cost.of_gaussian)(self.multiplier)
+
+    def drawn(self, size: int) -> Integers:
+        """Return what one party adds, in steps (size,)."""
+        if self.discrete:
+            return discrete_gaussian(self.steps, size)
+        return rounded_normal(self.share / self.step, size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,34 +192,51 @@ class GaussianNoise:
         """How far one client, or sequence, can move the sum: the clip's bound, or twice that."""
         return self.clip.bound * (2 if self.replacement else 1)
 
+    def amount(self, *, whole: bool) -> Amount:
+        """Return how much noise there is on whole multiples of a step, or on other vectors.
+
+        Parameters
+        ----------
+        whole
+            Whether uploads are statistics on a grid.
+        """
+        return self._discrete if whole or self.distributed else self._normal
+
     @cached_property
+    def _normal(self) -> Amount:
+        needed = gaussian_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)
+        return Amount(needed, self.sensitivity, 1, discrete=False)
+
+    @cached_property
+    def _discrete(self) -> Amount:
+        needed = concentrated_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)
+        n_parties = self.min_clients - self.colluding if self.distributed else 1
+        return Amount(needed, self.sensitivity, n_parties, discrete=True)
+
+    @property
     def multiplier(self) -> float:
-        """Noise of one release in units of the sensitivity."""
-        needed = concentrated_multiplier if self.distributed else gaussian_multiplier
-        return needed(self.epsilon, self.delta) * math.sqrt(self.releases)
+        """Noise of one release of float64 vectors in units of the sensitivity."""
+        return self.amount(whole=False).multiplier
 
     @property
     def spread(self) -> float:
         """Standard deviation of the noise on each number of a sum of `min_clients` clients."""
-        return self.multiplier * self.sensitivity
+        return self.amount(whole=False).spread
 
     @property
     def share(self) -> float:
         """Standard deviation of what one party adds."""
-        if not self.distributed:
-            return self.spread
-        return self.spread / math.sqrt(self.min_clients - self.colluding)
+        return self.amount(whole=False).share
 
     @property
     def grid(self) -> float:
         """The step, a power of two, of which every number is a multiple."""
-        return math.ldexp(1.0, math.floor(math.log2(self.share / STEPS)))
+        return self.amount(whole=False).step
 
     @property
     def cost(self) -> Cost:
-        """The privacy cost of one release."""
-        of = Cost.of_discrete if self.distributed else Cost.of_gaussian
-        return of(self.multiplier)
+        """The privacy cost of one release of float64 vectors."""
+        return self.amount(whole=False).cost
 
     def check(self, plan: Plan[Any, Any, Any]) -> None:
         """Raise ValueError if the plan would break what is promised, or could not be solved."""
@@ -170,12 +258,12 @@ class GaussianNoise:
     def before(self, turn: Turn) -> None:
         """Charge a release whose noise is with the clients, before any of them is asked."""
         if self.distributed:
-            self._charge(turn)
+            self._charge(turn, self.cost)
 
-    def _charge(self, turn: Turn) -> None:
+    def _charge(self, turn: Turn, cost: Cost) -> None:
         if self.budget is not None:
             purpose = f"round {turn.round}"
-            self.budget.charge(turn.cohort, self.cost, purpose=purpose, unit=self.unit)
+            self.budget.charge(turn.cohort, cost, purpose=purpose, unit=self.unit)
 
     def _check_masking(self, plan: Plan[Any, Any, Any]) -> None:
         secure = plan.masking
@@ -202,23 +290,29 @@ class GaussianNoise:
                 "releases", f"round {turn.round} is beyond the {self.releases} agreed releases"
             )
         clipped = self._clipped(upload)
-        vector = clipped.vector
         if self.distributed:
-            steps = math.ceil(self.share / self.grid)
-            vector = vector + discrete_gaussian(steps, len(vector)) * self.grid
-        return Clipped(vector, 1, clipped.about, float(self.epsilon))
+            noise = self.amount(whole=True).drawn(len(clipped.vector))
+            added = noise * self.grid if clipped.grid is None else noise
+            clipped = replace(clipped, vector=clipped.vector + added)
+        return replace(clipped, n_clients=1, epsilon=float(self.epsilon))
+
+    def _one(self, upload: Upload) -> Clipped:
+        """Return one upload's vector; of statistics on a grid as whole multiples of the step."""
+        whole = isinstance(upload, RidgeStatistics) and upload.grid is not None
+        step = self.amount(whole=whole).step
+        clipped = self.clip.clipped(upload, step)
+        return clipped.in_steps(step) if whole else clipped
 
     def _clipped(self, upload: Upload) -> Clipped:
         if self.unit == "client":
-            return self.clip.clipped(upload, self.grid)
+            return self._one(upload)
         if not isinstance(upload, Records):
             raise UploadError("unit", "privacy per sequence needs PerSequence around the algorithm")
         records = self._records(upload)
         first = next(records, None)
         if first is None:
             raise UploadError("no-rows", "the client has no sequences")
-        total = reduce(add, records, first)
-        return Clipped(total.vector, 1, total.about)
+        return replace(reduce(add, records, first), n_clients=1)
 
     def _records(self, upload: Records) -> Iterator[Clipped]:
         for record in upload.uploads():
@@ -227,18 +321,36 @@ class GaussianNoise:
                     "kind",
                     f"privacy per sequence needs ridge statistics, not {record.parts().kind!r}",
                 )
-            yield self.clip.clipped(record, self.grid)
+            yield self._one(record)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Clipped:
         """Return a vector ready to add; UploadError if it is longer than any client's may be."""
         clipped = Clipped.from_parts(parts)
         if self.distributed and turn.client:
             raise IntegrityError("an upload with distributed noise came without its mask")
-        length = float(np.linalg.norm(clipped.vector))
         bounded = self.unit == "client" and not self.distributed
-        if bounded and length > self.clip.bound * clipped.n_clients:
+        longest = self.clip.bound * clipped.n_clients
+        if clipped.grid is None:
+            length = float(np.linalg.norm(clipped.vector))
+            above = length > longest
+        else:
+            step = self._checked_step(clipped)
+            length = step * float(np.linalg.norm(clipped.vector.astype(np.float64)))
+            above = square_length(clipped.vector) > square_steps(longest, step)
+        if bounded and above:
             raise UploadError("bound", f"a vector of length {length:.6g} is above the clip's bound")
         return clipped
+
+    def _checked_step(self, clipped: Clipped) -> float:
+        """Return the step of whole multiples that came; UploadError if it or they cannot be."""
+        step, v = self.amount(whole=True).step, clipped.vector
+        if clipped.grid != step_name(step):
+            raise UploadError(
+                "grid", f"the vector has steps of {str(clipped.grid)[:20]}, not {step:g}"
+            )
+        if v.size and max(-int(v.min()), int(v.max())) >= LARGEST * clipped.n_clients:
+            raise UploadError("range", "a vector has numbers that no clipped one can have")
+        return step
 
     def on_server(self, total: Additive, turn: Turn, inner: Read) -> Additive:
         """Return the noisy sum as the algorithm's own, once the ledger has it."""
@@ -251,12 +363,16 @@ class GaussianNoise:
                 f"{total.n_clients} clients are in the sum, a release needs {self.min_clients}; "
                 "nothing was released"
             )
-        vector, spread = total.vector, self.share * math.sqrt(total.n_clients)
+        amount = self.amount(whole=total.grid is not None)
+        spread = amount.share * math.sqrt(total.n_clients)
         if not self.distributed:
-            self._charge(turn)
-            spread = self.spread
-            vector = vector + rounded_normal(spread / self.grid, len(vector)) * self.grid
+            self._charge(turn, amount.cost)
+            spread = amount.spread
+            noise = amount.drawn(len(total.vector))
+            added = noise * amount.step if total.grid is None else noise
+            total = replace(total, vector=total.vector + added)
+        if total.grid is not None:
+            total = total.in_values(amount.step)
         # The noise of a sum over rounds grows as the root of their number, and so does its ridge.
         ridge = self.ridge_factor * (math.sqrt(turn.round + 1) - math.sqrt(turn.round)) * spread
-        noisy = Clipped(vector, total.n_clients, total.about, total.epsilon)
-        return inner(self.clip.upload(noisy, ridge), turn)
+        return inner(self.clip.upload(total, ridge), turn)

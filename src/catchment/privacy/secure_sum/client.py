@@ -29,7 +29,7 @@ from catchment.privacy.secure_sum.messages import (
     Outline,
     as_bits,
     content_digest,
-    flat,
+    encoded,
     from_bits,
     from_rows,
     rows,
@@ -38,8 +38,8 @@ from catchment.privacy.secure_sum.messages import (
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.privacy.secure_sum.ring import (
     Residues,
+    Ring,
     add_into,
-    encode,
     readout_error,
     subtract_from,
 )
@@ -214,11 +214,13 @@ def masked(
 def _mask(side: Side, upload: Upload, present: tuple[int, ...], given: bytes | None) -> Masked:
     agreed = side.agreed
     check_rows(upload, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
-    _check_rounding(side, upload, len(present))
     made = upload.parts()
     outline = Outline.of(made)
-    numbers = encode(flat(made), agreed.ring, n_clients=len(present))
-    _add_masks(side, numbers, present)
+    ring = agreed.ring_of(outline)
+    if not outline.is_whole:
+        _check_rounding(side, upload, len(present))
+    numbers = encoded(made, ring, n_clients=len(present))
+    _add_masks(side, numbers, present, ring)
     facts = {"round": side.session.round, "outline": outline.fact()}
     content = content_digest(outline, numbers)
     if given is not None and given != content:
@@ -275,9 +277,9 @@ def _check_rounding(side: Side, upload: Upload, n_clients: int) -> None:
             )
 
 
-def _add_masks(side: Side, numbers: Residues, present: tuple[int, ...]) -> None:
-    agreed, me, there = side.agreed, side.place, set(present)
-    masks = keys.Masks(agreed.ring, numbers.shape[1])
+def _add_masks(side: Side, numbers: Residues, present: tuple[int, ...], ring: Ring) -> None:
+    me, there = side.place, set(present)
+    masks = keys.Masks(ring, numbers.shape[1])
     add_into(numbers, masks.of(own_mask_key(side.session, me, side.book["own mask"])))
     agreement = keys.Agreement(side.book["mask key"])
     public = _cut(side.book["public keys"], 2 * keys.KEY_BYTES)

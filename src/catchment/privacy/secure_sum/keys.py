@@ -36,7 +36,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("secure", needed_for="secure sums") from error
 
-PROTOCOL = "catchment-secure-sum-1"
+PROTOCOL = "catchment-secure-sum-2"
 IDENTITY = "secure-sum/identity"
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -55,7 +55,7 @@ class Session:
         """Return the text that a signature or a box covers besides its content.
 
         >>> Session("f", "p", 7).about("keys", "ann")
-        b'["catchment-secure-sum-1","f","p",7,"keys","ann",""]'
+        b'["catchment-secure-sum-2","f","p",7,"keys","ann",""]'
         """
         # Names of clients hold no quotes, so this is what a JSON encoder would write.
         return f'{self._start},"{message}","{sender}","{receiver}"]'.encode()
@@ -191,9 +191,10 @@ class Masks:
     """
 
     def __init__(self, ring: Ring, length: int) -> None:
-        self._zeros = bytes(8 * ring.limbs * length)
+        self._zeros = bytes(ring.bits // 8 * length)
         self._buffer = bytearray(len(self._zeros))
-        self._mask = np.frombuffer(self._buffer, dtype="<u8").reshape(ring.limbs, length)
+        little = ring.dtype.newbyteorder("<")
+        self._mask = np.frombuffer(self._buffer, dtype=little).reshape(ring.limbs, length)
 
     def of(self, key: bytes) -> Residues:
         """Return the keystream of a key, to be used before the next call."""

@@ -5,17 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Booleans, Integers
 from catchment.errors import IntegrityError
+from catchment.privacy.secure_sum.ring import (
+    Residues,
+    Ring,
+    decode,
+    decode_whole,
+    encode,
+    encode_whole,
+)
 from catchment.privacy.secure_sum.shamir import PRIME, SHARE_BYTES
-from catchment.wire import Fact, Parts
+from catchment.wire import MAX_DEPTH, Fact, Parts
 
 Bytes = NDArray[np.uint8]
 
@@ -120,18 +128,35 @@ class Outline:
         text = json.dumps(self.fact(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).digest()
 
-    def fill(self, vector: Array) -> Parts:
-        """Return the value whose numbers are a vector (length,).
+    @property
+    def is_whole(self) -> bool:
+        """Whether all numbers are whole: those of every part, as its grid says.
 
-        >>> pair = Parts("pair", {}, (np.array([1.0, 2.0]), np.array([3])))
-        >>> Outline.of(pair).fill(flat(pair)).arrays
-        (array([1., 2.]), array([3]))
+        >>> grid, counts = {"grid": "[8,[[2,8]],0]"}, np.array([3.0])
+        >>> Outline.of(Parts("sums", grid, (counts, np.array([1, 2])))).is_whole
+        True
+        >>> Outline.of(Parts("sums", grid, (counts, np.array([1.5, 2])))).is_whole
+        False
         """
-        arrays, start = [], 0
+        facts = self.facts if isinstance(self.facts, Mapping) else {}
+        return bool(self.arrays) and _is_whole(facts, self.arrays, MAX_DEPTH)
+
+    def fill(self, residues: Residues, ring: Ring) -> Parts:
+        """Return the value whose numbers are residues (limbs, length).
+
+        >>> pair = Parts("pair", {}, (np.array([1.0, 2.5]), np.array([3])))
+        >>> Outline.of(pair).fill(encoded(pair, Ring()), Ring()).arrays
+        (array([1. , 2.5]), array([3]))
+        """
+        arrays, start, is_whole = [], 0, self.is_whole
         for code, shape in self.arrays:
-            size = math.prod(shape)
-            numbers = vector[start : start + size].reshape(shape)
-            arrays.append(_as_type(numbers, np.dtype(code)))
+            size, dtype = math.prod(shape), np.dtype(code)
+            own = residues[:, start : start + size]
+            if is_whole or dtype.kind != "f":
+                numbers = _sum_of_whole(decode_whole(own, ring), dtype)
+            else:
+                numbers = decode(own, ring).astype(dtype)
+            arrays.append(numbers.reshape(shape))
             start += size
         facts = self.facts if isinstance(self.facts, dict) else {}
         return Parts(self.kind, facts, tuple(arrays))
@@ -139,26 +164,73 @@ class Outline:
 
 def content_digest(outline: Outline, numbers: NDArray[Any]) -> bytes:
     """Return the SHA-256 of an outline and of numbers (limbs, L), one after the other (64,)."""
-    little = np.ascontiguousarray(numbers, dtype="<u8")
+    little = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder("<"))
     return outline.digest() + hashlib.sha256(little.data).digest()
 
 
-def flat(parts: Parts) -> Array:
-    """Return all numbers of a value as one vector; ValueError if a whole number does not fit."""
+def encoded(parts: Parts, ring: Ring, *, n_clients: int = 1) -> Residues:
+    """Return all numbers of a value as residues (limbs, L); ValueError if one does not fit.
+
+    Arrays of whole numbers go in as they are; of a value on a grid all numbers must be whole.
+
+    >>> sums = Parts("sums", {"grid": "[8,[[2,8]],0]"}, (np.array([2.0]), np.array([-3])))
+    >>> encoded(sums, Ring(64, 0)).astype(np.int64)
+    array([[ 2, -3]])
+    """
+    is_whole = Outline.of(parts).is_whole
+    pieces: list[Residues] = [np.zeros((ring.limbs, 0), dtype=ring.dtype)]
     for array in parts.arrays:
-        if array.dtype.kind in "iu" and array.size and int(np.abs(array).max()) > 2**53:
-            raise ValueError("a count is above 2^53; it cannot be summed exactly")
-    numbers: Sequence[Array] = [array.astype(np.float64).ravel() for array in parts.arrays]
-    return np.concatenate(numbers) if numbers else np.zeros(0)
+        if is_whole or array.dtype.kind in "iu":
+            pieces.append(encode_whole(_as_whole(array), ring, n_clients=n_clients))
+        else:
+            numbers = array.astype(np.float64).ravel()
+            pieces.append(encode(numbers, ring, n_clients=n_clients))
+    return np.concatenate(pieces, axis=1)
 
 
-def _as_type(numbers: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
-    if dtype.kind == "f":
-        return numbers.astype(dtype)
-    if dtype.itemsize < 8 and numbers.size:
-        # A sum of small counts may need more room than each of them.
-        dtype = np.dtype(np.int64)
-    return np.rint(numbers).astype(dtype)
+def _as_whole(array: NDArray[Any]) -> Integers:
+    numbers = array.ravel()
+    if array.dtype.kind == "u" and array.size and int(array.max()) >= 2**63:
+        raise ValueError("a count is above 2^63; it cannot be summed")
+    if array.dtype.kind == "f" and not ((np.abs(numbers) <= 2.0**53) & _is_rint(numbers)).all():
+        raise ValueError(
+            f"a message on a grid holds numbers that are not whole, of {array.shape}; use whole "
+            "weights, or a map without a grid"
+        )
+    return numbers.astype(np.int64)
+
+
+def _is_rint(numbers: Array) -> Booleans:
+    is_whole: Booleans = numbers == np.rint(numbers)
+    return is_whole
+
+
+def _sum_of_whole(numbers: Integers, dtype: np.dtype[Any]) -> NDArray[Any]:
+    # A sum of small counts may need more room than each of them.
+    return numbers.astype(dtype) if dtype.itemsize == 8 else numbers
+
+
+def _is_whole(facts: Mapping[str, Any], arrays: Sequence[tuple[str, Any]], depth: int) -> bool:
+    """Return whether a value's arrays are whole numbers, after at most one vector of counts."""
+    match facts.get("parts"):
+        case list(entries) if depth:
+            start = 0
+            for entry in entries:
+                match entry:
+                    case {"facts": dict(inside), "arrays": int(count)} if count >= 0:
+                        own = arrays[start : start + count]
+                        if not _is_whole(inside, own, depth - 1):
+                            return False
+                        start += count
+                    case _:
+                        return False
+            return start == len(arrays)
+    if not arrays:
+        return True
+    counts = arrays[0][0] == "f8" and len(arrays[0][1]) == 1
+    sums = arrays[1:] if counts else arrays
+    on_grid = isinstance(facts.get("grid"), str)
+    return on_grid and bool(sums) and all(code == "i8" for code, _ in sums)
 
 
 def _described(entry: Fact) -> tuple[str, tuple[int, ...]]:

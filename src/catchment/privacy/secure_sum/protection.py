@@ -27,6 +27,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from catchment.errors import UploadError
 from catchment.federation.plan import Journal, Masking, Memory, Protection, Turn, Upload
 from catchment.privacy.secure_sum.client_rules import (
     FEWEST_CLIENTS,
@@ -35,6 +36,7 @@ from catchment.privacy.secure_sum.client_rules import (
 )
 from catchment.privacy.secure_sum.graph import degree, threshold
 from catchment.privacy.secure_sum.identities import Identities
+from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Ring
 from catchment.structure import Kind
 from catchment.wire import Parts
@@ -70,7 +72,9 @@ class SecureSum:
         With how many others each client masks and how many shares open a secret; chosen by the
         number of clients if None.
     bits
-        128: sums are exact. 64: half the bytes, rounded to fit `bound`.
+        128: sums are exact. 64: half the bytes, rounded to fit `bound`. Statistics on a grid are
+        whole numbers and exact in any ring: theirs has 64 bits, or with 32 half of that, and then
+        clients refuse to send what could wrap it, and anything that is not on a grid.
     bound
         With 64 bits: what no entry of the sum exceeds.
     ridge, tolerance
@@ -117,7 +121,7 @@ class SecureSum:
     compare_cohorts: bool = True
     neighbours: int | None = None
     shares_needed: int | None = None
-    bits: Literal[64, 128] = 128
+    bits: Literal[32, 64, 128] = 128
     bound: float | None = None
     ridge: float = 1e-6
     tolerance: float = 1e-3
@@ -141,7 +145,9 @@ class SecureSum:
                 f"rows_per_feature is {self.rows_per_feature}; pass {FEWEST_ROWS_PER_FEATURE} "
                 "or more"
             )
-        if (self.bound is None) != (self.bits == 128):
+        if self.bits not in (32, 64, 128):
+            raise ValueError(f"bits is {self.bits}; pass 32, 64 or 128")
+        if (self.bound is None) != (self.bits != 64):
             raise ValueError(
                 f"bits is {self.bits} and bound is {self.bound}; "
                 "a bound on the sum goes with 64 bits, and only with them"
@@ -152,7 +158,28 @@ class SecureSum:
 
     @cached_property
     def ring(self) -> Ring:
+        """The ring of numbers that are not whole; with 32 bits there is none for them."""
+        if self.bits == 32:
+            return Ring(32, 0)
         return Ring() if self.bound is None else Ring.compact(self.bound)
+
+    def ring_of(self, outline: Outline) -> Ring:
+        """Return the ring in which messages of an outline are summed: the plan's, nobody's choice.
+
+        >>> import numpy as np
+        >>> grid = Parts("sums", {"grid": "[8,[[2,8]],0]"}, (np.array([1, 2]),))
+        >>> SecureSum(identities={"ann": "00" * 32}).ring_of(Outline.of(grid))
+        Ring(bits=64, fraction=0)
+        """
+        if outline.is_whole:
+            return Ring(min(self.bits, 64), 0)
+        if self.bits == 32:
+            raise UploadError(
+                "ring",
+                f"a message of {outline.kind[:40]!r} is not on a grid, and the plan's ring of 32 "
+                "bits takes whole numbers only; use a map with a grid, or bits=128",
+            )
+        return self.ring
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -1,9 +1,13 @@
-"""Numbers as whole numbers modulo 2^128 (or 2^64), where sums are exact and masks are uniform.
+"""Numbers as whole numbers modulo 2^128, 2^64 or 2^32, where sums are exact and masks uniform.
 
 A number x becomes round(x 2^f) modulo 2^bits, negative ones in two's complement. With 128 bits and
 f = 80 this is exact for 2^-28 <= |x| < 2^46 and wrong by at most 2^-81 below, so the decoded sum of
 clients is the true sum, rounded once, whatever the order. Residues are uint64 arrays (limbs, L),
-the lowest limb first.
+the lowest limb first; those of 32 bits are uint32.
+
+What is whole already, as statistics on a grid are, goes in as it is: in a ring without fraction, or
+between other numbers in any ring, and comes out as the exact sum. Each of n clients keeps below
+2^(bits - 1) / n, so the sum cannot wrap.
 
 The compact ring has 64 bits and f = 62 - ceil(log2(bound on the sum)). If every entry of G and C is
 off by at most d = n_clients 2^-(f+1), then W = (G + ridge I)^-1 C moves by no more than
@@ -16,13 +20,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 
-Residues = NDArray[np.uint64]
+Residues = NDArray[np.unsignedinteger[Any]]
 
 _ONE = np.uint64(1)
 
@@ -39,8 +44,13 @@ class Ring:
     fraction: int = 80
 
     def __post_init__(self) -> None:
-        if self.bits not in (64, 128):
-            raise ValueError(f"a ring has 64 or 128 bits, not {self.bits}")
+        if self.bits not in (32, 64, 128):
+            raise ValueError(f"a ring has 32, 64 or 128 bits, not {self.bits}")
+        if self.bits == 32 and self.fraction:
+            raise ValueError(
+                f"a ring of 32 bits holds whole numbers, not {self.fraction} fractional bits; "
+                "pass fraction=0 or more bits"
+            )
         if not 0 <= self.fraction <= self.bits - 2:
             raise ValueError(
                 f"{self.fraction} fractional bits do not fit a ring of {self.bits}; "
@@ -60,7 +70,12 @@ class Ring:
 
     @property
     def limbs(self) -> int:
-        return self.bits // 64
+        return max(1, self.bits // 64)
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
+        """The type of a limb."""
+        return np.dtype(np.uint32 if self.bits == 32 else np.uint64)
 
     @property
     def resolution(self) -> float:
@@ -70,6 +85,14 @@ class Ring:
     def limit(self, n_clients: int) -> float:
         """Return the absolute value that each of this many clients must stay below."""
         return 2.0 ** (self.bits - 1 - self.fraction) / n_clients
+
+    def whole_limit(self, n_clients: int) -> int:
+        """Return the largest whole number that each of this many clients may send as it is.
+
+        >>> Ring(32, 0).whole_limit(20)
+        107374182
+        """
+        return int(((1 << (min(self.bits, 64) - 1)) - 1) // n_clients)
 
 
 def encode(x: Array, ring: Ring, *, n_clients: int = 1) -> Residues:
@@ -108,6 +131,48 @@ def encode(x: Array, ring: Ring, *, n_clients: int = 1) -> Residues:
         residues[1] += carry
     negate(residues, np.signbit(x))
     return residues
+
+
+def encode_whole(x: Integers, ring: Ring, *, n_clients: int = 1) -> Residues:
+    """Return the residues (limbs, L) of whole numbers (L,) as they are; ValueError if one is large.
+
+    Parameters
+    ----------
+    x
+        (L,) whole numbers.
+    n_clients
+        How many clients' residues are to be summed.
+
+    >>> encode_whole(np.array([-1, 7]), Ring(32, 0))
+    array([[4294967295,          7]], dtype=uint32)
+    """
+    largest = max(-int(x.min()), int(x.max())) if x.size else 0
+    limit = ring.whole_limit(n_clients)
+    if largest > limit:
+        # How long it is and no more: the refusal goes to the server.
+        raise ValueError(
+            f"a whole number to be summed has {largest.bit_length()} bits and is above {limit}, "
+            f"the most that each of {n_clients} clients may add in a ring of {ring.bits} bits; "
+            f"send fewer rows{', or use bits=64' if ring.bits == 32 else ''}"
+        )
+    residues = np.empty((ring.limbs, len(x)), dtype=ring.dtype)
+    residues[0] = x.astype(ring.dtype)  # two's complement
+    if ring.limbs == 2:
+        residues[1] = (x >> 63).astype(np.uint64)
+    return residues
+
+
+def decode_whole(residues: Residues, ring: Ring) -> Integers:
+    """Return the whole numbers (L,) that residues are; ValueError if one is beyond 64 bits.
+
+    >>> decode_whole(encode_whole(np.array([-1, 7]), Ring()), Ring())
+    array([-1,  7])
+    """
+    signed = np.int32 if ring.bits == 32 else np.int64
+    x: Integers = residues[0].astype(signed).astype(np.int64)
+    if ring.limbs == 2 and not np.array_equal(residues[1].astype(np.int64), x >> 63):
+        raise ValueError("a sum of whole numbers is beyond 64 bits; a client sent what it must not")
+    return x
 
 
 def negate(residues: Residues, where: NDArray[np.bool_]) -> None:

@@ -37,7 +37,7 @@ from catchment.privacy.secure_sum.messages import (
     share_from,
 )
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.ring import Residues, add_into, decode, subtract_from
+from catchment.privacy.secure_sum.ring import Residues, Ring, add_into, subtract_from
 from catchment.privacy.secure_sum.shamir import SHARE_BYTES, combine
 from catchment.privacy.secure_sum.uploads import Uploads
 from catchment.wire import Parts, join
@@ -186,9 +186,13 @@ class SecureRound:
         if parts.facts.get("round") != self._number:
             raise UploadError("round", f"{client} sent an upload of another round")
         outline = Outline.from_fact(parts.facts.get("outline"))
-        shape = (self._agreed.ring.limbs, outline.length)
-        if numbers.dtype != np.uint64 or numbers.shape != shape:
-            raise UploadError("shape", f"{client} sent {numbers.shape} numbers for {shape}")
+        ring = self._agreed.ring_of(outline)
+        shape = (ring.limbs, outline.length)
+        if numbers.dtype != ring.dtype or numbers.shape != shape:
+            raise UploadError(
+                "shape",
+                f"{client} sent {numbers.shape} of {numbers.dtype} for {shape} of {ring.dtype}",
+            )
         content = content_digest(outline, numbers)
         self._verify("upload", client, from_rows(signature, 1, 64)[0], content)
         return outline, numbers, content
@@ -275,8 +279,9 @@ class SecureRound:
         sealed = self._members["update"]
         try:
             outline, total = self._uploads.total()
-            self._remove_masks(total, sealed)
-            value = inner(outline.fill(decode(total, self._agreed.ring)), self._turn)
+            ring = self._agreed.ring_of(outline)
+            self._remove_masks(total, sealed, ring)
+            value = inner(outline.fill(total, ring), self._turn)
         except (CatchmentError, ValueError):
             self._advance("ABORTED")
             raise
@@ -286,8 +291,8 @@ class SecureRound:
     def publish(self) -> None:
         self._advance("PUBLISHED")
 
-    def _remove_masks(self, total: Residues, sealed: tuple[int, ...]) -> None:
-        masks = keys.Masks(self._agreed.ring, total.shape[1])
+    def _remove_masks(self, total: Residues, sealed: tuple[int, ...], ring: Ring) -> None:
+        masks = keys.Masks(ring, total.shape[1])
         for place in sealed:
             own = self._secret(place)
             if self._session.digest("own mask", own) != self._row("shares", place):

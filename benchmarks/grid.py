@@ -1,0 +1,72 @@
+"""What a grid costs in accuracy: the tasks of `benchmarks.defaults` in float64 and on grids.
+
+    python -m benchmarks.grid [--quick] [--tasks NARMA]    # writes benchmarks/results/grid.json
+
+The first number of a grid is that of the dynamics, the second that of the features which enter the
+sums. `default` is what a user gets who sets nothing. Errors: less is better. Seeds 30 to 34 had no
+part in the choice of the default grids, which was made on seeds 20 to 24.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from typing import Any
+
+import numpy as np
+from benchmarks.defaults import TASKS, Task, published
+from benchmarks.record import write
+
+from catchment.errors import MissingDataError
+from catchment.readout.forecast import ForecastLimitWarning
+
+FLOAT: dict[str, Any] = {"grid": None, "feature_grid": None}
+GRIDS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "24, 24": {"grid": 24, "feature_grid": 24},
+    "20, 20": {"grid": 20, "feature_grid": 20},
+    "20, 12": {"grid": 20, "feature_grid": 12},
+    "20, 8": {"grid": 20, "feature_grid": 8},
+    "20, 6": {"grid": 20, "feature_grid": 6},
+    "15, 8": {"grid": 15, "feature_grid": 8},
+}
+SEEDS = range(30, 35)
+MORE: dict[str, Task] = {
+    "MotionSense, 120 units": published("motionsense", 120),
+}
+
+
+def errors(task: Task, settings: dict[str, Any], seeds: range) -> list[float]:
+    return [float(f"{task(seed, settings):.8g}") for seed in seeds]
+
+
+def main() -> None:
+    warnings.simplefilter("ignore", ForecastLimitWarning)
+    parser = argparse.ArgumentParser(description="Accuracy in float64 and on grids.")
+    parser.add_argument("--quick", action="store_true", help="two seeds; writes no file")
+    parser.add_argument("--seeds", type=int, default=SEEDS.start, help="the first of the seeds")
+    parser.add_argument("--tasks", default="", help="only tasks whose name holds this")
+    asked = parser.parse_args()
+    seeds = range(asked.seeds, asked.seeds + (2 if asked.quick else len(SEEDS)))
+    results: dict[str, object] = {}
+    print(f"{'mean error':46}" + "".join(f"{name:>11}" for name in ("float64", *GRIDS)))
+    for name, task in (TASKS | MORE).items():
+        if asked.tasks not in name:
+            continue
+        try:
+            exact = errors(task, FLOAT, seeds)
+        except MissingDataError:
+            print(f"{name:46} left out: its data are not here")
+            continue
+        found = {"float64": exact} | {
+            grid: errors(task, settings, seeds) for grid, settings in GRIDS.items()
+        }
+        results[name] = found
+        means = "".join(f"{np.mean(values):11.6f}" for values in found.values())
+        print(f"{name:46}{means}", flush=True)
+    if not asked.quick and not asked.tasks:
+        write("grid", {"seeds": list(seeds), "tasks": results})
+
+
+if __name__ == "__main__":
+    main()

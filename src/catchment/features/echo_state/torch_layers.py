@@ -1,0 +1,143 @@
+"""The layers of a reservoir on a grid as torch tensors, on any device.
+
+Everything but the activation is exact, so matrix products, sparse products and compiled kernels
+give the same numbers here as on the CPU, in whichever order a device adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from catchment.features.echo_state import cuda_kernels
+from catchment.features.echo_state.activations import rounder
+from catchment.features.echo_state.advance import DENSE_FROM, Program
+from catchment.features.echo_state.torch_activations import activate
+
+DENSE_UNITS = 1024  # up to here a dense product is no slower than a sparse one without own kernels
+
+
+@dataclass(frozen=True, eq=False)
+class TorchLayer:
+    """One layer on a device: rows over [x; u; 1], rounded, and per-unit values."""
+
+    digits: int
+    rows: tuple[Tensor, Tensor, Tensor]  # starts, columns, values
+    recurrent: Tensor  # (N, N), dense or sparse
+    drive: Tensor  # (N, I), dense or sparse
+    bias: Tensor  # (N, 1)
+    leak: Tensor  # (N,)
+    code: Tensor  # (N,) index into ACTIVATIONS
+    groups: tuple[tuple[int, Tensor | None], ...]  # activations and their units; None: all
+    sparse: bool
+
+    @classmethod
+    def of(cls, program: Program, digits: int, device: torch.device) -> TorchLayer:
+        """Return the layer of a program whose weights and leaks are rounded already."""
+        N, I = program.n_units, program.n_inputs
+        columns = program.columns.astype(np.int64)
+        rows = np.repeat(np.arange(N), np.diff(program.starts))
+        density = np.count_nonzero(columns < N) / (N * N)
+        sparse = program.dense is None and bool(density < DENSE_FROM)
+
+        def part(first: int, last: int) -> Tensor:
+            here = (first <= columns) & (columns < last)
+            shape = (N, last - first)
+            if sparse and N > DENSE_UNITS:
+                places = torch.from_numpy(np.stack([rows[here], columns[here] - first]))
+                with torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
+                    found = torch.sparse_coo_tensor(
+                        places, torch.from_numpy(program.values[here]), shape
+                    )
+                    return found.to(device).coalesce()
+            matrix = np.zeros(shape)
+            matrix[rows[here], columns[here] - first] = program.values[here]
+            return torch.from_numpy(matrix).to(device)
+
+        bias = np.zeros(N)
+        constant = columns == N + I
+        bias[rows[constant]] = program.values[constant]
+        codes = [int(code) for code in np.unique(program.activation)]
+        groups: tuple[tuple[int, Tensor | None], ...] = ((codes[0], None),)
+        if len(codes) > 1:
+            units = [np.flatnonzero(program.activation == code) for code in codes]
+            groups = tuple(
+                (code, torch.from_numpy(k).to(device)) for code, k in zip(codes, units, strict=True)
+            )
+        return cls(
+            digits,
+            (
+                torch.from_numpy(program.starts).to(device),
+                torch.from_numpy(columns.astype(np.int32)).to(device),
+                torch.from_numpy(program.values.astype(np.float64)).to(device),
+            ),
+            part(0, N),
+            part(N, N + I),
+            torch.from_numpy(bias[:, None]).to(device),
+            torch.from_numpy(program.leak.astype(np.float64)).to(device),
+            torch.from_numpy(np.ascontiguousarray(program.activation)).to(device),
+            groups,
+            sparse,
+        )
+
+    @property
+    def n_units(self) -> int:
+        return len(self.leak)
+
+    @property
+    def n_inputs(self) -> int:
+        return self.drive.shape[1]
+
+    def run(self, U: Tensor, X: Tensor, S: Tensor, *, fused: bool) -> None:
+        """Advance X (N, B) over U (I, T, B), into S (N, T, B); all contiguous.
+
+        With `fused` the kernels of `cuda_kernels` do it, else torch operations.
+        """
+        N, T, B = S.shape
+        if fused and self.sparse:
+            lanes = cuda_kernels.lanes_of_a_block(N + self.n_inputs + 1, B)
+            if lanes:
+                parts = (self.rows, self.leak, self.code, U, X, S, self.digits, lanes)
+                cuda_kernels.run_sparse(*parts)
+                return
+        D = torch.mm(self.drive, U.reshape(len(U), T * B)).add_(self.bias).view(N, T, B)
+        for t in range(T):
+            P = torch.mm(self.recurrent, X).add_(D[:, t])
+            if fused:
+                cuda_kernels.leak_into(P, X, S, self.leak, self.code, t, self.digits)
+            else:
+                X.copy_(self._leaked(X, self._activated(P)))
+                S[:, t] = X
+
+    def _activated(self, P: Tensor) -> Tensor:
+        code, units = self.groups[0]
+        if units is None:
+            return activate(code, P, self.digits)
+        Y = torch.empty_like(P)
+        for code, units in self.groups:
+            assert units is not None
+            Y[units] = activate(code, P[units], self.digits)
+        return Y
+
+    def _leaked(self, X: Tensor, Y: Tensor) -> Tensor:
+        a, G = self.leak[:, None], rounder(self.digits)
+        return ((1.0 - a) * X).add_(Y.mul_(a)).add_(G).sub_(G)
+
+
+def through_layers(
+    layers: Sequence[TorchLayer], states: Sequence[Tensor], rows: Tensor, *, fused: bool
+) -> None:
+    """Advance all layers over the inputs in rows (1 + I + N + .., T, B), and write states there.
+
+    `states` (N_l, B) are those before the first step, and afterwards those of the last.
+    """
+    first = 1
+    for layer, X in zip(layers, states, strict=True):
+        middle = first + layer.n_inputs
+        last = middle + layer.n_units
+        layer.run(rows[first:middle], X, rows[middle:last], fused=fused)
+        first = middle

@@ -1,0 +1,105 @@
+"""Digests of sums: on a grid statistics are whole numbers, so that equal data have equal hashes.
+
+The digest of whole numbers is that of their value, whatever machine, order or form they came in:
+whoever has the recordings can compute it again, and that of a sum without a client is the digest of
+the difference. Of float64 statistics it is that of the bytes, which another processor, or another
+order, may change in their last digits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from catchment.federation.learn.candidates import StatisticsSet
+from catchment.federation.sums import Tally
+from catchment.readout.statistics import RidgeStatistics
+
+SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
+
+Sum = RidgeStatistics | StatisticsSet
+V = TypeVar("V", RidgeStatistics, StatisticsSet)
+
+
+@dataclass(frozen=True)
+class Digest:
+    """The SHA-256 of a client's statistics, or of the sum of all; then there is no client."""
+
+    client: str
+    sha256: str
+    is_exact: bool
+
+
+def digests_of(sums: Tally[Any] | None) -> list[Digest]:
+    """Return the digest of a sum, and of each client's part where it is kept; none of no sum.
+
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> [one.client for one in digests_of(Tally(s + s, {"ann": s, "bob": s}))]
+    ['', 'ann', 'bob']
+    """
+    if sums is None:
+        return []
+    named = {"": sums.total, **sums.by_client}
+    return [Digest(name, digest_of(named[name]), is_exact(named[name])) for name in sorted(named)]
+
+
+def digest_of(value: Sum) -> str:
+    """Return the SHA-256 of a sum's value, in hexadecimal.
+
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> digest_of(s) == s.digest(), digest_of(StatisticsSet({0: s})) == s.digest()
+    (True, False)
+    """
+    if isinstance(value, RidgeStatistics):
+        return value.digest()
+    told = {str(k): one.digest() for k, one in value.members.items()}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def is_exact(value: Sum) -> bool:
+    """Return whether the numbers are whole, so that sums and differences are equalities."""
+    return all(one.grid is not None for one in members_of(value).values())
+
+
+def without(whole: V, part: V) -> V:
+    """Return a sum without a part that was added to it."""
+    kept, gone = members_of(whole), members_of(part)
+    rest = {k: one - gone[k] for k, one in kept.items()}
+    return rest[0] if isinstance(whole, RidgeStatistics) else StatisticsSet(rest)
+
+
+def apart(one: Sum, other: Sum) -> float:
+    """Return how far two sums are apart: the largest difference, as a share of its array's largest.
+
+    Infinite if they are sums of other features or of other numbers of rows.
+
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> apart(s, s), apart(s, s + s)
+    (0.0, inf)
+    """
+    a, b = members_of(one), members_of(other)
+    if a.keys() != b.keys():
+        return np.inf
+    return max((d for k in a for d in _differences(a[k], b[k])), default=0.0)
+
+
+def _differences(a: RidgeStatistics, b: RidgeStatistics) -> Iterator[float]:
+    alike = (a.n_rows, a.fingerprint, a.cross.shape) == (b.n_rows, b.fingerprint, b.cross.shape)
+    if not alike:
+        yield np.inf
+        return
+    for name in SUMS:
+        x, y = (getattr(one.floats, name) for one in (a, b))
+        size = float(np.abs(y).max(initial=0.0))
+        difference = float(np.abs(x - y).max(initial=0.0))
+        yield difference / size if size else (np.inf if difference else 0.0)
+
+
+def members_of(value: Sum) -> dict[int, RidgeStatistics]:
+    """Return the statistics that a sum is made of, by their number; of one alone it is 0."""
+    return {0: value} if isinstance(value, RidgeStatistics) else dict(value.members)

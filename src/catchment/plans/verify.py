@@ -1,0 +1,159 @@
+"""A run's hashes computed again, with the recordings that its plan names or that one has."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from catchment.data.recording import Recording
+from catchment.engine.local import Source, data_of
+from catchment.errors import CatchmentError
+from catchment.federation.plan import Data
+from catchment.federation.runs.checks import Check, Verification, compared
+from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.verify import verified
+from catchment.federation.runs.write import MODEL, PLAN
+from catchment.plans.data import arrange
+from catchment.plans.file import PlanFile, fingerprint_of, read_plan
+from catchment.plans.sources import About, Recordings
+from catchment.readout.answers import read_for
+from catchment.storage import load
+
+__all__ = ["Check", "Verification", "verify_run"]
+
+Clients = Mapping[str, Source]
+
+
+def verify_run(
+    folder: str | Path,
+    *,
+    files: Sequence[str | Path] = (),
+    client: str | None = None,
+    plan: str | Path | None = None,
+    clients: Clients | None = None,
+    data: Path | None = None,
+    kept_only: bool = False,
+    use: Iterable[Callable[..., Any]] = (),
+) -> Verification:
+    """Return what can be computed again of a run's folder, each compared with what it says.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    files
+        Raw recordings in place of those that the plan names: those of all clients or, with
+        `client`, that one's.
+    client
+        Whose statistics are looked at; everybody's if not given.
+    plan
+        The plan beside its files; if not given, the run's copy, with the files where they were.
+    clients
+        Recordings by client in place of files and plan, as they were before any preparation.
+    data
+        Directory of public data sets; the usual ones if not given.
+    kept_only
+        Whether to compare only what the folder holds, and read no recordings.
+    use
+        Classes of feature maps of one's own.
+
+    >>> import tempfile
+    >>> from catchment.plans import parse_plan, run_plan
+    >>> plan = parse_plan('[data]\\nsource = "narma"\\nsteps = 400\\n[features]\\nunits = 10\\n')
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = run_plan(plan, Path(place) / "run")
+    ...     verify_run(Path(place) / "run").agrees
+    True
+    """
+    run = read_run(folder)
+    sys.path.insert(0, "")  # a map of one's own may lie in the folder where one is
+    file = _plan(run, plan)
+    known = tuple(use)
+    made = partial(load, use=known)
+    found: Clients | None = None
+    reason = "they were left out"
+    if clients is not None:
+        found = clients
+    elif not kept_only:
+        try:
+            found, reason = _found(run, file, files, client, data, known)
+        except (CatchmentError, ValueError, OSError) as error:
+            if files:
+                raise
+            reason = f"the recordings are not here: {error}"
+    sources: dict[str, Data] | None = None
+    if found is not None:
+        sources = {name: data_of(source) for name, source in found.items()}
+    checked = verified(folder, made, clients=sources, reason=reason, only=client)
+    return Verification((*_plan_checks(run), *checked.checks))
+
+
+def _plan(run: Run, plan: str | Path | None) -> PlanFile | None:
+    """Return the plan of a run, None if it has none; what it imports is known from here on."""
+    if plan is not None:
+        return read_plan(plan)
+    path = run.folder / PLAN
+    if not path.is_file():
+        return None
+    base = run.folder / run.facts["base"] if "base" in run.facts else Path()
+    try:
+        return read_plan(path, base=base)
+    except (CatchmentError, ValueError):
+        return None
+
+
+def _plan_checks(run: Run) -> list[Check]:
+    path, said = run.folder / PLAN, run.facts.get("fingerprint", "")
+    if not path.is_file():
+        return []
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        return [Check(PLAN, "differs", note=f"it is not valid TOML: {error}")]
+    return [compared(PLAN, fingerprint_of(tables), said)]
+
+
+def _found(
+    run: Run,
+    file: PlanFile | None,
+    files: Sequence[str | Path],
+    client: str | None,
+    data: Path | None,
+    use: tuple[Callable[..., Any], ...],
+) -> tuple[Clients | None, str]:
+    """Return the recordings of the training, or why there are none."""
+    if files:
+        return _of_files(run, file, files, client, use), ""
+    if file is None:
+        return None, "no plan names them; pass files"
+    return file.load_data(data).train, ""
+
+
+def _of_files(
+    run: Run,
+    file: PlanFile | None,
+    files: Sequence[str | Path],
+    client: str | None,
+    use: tuple[Callable[..., Any], ...],
+) -> Clients:
+    """Return what files hold for the training, all of it one client's if that is named."""
+    from catchment.data.files import find_files
+
+    model = load(run.folder / MODEL, use=use)
+    held: dict[str, list[Recording]] = {}
+    for path in find_files([str(one) for one in files]):
+        for name, recordings in read_for(model, path, targets=True).items():
+            held.setdefault(client or name, []).extend(recordings)
+    if file is None:
+        return held
+    about = About(model.channels or (), model.classes, columns=tuple(model.columns.items()))
+    if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
+        return held
+    washout = file.washout if file.prepare.window is None else 0
+    sharing = replace(file.sharing, split="natural")
+    return arrange(Recordings(dict(held), about), sharing, washout=washout).train

@@ -1,0 +1,445 @@
+"""K K' of whole numbers K as integers, compiled: a matrix product whose sums never round.
+
+Products are taken as in any fast matrix product. Rows are laid out in panels, so many neighbouring
+rows to a panel and column after column, and a tile of the result is summed in registers over some
+columns. What is different is what comes before and after: numbers become whole while they are laid
+out, and a tile is turned into integers while it is added to the total. By Cauchy and Schwarz no
+partial sum of k_i k_j passes the root of the sum of k_i^2 times that of k_j^2. These are summed
+too, and a tile whose sums could pass 2^53 (2^24 in float32) is added to the total more often.
+"""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+GROUP = 128  # columns laid out together, twice as many in float32: a panel stays in the cache
+PIECE = 32  # columns whose squares are summed together, and the fewest of a product
+# Added and taken away again it rounds what is below 2^51 to whole numbers, ties to even.
+ROUND = 1.5 * 2.0**52
+_ROUND_BITS = 0x4338000000000000
+_SPLIT = 26  # digits of the lower half of a float64 sum, so that both are below 2^51
+
+
+def _register_bytes() -> int:
+    """Return the width of this machine's vectors; narrower ones take several registers."""
+    return 64 if llvm.get_host_cpu_features().get("avx512f", False) else 32
+
+
+# A tile is HEIGHT rows by three vectors: 12 registers of 16, or 24 of 32.
+HEIGHT = 8 if _register_bytes() == 64 else 4
+LANES = _register_bytes() // 8
+WIDTH = 3 * LANES  # rows of a panel in float64; in float32 they are twice as many
+
+
+def panel_rows(*, single: bool) -> int:
+    """Return how many rows a panel has."""
+    return 2 * WIDTH if single else WIDTH
+
+
+def _vector_at(builder, base, place, vector):
+    return builder.bitcast(builder.gep(base, [place]), ir.PointerType(vector))
+
+
+def _in_every_lane(builder, value, vector):
+    """Return a vector whose lanes all are a value."""
+    undefined, lane = ir.Constant(vector, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
+    chosen = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, undefined, chosen)
+
+
+def _same(vector, number):
+    return ir.Constant(vector, [number] * vector.count)
+
+
+def _prefetch(builder, pointer):
+    """Ask for the cache line of a pointer, to be written."""
+    flag, address = ir.IntType(32), ir.PointerType(ir.IntType(8))
+    kind = ir.FunctionType(ir.VoidType(), [address, flag, flag, flag])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    where = builder.bitcast(pointer, address)
+    builder.call(prefetch, [where, *(ir.Constant(flag, value) for value in (1, 3, 1))])
+
+
+def _as_integers(builder, total, lanes):
+    """Return a vector of whole float64 numbers up to 2^53, or float32 ones, as int64."""
+    whole = ir.VectorType(ir.IntType(64), lanes)
+    if total.type.element == ir.FloatType():
+        narrow = ir.VectorType(ir.IntType(32), lanes)
+        return builder.sext(builder.fptosi(total, narrow), whole)
+    vector = total.type
+    magic = _same(vector, ROUND)
+    shifted = builder.fadd(builder.fmul(total, _same(vector, 2.0**-_SPLIT)), magic)
+    upper = builder.fmul(builder.fsub(shifted, magic), _same(vector, 2.0**_SPLIT))
+    lower = builder.fadd(builder.fsub(total, upper), magic)
+    high = builder.shl(builder.bitcast(shifted, whole), _same(whole, _SPLIT))
+    both = builder.add(high, builder.bitcast(lower, whole))
+    return builder.sub(both, _same(whole, (_ROUND_BITS + (_ROUND_BITS << _SPLIT)) % 2**64))
+
+
+@intrinsic
+def add_tile(typingctx, packed, left, right, count, total, place, apart):
+    """Add a tile of the product of two panels over `count` columns, a multiple of four.
+
+    HEIGHT rows of the panel at `left` times the panel at `right`, to rows of the flat total from
+    `place` on, so far `apart`.
+    """
+    signature = types.void(packed, left, right, count, total, place, apart)
+    single = packed.dtype == types.float32
+    lanes = 2 * LANES if single else LANES
+    width = 3 * lanes
+
+    def codegen(context, builder, signature, args):
+        left, right, count, place, apart = (args[k] for k in (1, 2, 3, 5, 6))
+        k, sums_to = (
+            context.make_array(signature.args[q])(context, builder, value=args[q]).data
+            for q in (0, 4)
+        )
+        element, index = context.get_data_type(packed.dtype), ir.IntType(64)
+        vector, whole = ir.VectorType(element, lanes), ir.VectorType(index, lanes)
+        size = 4 if single else 8
+
+        def constant(number):
+            return ir.Constant(index, number)
+
+        zero = _same(vector, 0.0)
+        sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(3)] for _ in range(HEIGHT)]
+        for row in sums:
+            for where in row:
+                builder.store(zero, where)
+
+        def add_column(a, b):
+            columns = [
+                builder.load(
+                    _vector_at(builder, k, builder.add(b, constant(q * lanes)), vector),
+                    align=size,
+                    typ=vector,
+                )
+                for q in range(3)
+            ]
+            for r in range(HEIGHT):
+                value = builder.load(builder.gep(k, [builder.add(a, constant(r))]), typ=element)
+                factor = _in_every_lane(builder, value, vector)
+                for q in range(3):
+                    product = builder.fmul(factor, columns[q], flags=("contract",))
+                    before = builder.load(sums[r][q], typ=vector)
+                    builder.store(builder.fadd(before, product, flags=("contract",)), sums[r][q])
+
+        # What is added to lies far away: it is asked for before it is needed.
+        for r in range(HEIGHT):
+            line = builder.add(place, builder.mul(apart, constant(r)))
+            for first in range(0, width, 8):
+                _prefetch(builder, builder.gep(sums_to, [builder.add(line, constant(first))]))
+        end = builder.mul(count, constant(width))
+        with cgutils.for_range_slice(builder, constant(0), end, constant(4 * width)) as (at, _):
+            for part in range(4):
+                here = builder.add(at, constant(part * width))
+                add_column(builder.add(left, here), builder.add(right, here))
+        for r in range(HEIGHT):
+            line = builder.add(place, builder.mul(apart, constant(r)))
+            for q in range(3):
+                found = _as_integers(builder, builder.load(sums[r][q], typ=vector), lanes)
+                target = _vector_at(builder, sums_to, builder.add(line, constant(q * lanes)), whole)
+                before = builder.load(target, align=8, typ=whole)
+                builder.store(builder.add(before, found), target, align=8)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def pack_four(typingctx, z, place, apart, scale, most, row, packed, to, count, energies, at):
+    """Lay out four rows of `count` columns, a multiple of four, as whole numbers.
+
+    Rows begin at `place` of z, so far apart; row r is multiplied by scale[row + r], rounded, and
+    cut off at most[row + r]. Columns go to `to`, a panel apart, and the sums of squares of the rows
+    to energies from `at` on.
+    """
+    signature = types.void(z, place, apart, scale, most, row, packed, to, count, energies, at)
+    single = packed.dtype == types.float32
+    width = 2 * WIDTH if single else WIDTH
+
+    def codegen(context, builder, signature, args):
+        place, apart, row, to, count, at = (args[k] for k in (1, 2, 5, 7, 8, 10))
+        z, scale, most, packed, energies = (
+            context.make_array(signature.args[k])(context, builder, value=args[k]).data
+            for k in (0, 3, 4, 6, 9)
+        )
+        index, lane = ir.IntType(64), ir.IntType(32)
+        vector = ir.VectorType(ir.DoubleType(), 4)
+        zero = _same(vector, 0.0)
+
+        def constant(number):
+            return ir.Constant(index, number)
+
+        def of_row(array, r):
+            value = builder.load(
+                builder.gep(array, [builder.add(row, constant(r))]), typ=ir.DoubleType()
+            )
+            return _in_every_lane(builder, value, vector)
+
+        def mixed(a, b, order):
+            return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(lane, 4), order))
+
+        factors, limits = [of_row(scale, r) for r in range(4)], [of_row(most, r) for r in range(4)]
+        squares = [cgutils.alloca_once_value(builder, zero) for _ in range(4)]
+        for where in squares:
+            builder.store(zero, where)
+        starts = [builder.add(place, builder.mul(apart, constant(r))) for r in range(4)]
+        magic = _same(vector, ROUND)
+        with cgutils.for_range_slice(builder, constant(0), count, constant(4)) as (j, _):
+            rows = []
+            for r in range(4):
+                source = _vector_at(builder, z, builder.add(starts[r], j), vector)
+                value = builder.load(source, align=8, typ=vector)
+                value = builder.fmul(value, factors[r], flags=("contract",))
+                value = builder.fsub(builder.fadd(value, magic, flags=("contract",)), magic)
+                limit = limits[r]
+                value = builder.select(builder.fcmp_ordered("<", value, limit), value, limit)
+                limit = builder.fsub(zero, limit)
+                value = builder.select(builder.fcmp_ordered(">", value, limit), value, limit)
+                square = builder.fmul(value, value, flags=("contract",))
+                before = builder.load(squares[r], typ=vector)
+                builder.store(builder.fadd(before, square, flags=("contract",)), squares[r])
+                rows.append(value)
+            low = [mixed(rows[q], rows[q + 1], [0, 4, 2, 6]) for q in (0, 2)]
+            high = [mixed(rows[q], rows[q + 1], [1, 5, 3, 7]) for q in (0, 2)]
+            columns = [
+                mixed(*low, [0, 1, 4, 5]),
+                mixed(*high, [0, 1, 4, 5]),
+                mixed(*low, [2, 3, 6, 7]),
+                mixed(*high, [2, 3, 6, 7]),
+            ]
+            first = builder.add(to, builder.mul(j, constant(width)))
+            for q, column in enumerate(columns):
+                if single:
+                    column = builder.fptrunc(column, ir.VectorType(ir.FloatType(), 4))
+                target = builder.add(first, constant(q * width))
+                builder.store(
+                    column,
+                    _vector_at(builder, packed, target, column.type),
+                    align=4 if single else 8,
+                )
+        for r in range(4):
+            total = builder.load(squares[r], typ=vector)
+            found = builder.extract_element(total, ir.Constant(lane, 0))
+            for q in range(1, 4):
+                found = builder.fadd(found, builder.extract_element(total, ir.Constant(lane, q)))
+            builder.store(found, builder.gep(energies, [builder.add(at, constant(r))]))
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@njit(inline="always")
+def _whole(value, factor, limit):
+    value = (value * factor + ROUND) - ROUND
+    value = value if value < limit else limit
+    return value if value > -limit else -limit
+
+
+@njit(nogil=True, cache=True)
+def lay_out_rows(z, apart, first, m, scale, most, packed, width, energies):
+    """Lay out columns first..first + m of z as panels of whole numbers in `packed`.
+
+    z is flat, with rows so far apart. Columns are filled up with zeros to a multiple of four, and
+    rows to whole panels. energies (pieces, panels * width), flat, get the sums of squares over
+    every PIECE columns.
+    """
+    n, padded = len(scale), (m + 3) // 4 * 4
+    height = -(-n // width) * width
+    for i in range(0, height, 4):
+        base = i // width * width * padded + i % width
+        for piece in range(0, m, PIECE):
+            count, at, done = min(PIECE, m - piece), piece // PIECE * height + i, 0
+            energies[at : at + 4] = 0.0
+            here, there = i * apart + first + piece, base + piece * width
+            if i + 4 <= n:
+                done = count // 4 * 4
+                pack_four(z, here, apart, scale, most, i, packed, there, done, energies, at)
+            for j in range(done, (count + 3) // 4 * 4):
+                for r in range(4):
+                    value = 0.0
+                    if i + r < n and j < count:
+                        value = _whole(z[here + r * apart + j], scale[i + r], most[i + r])
+                        energies[at + r] += value * value
+                    packed[there + j * width + r] = value
+
+
+@njit(nogil=True, cache=True)
+def lay_out_columns(z, apart, first, m, scale, most, packed, width, energies):
+    """Do what `lay_out_rows` does for z whose columns are so far apart."""
+    n, padded = len(scale), (m + 3) // 4 * 4
+    height = -(-n // width) * width
+    energies[: -(-m // PIECE) * height] = 0.0
+    for i in range(0, height, width):
+        used = min(width, n - i)
+        factors, limits = scale[i : i + used], most[i : i + used]
+        for j in range(padded):
+            there = packed[i * padded + j * width :][:width]
+            if j >= m:
+                there[:] = 0.0
+                continue
+            here = z[(first + j) * apart + i :][:used]
+            squares = energies[j // PIECE * height + i :][:used]
+            for r in range(used):
+                value = _whole(here[r], factors[r], limits[r])
+                there[r] = value
+                squares[r] += value * value
+            there[used:] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def find_peaks(energies, n_pieces, height, size, peaks):
+    """Fill peaks (n_pieces + 1, height / size) with what no row's sum of squares is larger than.
+
+    Rows are taken `size` at a time; the last line is for all pieces together. Return the largest
+    number of it.
+    """
+    largest = 0.0
+    for g in range(height // size):
+        total = 0.0
+        for c in range(n_pieces):
+            first, peak = c * height + g * size, 0.0
+            for i in range(first, first + size):
+                peak = max(peak, energies[i])
+            peaks[c, g] = peak
+            total += peak
+        peaks[n_pieces, g] = total
+        largest = max(largest, total)
+    return largest
+
+
+@njit(nogil=True, cache=True)
+def count_fitting(left, right, g, q, first, n_pieces, limit):
+    """Return the end of the pieces from `first` on whose products fit one sum, one at the least."""
+    above, beside = left[first, g], right[first, q]
+    for c in range(first + 1, n_pieces):
+        above += left[c, g]
+        beside += right[c, q]
+        if above * beside >= limit:
+            return c
+    return n_pieces
+
+
+@njit(nogil=True, cache=True)
+def add_panels(packed, count, width, total, height, left, right, n_pieces, limit):
+    """Add the product of all panels to the upper triangle of a flat total (height, height).
+
+    `left` and `right` are the peaks of rows HEIGHT and `width` at a time; `limit` is what products
+    of two of them must stay below.
+    """
+    for q in range(height // width):
+        b = q * count * width
+        for i in range(0, (q + 1) * width, HEIGHT):
+            a = i // width * count * width + i % width
+            g, place = i // HEIGHT, i * height + q * width
+            if left[n_pieces, g] * right[n_pieces, q] < limit:
+                add_tile(packed, a, b, count, total, place, height)
+                continue
+            first = 0
+            while first < n_pieces:
+                last = count_fitting(left, right, g, q, first, n_pieces, limit)
+                skip, end = first * PIECE, min(last * PIECE, count)
+                add_tile(
+                    packed,
+                    a + skip * width,
+                    b + skip * width,
+                    end - skip,
+                    total,
+                    place,
+                    height,
+                )
+                first = last
+
+
+@njit(nogil=True, cache=True)
+def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, height, limit):
+    """Add K K' over m columns to a flat total (height, height) of int64, its upper triangle.
+
+    K are the rows z times their scales, rounded; z is flat, with rows so far apart, or columns if
+    they do not lie `along` rows. `packed` has room for a group of columns. No sum in floating point
+    passes `limit`. Return a number that no entry can have grown by more than.
+    """
+    grown, group = 0.0, len(packed) // height
+    left = np.empty((group // PIECE + 1, height // HEIGHT))
+    right = np.empty((group // PIECE + 1, height // width))
+    # By Cauchy and Schwarz; a little less than the square, for the product is rounded.
+    square = limit * limit * (1.0 - 2.0**-40)
+    for first in range(0, m, group):
+        count = min(group, m - first)
+        if along:
+            lay_out_rows(z, apart, first, count, scale, most, packed, width, energies)
+        else:
+            lay_out_columns(z, apart, first, count, scale, most, packed, width, energies)
+        n_pieces = -(-count // PIECE)
+        find_peaks(energies, n_pieces, height, HEIGHT, left)
+        grown += find_peaks(energies, n_pieces, height, width, right)
+        padded = (count + 3) // 4 * 4
+        add_panels(packed, padded, width, total, height, left, right, n_pieces, square)
+    return grown
+
+
+@njit(nogil=True, cache=True)
+def carry(total, high, digits):
+    """Move what is beyond the lowest digits of integers to others, which count 2^digits."""
+    for i in range(len(total)):
+        moved = total[i] >> digits
+        high[i] += moved
+        total[i] -= moved << digits
+
+
+@njit(nogil=True, cache=True)
+def packed_upper(matrix, packed):
+    """Fill packed with the upper triangle of the first rows and columns of an integer matrix."""
+    n = int((np.sqrt(8.0 * len(packed) + 1.0) - 1.0) / 2.0 + 0.5)
+    place = 0
+    for i in range(n):
+        for j in range(i, n):
+            packed[place] = matrix[i, j]
+            place += 1
+
+
+@njit(nogil=True, cache=True)
+def split_in_two(y, unit, piece, pieces):
+    """Fill pieces (n, 2 K) with y (n, K) in units, what is a multiple of `piece` on the right.
+
+    All are below 2^51 in absolute value. Return whether anything is on the left, and on the right.
+    """
+    K = y.shape[1]
+    on_left, on_right = 0, 0
+    for i in range(len(y)):
+        for k in range(K):
+            whole = (y[i, k] * unit + ROUND) - ROUND
+            right = (whole * (1.0 / piece) + ROUND) - ROUND
+            left = whole - right * piece
+            pieces[i, k] = left
+            pieces[i, K + k] = right
+            on_left |= abs(left) > 0.0
+            on_right |= abs(right) > 0.0
+    return on_left, on_right
+
+
+@njit(nogil=True, cache=True)
+def first_off_grid(z, scale, limit):
+    """Return the place in z, flat rows of as many columns as scales, of the first that is off.
+
+    It is off if it is not whole once multiplied, or beyond the limit; -1 if none is.
+    """
+    n = len(scale)
+    for first in range(0, len(z), n):
+        here, n_off = z[first : first + n], 0
+        for j in range(n):
+            value = here[j] * scale[j]
+            n_off += (value + ROUND) - ROUND != value or abs(value) > limit
+        if n_off > 0:
+            for j in range(n):
+                value = here[j] * scale[j]
+                if (value + ROUND) - ROUND != value or abs(value) > limit:
+                    return first + j
+    return -1

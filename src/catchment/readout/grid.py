@@ -1,0 +1,166 @@
+"""What the whole numbers of statistics on a grid count.
+
+Feature j is a whole number times 2^-d_j, and a target a whole number times 2^-t: t is 0 where
+targets are whole, as those of classes are, and 36 where they are numbers. So an entry of Z'Z counts
+units of 2^-(d_i + d_j), one of Z'Y 2^-(d_i + t), and one of Y'Y 2^-2t.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import groupby
+
+import numpy as np
+
+from catchment.arrays import Array, Integers
+from catchment.errors import IntegrityError
+from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import checked_bits, digits_after_point
+
+TARGET_DIGITS = (
+    36  # binary digits after the point of targets that are numbers: below 8 they are two pieces
+)
+LARGEST_CLASS = 256  # of whole targets
+LARGEST_TARGET = 2.0**40  # of numbers
+_FURTHEST = 400  # digits: a product of two stays a float64
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The units that whole numbers of ridge statistics count.
+
+    Parameters
+    ----------
+    bits
+        Feature j is a whole number of absolute value up to 2^bits, times 2^-d_j.
+    runs
+        The digits d_j of all features in order, as pairs (number of columns, digits).
+    target_digits
+        Binary digits after the point of the targets: 0 or 36.
+
+    >>> grid = Grid(8, ((1, 8), (2, 5)))
+    >>> grid.digits, grid.is_whole
+    (array([8, 5, 5]), True)
+    """
+
+    bits: int
+    runs: tuple[tuple[int, int], ...]
+    target_digits: int = 0
+
+    def __post_init__(self) -> None:
+        checked_bits(self.bits, "grid")
+        for n_columns, digits in self.runs:
+            if type(n_columns) is not int or type(digits) is not int or n_columns < 1:
+                raise ValueError(f"runs hold {(n_columns, digits)}; give (columns, digits) pairs")
+            if abs(digits) > _FURTHEST:
+                raise ValueError(
+                    f"a feature has {digits} digits after the point; rescale it so that its bound "
+                    "is nearer to 1"
+                )
+        if self.target_digits not in (0, TARGET_DIGITS):
+            raise ValueError(f"target_digits is {self.target_digits}; give 0 or {TARGET_DIGITS}")
+
+    @classmethod
+    def of(cls, features: FeatureMap, *, classes: bool) -> Grid | None:
+        """Return the grid of a map's statistics, None if its features are plain float64.
+
+        Parameters
+        ----------
+        classes
+            Whether targets are whole, as those of classes are.
+        """
+        if features.grid is None:
+            return None
+        digits = digits_after_point(features.bounds, features.grid)
+        return cls.from_digits(features.grid, digits, classes=classes)
+
+    @classmethod
+    def from_digits(cls, bits: int, digits: Integers, *, classes: bool) -> Grid:
+        """Return the grid of features with these digits (F,) after the point.
+
+        >>> Grid.from_digits(8, np.array([8, 5, 5]), classes=True).runs
+        ((1, 8), (2, 5))
+        """
+        runs = tuple((len(list(same)), int(d)) for d, same in groupby(digits.tolist()))
+        return cls(bits, runs, 0 if classes else TARGET_DIGITS)
+
+    @property
+    def n_features(self) -> int:
+        return sum(n_columns for n_columns, _ in self.runs)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether targets are whole numbers."""
+        return self.target_digits == 0
+
+    @property
+    def digits(self) -> Integers:
+        """Binary digits (F,) after the point of each feature."""
+        counts, digits = zip(*self.runs, strict=True) if self.runs else ((), ())
+        return np.repeat(np.array(digits, dtype=np.int64), np.array(counts, dtype=np.int64))
+
+    @cached_property
+    def scale(self) -> Array:
+        """What (F,) each feature's whole number is multiplied by, powers of two."""
+        return np.ldexp(1.0, -self.digits)
+
+    @property
+    def target_scale(self) -> float:
+        return 2.0**-self.target_digits
+
+    @property
+    def gram_scale(self) -> float | Array:
+        """What the entries of a packed Gram matrix are multiplied by; one number if it is one."""
+        return _gram_scale(self.runs)
+
+    @property
+    def limbs(self) -> dict[str, int]:
+        """How many limbs of 40 digits each sum travels in.
+
+        They are the same for every client of a plan, whatever its data.
+        """
+        whole = self.is_whole
+        return {
+            "feature_sum": 1,
+            "target_sum": 1 if whole else 3,
+            "gram": 1 if self.bits <= 16 else 2,
+            "cross": 1 if whole else 3,
+            "target_gram": 1 if whole else 5,
+        }
+
+    def with_targets(self, digits: int) -> Grid:
+        """Return the grid with other digits of the targets."""
+        return self if digits == self.target_digits else replace(self, target_digits=digits)
+
+    def to_json(self) -> str:
+        """Return the grid as one text, the same for equal grids.
+
+        >>> Grid(8, ((3, 8),)).to_json()
+        '[8,[[3,8]],0]'
+        """
+        return json.dumps([self.bits, self.runs, self.target_digits], separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Grid:
+        """Return the grid of a text; IntegrityError if there is none in it.
+
+        >>> Grid.from_json('[8,[[3,8]],0]')
+        Grid(bits=8, runs=((3, 8),), target_digits=0)
+        """
+        try:
+            bits, runs, target_digits = json.loads(text)
+            return cls(bits, tuple((n, digits) for n, digits in runs), target_digits)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise IntegrityError(f"{text[:80]!r} describes no grid ({error})") from error
+
+
+@lru_cache(maxsize=16)
+def _gram_scale(runs: tuple[tuple[int, int], ...]) -> float | Array:
+    if len(runs) == 1:
+        return float(2.0 ** (-2 * runs[0][1]))
+    scale = Grid(8, runs).scale
+    found = np.concatenate([scale[i] * scale[i:] for i in range(len(scale))] or [scale])
+    found.flags.writeable = False
+    return found

@@ -1,0 +1,179 @@
+"""Arrays of whole numbers of any size, added without a rounding and without an overflow.
+
+An array is int64 where every entry fits and holds Python's integers where one does not. Which of
+the two is a function of the values, so that equal values are equal arrays. For the journey a value
+is cut into limbs of 40 binary digits, which leaves 23 for sums of limbs before they must carry.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.arrays import Array
+
+Whole = NDArray[Any]  # int64, or Python's integers
+
+LIMB = 40  # binary digits
+_MASK = (1 << LIMB) - 1
+_TOP = 1 << (63 - LIMB)
+LARGEST_LIMB = 1 << 62  # so that a carry cannot overflow
+
+
+def canonical(values: Whole) -> Whole:
+    """Return the array as int64 if every entry fits, else as Python's integers.
+
+    >>> canonical(np.array([1, 2], dtype=object)).dtype, canonical(np.array([2**70])).dtype
+    (dtype('int64'), dtype('O'))
+    """
+    if values.dtype == np.int64:
+        return values
+    if values.dtype != object:
+        raise TypeError(f"whole numbers came as {values.dtype}; pass int64 or Python's integers")
+    flat = values.ravel().tolist()
+    if not flat or (min(flat) >= -(1 << 63) and max(flat) < 1 << 63):
+        return values.astype(np.int64)
+    return values
+
+
+def added(one: Whole, other: Whole) -> Whole:
+    """Return the exact sum of two arrays.
+
+    >>> added(np.array([2**62]), np.array([2**62]))
+    array([9223372036854775808], dtype=object)
+    """
+    if one.dtype == other.dtype == np.int64:
+        total = one + other
+        # A sum overflowed where both signs differ from its own.
+        if not (((one ^ total) & (other ^ total)) < 0).any():
+            return total
+    return canonical(one.astype(object) + other.astype(object))
+
+
+def subtracted(one: Whole, other: Whole) -> Whole:
+    """Return the exact difference of two arrays.
+
+    >>> subtracted(np.array([-(2**63)]), np.array([1]))
+    array([-9223372036854775809], dtype=object)
+    """
+    if one.dtype == other.dtype == np.int64:
+        total = one - other
+        if not (((one ^ other) & (one ^ total)) < 0).any():
+            return total
+    return canonical(one.astype(object) - other.astype(object))
+
+
+def multiplied(values: Whole, factor: int) -> Whole:
+    """Return the exact product of an array and a whole number.
+
+    >>> multiplied(np.array([2**40]), 2**30)
+    array([1180591620717411303424], dtype=object)
+    """
+    values = canonical(values)
+    if factor == 1 or not values.size:
+        return values
+    if largest(values) * abs(factor) < 1 << 63:
+        return np.asarray(values * np.int64(factor))
+    return canonical(values.astype(object) * factor)
+
+
+def divided(values: Whole, digits: int) -> Whole | None:
+    """Return the array over 2^digits, None if that is not whole.
+
+    >>> divided(np.array([8, -4]), 2), divided(np.array([8, 3]), 2)
+    (array([ 2, -1]), None)
+    """
+    if values.dtype == np.int64:
+        if digits >= 63:
+            return None if values.any() else values
+        rest = values & np.int64((1 << digits) - 1)
+        return None if rest.any() else values >> np.int64(digits)
+    if any(value & ((1 << digits) - 1) for value in values.ravel().tolist()):
+        return None
+    return canonical(values >> digits)
+
+
+def largest(values: Whole) -> int:
+    """Return the largest absolute value, 0 of none.
+
+    >>> largest(np.array([3, -7]))
+    7
+    """
+    if not values.size:
+        return 0
+    return max(-int(values.min()), int(values.max()))
+
+
+def as_floats(values: Whole, scale: float | Array) -> Array:
+    """Return the array times powers of two, each entry rounded once.
+
+    >>> as_floats(np.array([3, 2**60]), 0.5)
+    array([1.50000000e+00, 5.76460752e+17])
+    """
+    if values.dtype == object:
+        flat = [float(value) for value in values.ravel().tolist()]
+        return np.array(flat, dtype=np.float64).reshape(values.shape) * scale
+    return values.astype(np.float64) * scale
+
+
+def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:
+    """Return limbs (n_limbs, ...) of which the array is the sum of limb i times 2^(40 i).
+
+    All but the last are in [0, 2^40); OverflowError if the last does not fit.
+
+    >>> to_limbs(np.array([-1, 2**40 + 5]), 2)
+    array([[1099511627775,             5],
+           [           -1,             1]])
+    """
+    found = np.empty((n_limbs, *values.shape), dtype=np.int64)
+    for k in range(n_limbs - 1):
+        found[k] = values & _MASK
+        values = values >> LIMB
+    found[-1] = values
+    return found
+
+
+def count_limbs(values: Whole) -> int:
+    """Return how many limbs hold every entry.
+
+    >>> count_limbs(np.array([2**62])), count_limbs(np.array([2**63]))
+    (1, 2)
+    """
+    if values.dtype == np.int64:
+        return 1
+    return 1 + -(-(largest(values).bit_length() - 63 + 1) // LIMB)
+
+
+def from_limbs(limbs: NDArray[np.int64]) -> Whole:
+    """Return the array that limbs (m, ...) hold, also sums of limbs that were added one by one.
+
+    >>> from_limbs(to_limbs(np.array([-1, 7]), 3) + to_limbs(np.array([-2, 2**40]), 3))
+    array([           -3, 1099511627783])
+    """
+    low: Whole = limbs[0]
+    if len(limbs) == 1:
+        return low
+    rest = limbs[1:].copy()
+    rest[0] += low >> np.int64(LIMB)
+    high, low = from_limbs(rest), low & np.int64(_MASK)
+    if high.dtype == np.int64 and (
+        not high.size or (high.min() >= -_TOP and int(high.max()) < _TOP)
+    ):
+        found: Whole = (high << np.int64(LIMB)) + low
+        return found
+    return canonical(high.astype(object) * (1 << LIMB) + low.astype(object))
+
+
+def as_bytes(values: Whole) -> bytes:
+    """Return the array as bytes that are a function of its values, its shape left out.
+
+    >>> as_bytes(np.array([1])).hex()
+    '0100000000000000'
+    """
+    if values.dtype == np.int64:
+        return np.ascontiguousarray(values, dtype="<i8").tobytes()
+    width = 8 * -(-(largest(values).bit_length() + 1) // 64)
+    flat = values.ravel().tolist()
+    return b"".join(int(value).to_bytes(width, "little", signed=True) for value in flat)
