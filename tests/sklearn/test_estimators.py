@@ -76,7 +76,8 @@ def wave(n: int = 300, seed: int = 0) -> tuple[Array, Array]:
 
 def states(u: Array, **settings: Any) -> Array:
     """Return inputs and states (T, I + N) of the reservoir that an unscaled estimator builds."""
-    described = EchoState(**PER_STEP | {"pool": None} | settings)
+    chosen: dict[str, Any] = PER_STEP | {"pool": None} | settings
+    described = EchoState(**chosen)
     return described.build(u.shape[1], per_step=True).rows([u])[0]
 
 

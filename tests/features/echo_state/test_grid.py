@@ -307,7 +307,7 @@ def test_a_description_says_both_grids() -> None:
 
 
 def test_auto_follows_the_table() -> None:
-    for classes, expected in ((True, (20, 8, 16.0)), (False, (24, 24, 64.0))):
+    for classes, expected in ((True, (20, 8, 8.0)), (False, (24, 24, 64.0))):
         built = EchoState(10).build(2, per_step=True, classes=classes)
         assert (built.reservoir.grid, built.grid, built.reservoir.input_range) == expected
     assert EchoState(10, grid=16).build(2, per_step=True).grid == 16

@@ -41,7 +41,8 @@ def growth(y: Fraction) -> Fraction:
     for c in (1123252, 5592344, 22369423, 67108865, 0):
         p = to_digits(p * r + Fraction(c, 2**27), 27)
     p = to_digits(p * r + r, 27)
-    return 2**k * p + (2**k - 1)
+    scale = Fraction(2) ** k
+    return scale * p + (scale - 1)
 
 
 def tanh(x: Fraction, b: int) -> Fraction:

@@ -30,7 +30,7 @@ PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
 # Bits of the states and of the features, and where inputs are cut off, that "auto" is for targets
 # that are classes or numbers; docs/concepts/integers.md says why.
 AUTO_GRID: dict[str, tuple[int, int, float]] = {
-    "classes": (20, 8, 16.0),
+    "classes": (20, 8, 8.0),
     "numbers": (24, 24, 64.0),
 }
 
