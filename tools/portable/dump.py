@@ -187,7 +187,7 @@ def target_pieces(y: Array) -> Integers:
     sums of their products with features stay far from 63 bits.
 
     >>> target_pieces(np.array([[-0.5]]))
-    array([[     0, 524288, 1048575,     -1]])
+    array([[      0, 1015808, 1048575,      -1]])
     """
     numbers = [int(np.rint(np.ldexp(number, TARGET_DIGITS))) for number in y.flat]
     low = (1 << PIECE) - 1

@@ -31,7 +31,7 @@ from catchment.privacy.secure_sum.ring import (
     encode_whole,
     subtract_from,
 )
-from catchment.readout.grid import Grid
+from catchment.readout.grid import TARGET_DIGITS, Grid
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts, join
 
@@ -304,7 +304,7 @@ def statistics(seed: int, *, numbers: bool, rows: int = 60) -> RidgeStatistics:
     rng = np.random.default_rng(seed)
     z = np.rint(256 * np.tanh(rng.normal(size=(rows, 12)))) / 256
     y = rng.normal(size=(rows, 2)) if numbers else np.eye(3)[rng.integers(3, size=rows)]
-    grid = Grid(8, ((12, 8),), 40 if numbers else 0)
+    grid = Grid(8, ((12, 8),), TARGET_DIGITS if numbers else 0)
     return RidgeStatistics.from_states(z, y, fingerprint="f", grid=grid)
 
 
