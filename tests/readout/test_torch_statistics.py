@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
+from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
 from catchment.data.recording import Recording
 from catchment.errors import MissingExtraError
@@ -18,22 +18,6 @@ from catchment.readout import torch_statistics
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import VARIABLE
 from catchment.readout.torch_gram import Products, block_length, padded
-
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-    ),
-]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tensors this small are slower with more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def reservoir(bits: int) -> Reservoir:

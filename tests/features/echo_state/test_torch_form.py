@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
 from catchment.arrays import Array
 from catchment.features.echo_state import torch_form
@@ -15,23 +14,6 @@ from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.torch_form import TorchForm
-
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-    ),
-]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tensors this small are slower with more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
 
 RECIPES: dict[str, dict[str, Any]] = {
     "tanh": {"units": 40},
@@ -51,7 +33,7 @@ def sequences(lengths: tuple[int, ...], n_inputs: int = 2) -> list[Array]:
     return [rng.normal(size=(n_steps, n_inputs)) for n_steps in lengths]
 
 
-def same_rows(features: EchoStateMap, inputs: list[Array], device: str = "cpu") -> None:
+def assert_same_rows(features: EchoStateMap, inputs: list[Array], device: str = "cpu") -> None:
     ours = TorchForm(features, device).rows(features.checked_all(inputs))
     for mine, theirs in zip(ours, features.rows(inputs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -68,9 +50,9 @@ def with_cut(bits: int, cut: tuple[int, int]) -> Reservoir:
 @pytest.mark.parametrize("name", RECIPES)
 def test_states_of_every_step(name: str, bits: int, device: str) -> None:
     reservoir = Reservoir.from_recipe(Recipe(inputs=2, seed=5, grid=bits, **RECIPES[name]))
-    same_rows(EchoStateMap(reservoir), sequences((50, 3, 41)), device)
+    assert_same_rows(EchoStateMap(reservoir), sequences((50, 3, 41)), device)
     rounded = EchoStateMap(reservoir, feature_grid=8, bias=True, state=False, washout=2)
-    same_rows(rounded, sequences((20, 3)), device)
+    assert_same_rows(rounded, sequences((20, 3)), device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -88,20 +70,20 @@ def test_pooled_rows(pool: Any, segments: int, bits: int, device: str) -> None:
                 washout=4,
                 feature_grid=feature_grid,
             )
-            same_rows(features, sequences((60, 7, 33, 33)), device)
+            assert_same_rows(features, sequences((60, 7, 33, 33)), device)
 
 
 def test_deviations_of_wide_inputs_need_more_than_63_bits() -> None:
     reservoir = with_cut(24, (0, 0))
     features = EchoStateMap(reservoir, pool="mean_std", state=False)
     u = np.where(np.arange(1200)[:, None] % 2, [7.9, 1.0], [-7.9, 0.5]) + 0.01
-    same_rows(features, [u])
+    assert_same_rows(features, [u])
 
 
 @pytest.mark.parametrize("washout", [0, 5, 40])
 def test_a_cut_sequence(washout: int) -> None:
     features = EchoStateMap(with_cut(20, (16, 6)), feature_grid=20, washout=washout)
-    same_rows(features, sequences((100, 41, 63)))
+    assert_same_rows(features, sequences((100, 41, 63)))
 
 
 def test_blocks_of_few_steps_and_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,12 +91,12 @@ def test_blocks_of_few_steps_and_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(torch_form.NUMBERS, "cpu", 600)
     for pool in (None, "mean_std", "last", "max"):
         features = EchoStateMap(with_cut(20, (16, 6)), feature_grid=12, pool=pool, washout=3)
-        same_rows(features, sequences((100, 4, 41, 63, 17)))
+        assert_same_rows(features, sequences((100, 4, 41, 63, 17)))
 
 
 def test_large_sparse_layers_are_multiplied_as_such() -> None:
     recipe = Recipe(units=1100, inputs=2, connections=5, grid=20)
-    same_rows(EchoStateMap(Reservoir.from_recipe(recipe)), sequences((12,)))
+    assert_same_rows(EchoStateMap(Reservoir.from_recipe(recipe)), sequences((12,)))
 
 
 def test_a_reservoir_without_a_grid_is_refused() -> None:
