@@ -25,6 +25,7 @@ from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.course import Course, Known, Maps, conduct
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record, Result, Watch
@@ -238,6 +239,9 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
+    max_rows: int = MAX_ROWS,
+    max_weight: float = MAX_WEIGHT,
+    over_median: float = OVER_MEDIAN,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -254,6 +258,9 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
+    max_rows: int = MAX_ROWS,
+    max_weight: float = MAX_WEIGHT,
+    over_median: float = OVER_MEDIAN,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -281,6 +288,13 @@ def federate(
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
         Fewest answers with which a round may end.
+    max_rows
+        Most rows that one client may claim to have.
+    max_weight
+        Most weight per row: raise it if recordings have weights above 1.
+    over_median
+        How many times the median of all clients one of them may claim; whoever claims more is
+        refused and named. Fewer than five clients are not compared.
     seed
         Names the algorithm's own draws; a map has its own.
     threads
@@ -323,6 +337,9 @@ def federate(
         classes=names,
         per_step=has_target_per_step(prepare, first),
         min_clients=min_clients,
+        max_rows=max_rows,
+        max_weight=max_weight,
+        over_median=over_median,
         protections=tuple(protect),
         seed=seed,
     )

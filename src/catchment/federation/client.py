@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
+from catchment.federation.influence import claimed
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
 from catchment.wire import NOTHING, Parts, join, split
 
@@ -114,6 +115,8 @@ class Node(Generic[S, U, R]):
         return masking.mask(request.payload, upload, request.turn, self.memory).parts()
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
+        # Within a secure sum nobody else can say whose upload breaks the plan's limits.
+        claimed(upload).check(self.plan)
         for protection in self.plan.plain:
             upload = protection.on_client(upload, turn)
         return upload

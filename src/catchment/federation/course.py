@@ -26,6 +26,7 @@ from catchment.features.feature_map import FeatureMap, MapDescription, Recognisi
 from catchment.features.kept import restored
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
 from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
@@ -108,7 +109,7 @@ class Course:
         Whether every step has a target of its own.
     adapt, adapt_rounds
         Makes what adapts the reservoir before the training, if anything does.
-    rounds, share, min_clients, protections, seed
+    rounds, share, min_clients, protections, seed, max_rows, max_weight, over_median
         As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
     """
 
@@ -125,6 +126,9 @@ class Course:
     min_clients: int = 1
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
 
     def __post_init__(self) -> None:
         fitting = (
@@ -246,6 +250,9 @@ class Course:
             min_clients=self.min_clients,
             protections=self.protections,
             seed=self.seed,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
         )
@@ -259,7 +266,14 @@ class Course:
         """
         masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
         return Plan(
-            algorithm=algorithm, rounds=rounds, share=share, protections=masks, seed=self.seed
+            algorithm=algorithm,
+            rounds=rounds,
+            share=share,
+            protections=masks,
+            seed=self.seed,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
         )
 
     @staticmethod

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
 from catchment.errors import CatchmentError, FederationError, TooFewClientsError
+from catchment.federation.influence import Screen, check_total
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.runs.ledger import Entry
@@ -163,7 +164,8 @@ def gather(
     read = readers(plan)[-1]
     if plan.masking is None:
         sums = Sums(cohort)
-        for client, update in post.ask_all(cohort, payload, read):
+        screen = Screen(plan, len(cohort), post.refuse)
+        for client, update in screen.passed(post.ask_all(cohort, payload, read)):
             try:
                 sums.add(client, update)
             except (CatchmentError, ValueError) as error:
@@ -181,6 +183,7 @@ def gather(
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
     total, n_used = exchange.result(read)
+    check_total(total, plan, n_used)
     return total, n_used, exchange.publish
 
 

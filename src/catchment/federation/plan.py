@@ -30,6 +30,7 @@ from catchment.federation.algorithm import (
     as_algorithm,
     needs_of,
 )
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN, check_limits
 from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
@@ -184,6 +185,13 @@ class Plan(Generic[S, U, R]):
         Fewest answers with which a round may end.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
+    max_rows
+        Most rows, or examples, that one client may claim to have in a round.
+    max_weight
+        Most weight per row: 1 unless recordings have weights of their own above that.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named. Fewer than five clients are not compared.
     prepare
         What each client does to its raw recordings before the algorithm sees them.
     channels
@@ -197,6 +205,9 @@ class Plan(Generic[S, U, R]):
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
     channels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -206,6 +217,7 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
+        check_limits(self)
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
         for protection in self.protections:

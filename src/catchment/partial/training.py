@@ -43,7 +43,7 @@ class Moved:
 
     names: tuple[str, ...]
     changes: tuple[NDArray[np.floating], ...]  # float32 as they came, float64 once added
-    weights: NDArray[np.float64]
+    weights: Annotated[NDArray[np.float64], WEIGHT]
     told: NDArray[np.float64]  # (3,) what they say of their progress
 
     def __add__(self, other: Moved) -> Moved:
