@@ -48,7 +48,9 @@ CLIENTS = dict(list(PEOPLE.items())[:12])
 STRANGERS = dict(list(PEOPLE.items())[12:])
 BAD = "user-011"
 OTHERS = {name: data for name, data in CLIENTS.items() if name != BAD}
-MAP = EchoStateMap(Reservoir.from_recipe(Recipe(units=50, inputs=6, seed=1)), bias=True, pool="mean")
+MAP = EchoStateMap(
+    Reservoir.from_recipe(Recipe(units=50, inputs=6, seed=1)), bias=True, pool="mean"
+)
 PLAN: Plan[Any, Any, Any] = Plan(
     algorithm=FederatedRidge(features=MAP, classes=ACTIVITIES, ridge=1e-2)
 )
@@ -363,7 +365,9 @@ class Sealed:
         return self.sent
 
 
-def test_in_a_secure_sum_a_liar_within_the_limits_of_all_is_not_seen_and_one_beyond_ends_it() -> None:
+def test_in_a_secure_sum_a_liar_within_the_limits_of_all_is_not_seen_and_one_beyond_ends_it() -> (
+    None
+):
     """A stated limit: nobody sees one upload, so only what all clients claim can be compared."""
     lying = replace(SECURE, algorithm=Liar(**vars(SECURE.algorithm)))
     result = federate(lying, CLIENTS)

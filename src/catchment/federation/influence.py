@@ -101,8 +101,8 @@ class Claim:
         whose = "a client may" if n_clients == 1 else f"{n_clients} clients may"
         if self.clients not in (None, n_clients):
             raise UploadError(
-                "clients", f"{_short(float(self.clients or 0))} clients are claimed, "
-                f"{n_clients} sent it"
+                "clients",
+                f"{_short(float(self.clients or 0))} clients are claimed, {n_clients} sent it",
             )
         if not self.rows <= limits.max_rows * n_clients:
             raise UploadError(

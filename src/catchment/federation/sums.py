@@ -9,7 +9,16 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar
 from catchment.arrays import Array
 from catchment.errors import FederationError, UploadError
 from catchment.federation.progress import Progress
-from catchment.structure import ANY_FLOAT, CLIENTS, GATHERED, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Summable
+from catchment.structure import (
+    ANY_FLOAT,
+    CLIENTS,
+    GATHERED,
+    NOT_NEGATIVE,
+    REMARK,
+    WEIGHT,
+    Kind,
+    Summable,
+)
 
 V = TypeVar("V")
 

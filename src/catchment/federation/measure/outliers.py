@@ -70,9 +70,7 @@ class RowsFlag:
 AnyFlag = Flag | RowsFlag
 
 
-def rows_flags(
-    rows: Mapping[str, int], *, threshold: float = THRESHOLD
-) -> tuple[RowsFlag, ...]:
+def rows_flags(rows: Mapping[str, int], *, threshold: float = THRESHOLD) -> tuple[RowsFlag, ...]:
     """Return the clients that say they have far more rows than the others, the worst first.
 
     Parameters
