@@ -129,7 +129,7 @@ def refuse_nonfinite(array: Array, name: str) -> None:
 
 def _within(array: Array) -> bool:
     """Whether all values are known and within 1e100; a NaN is not."""
-    return not array.size or bool(-LARGEST <= array.min() and array.max() <= LARGEST)
+    return not array.size or bool(array.min() >= -LARGEST and array.max() <= LARGEST)
 
 
 def _refuse_large(array: Array, name: str) -> None:

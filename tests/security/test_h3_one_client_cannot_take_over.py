@@ -244,8 +244,11 @@ class Bounds:
     over_median: float = 100.0
 
 
+BOUNDS = Bounds()
+
+
 def screened(
-    sizes: Sequence[float], limits: Limits = Bounds()
+    sizes: Sequence[float], limits: Limits = BOUNDS
 ) -> tuple[list[int], list[tuple[int, str]]]:
     """Return which of the uploads of these weights passed, in their order, and who was refused."""
     refused: list[tuple[int, str]] = []
@@ -373,7 +376,7 @@ def test_in_a_secure_sum_a_liar_within_the_limits_of_all_is_not_seen_and_one_bey
     result = federate(lying, CLIENTS)
     assert result.records[0].refused == ()
     assert result.state.total.n_rows == 40_000_000 + 11 * 40
-    with pytest.raises(FederationError, match="12 clients is not believed: .* does not show who"):
+    with pytest.raises(FederationError, match=r"12 clients is not believed: .* does not show who"):
         federate(replace(lying, max_rows=10_000), CLIENTS)
 
 

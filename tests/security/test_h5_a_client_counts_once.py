@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def clients(n: int, pieces: int = 1) -> dict[str, list[Recording]]:
         u = np.random.default_rng(k).uniform(-0.8, 0.8, 60)
         whole = Recording(u[1:], u[:-1])
         cuts = np.linspace(0, 59, pieces + 1).astype(int).tolist()
-        made[f"c{k:02d}"] = [whole.part(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+        made[f"c{k:02d}"] = [whole.part(a, b) for a, b in pairwise(cuts)]
     return made
 
 

@@ -7,7 +7,6 @@ dates became integers, and targets of 1e150 gave weights of 1e150.
 from __future__ import annotations
 
 import datetime as dt
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -70,8 +69,7 @@ ENTRANCES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("kind", BAD)
 def test_what_is_no_real_number_is_refused_at_every_entrance(kind: str, entrance: str) -> None:
     bad, _ = BAD[kind]
-    with warnings.catch_warnings(), pytest.raises((ValueError, TypeError)):
-        warnings.simplefilter("error")
+    with pytest.raises((ValueError, TypeError)):
         ENTRANCES[entrance](bad)
 
 
@@ -138,10 +136,10 @@ def test_scalers_take_numbers_alone() -> None:
 
 def test_statistics_refuse_what_would_overflow() -> None:
     z = np.ones((3, 2))
-    with pytest.raises(ValueError, match="targets is 1e.150 at row 1"):
+    with pytest.raises(ValueError, match=r"targets is 1e.150 at row 1"):
         RidgeStatistics.from_states(z, np.array([[0.0], [1e150], [0.0]]))
     refuse_nonfinite(np.empty((0, 2)), "nothing")
     refuse_infinite(np.array([np.nan, 1.0]), "missing")
-    with pytest.raises(ValueError, match="1e.101"):
+    with pytest.raises(ValueError, match=r"1e.101"):
         refuse_infinite(np.array([np.nan, 1e101]), "large")
     assert as_numbers(3, "one").shape == ()

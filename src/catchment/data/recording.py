@@ -168,7 +168,8 @@ def _weight(value: Any) -> float:
 def _times(value: Any, n_steps: int) -> Array:
     if np.asarray(value).dtype.kind in "mM":
         raise ValueError(
-            "times are dates or durations; pass seconds, such as (t - t[0]) / np.timedelta64(1, 's')"
+            "times are dates or durations; pass seconds, such as "
+            "(t - t[0]) / np.timedelta64(1, 's')"
         )
     times = as_numbers(value, "times")
     if times.shape != (n_steps,):

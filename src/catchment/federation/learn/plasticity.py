@@ -44,8 +44,8 @@ from catchment.features.echo_state.plasticity import (
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.weights import ACTIVATIONS, SparseRows
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.learn.exact_match import inverse_tangent, refined
 from catchment.federation.learn.averaging import check_weight
+from catchment.federation.learn.exact_match import inverse_tangent, refined
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.sums import WeightedSum
 from catchment.structure import Shape, Structure
