@@ -93,7 +93,9 @@ class Ledger(Protocol):
 class Turn:
     """All that an algorithm or a protection may know of the moment: round, cohort, and client.
 
-    `ledger` is the client's own, on a client; the server has none.
+    `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
+    preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
+    on a client; the server has none.
     """
 
     round: int
@@ -102,6 +104,7 @@ class Turn:
     client: str = ""
     plan: str = ""  # fingerprint
     changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
+    told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
 
     def rng(self) -> np.random.Generator:

@@ -10,7 +10,7 @@ from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Ledger
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Parts, digest, join, split
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -61,8 +61,17 @@ class Request:
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
-        turn = Turn(round_, (), seed, client, plan)
+        turn = Turn(round_, (), seed, client, plan, told=digest_of(context))
         return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
+
+
+def digest_of(context: Parts) -> str:
+    """Return the SHA-256 of what travels beside a letter, the same on both sides.
+
+    >>> digest_of(NOTHING)
+    ''
+    """
+    return "" if context is NOTHING else digest(context.to_bytes()).hex()
 
 
 def refusal(error: Exception) -> bytes:
