@@ -60,19 +60,19 @@ STATES = {"update": "SEALED", "consistency": "SEALED", "unmask": "UNMASKED"}
 ENDS = "nothing was released"
 
 _counter = threading.Lock()
-_latest = 0
+_latest: dict[tuple[str, str], int] = {}
 
 
-def next_number(after: int = 0) -> int:
-    """Return a round number above all before it in this process: they are counted.
+def next_number(federation: str, plan: str, after: int = 0) -> int:
+    """Return the number of a plan's next round in this process: they are counted.
 
-    >>> next_number() < next_number()
-    True
+    >>> next_number("f", "p"), next_number("f", "p"), next_number("f", "p", after=7)
+    (1, 2, 8)
     """
-    global _latest
     with _counter:
-        _latest = max(_latest, after) + 1
-        return _latest
+        number = max(_latest.get((federation, plan), 0), after) + 1
+        _latest[federation, plan] = number
+        return number
 
 
 @final
@@ -102,7 +102,7 @@ class SecureRound:
         number, cohort = (
             journal.begin(turn.plan, turn.round, turn.cohort, after=after)
             if journal
-            else (next_number(after), turn.cohort)
+            else (next_number(agreed.federation, turn.plan, after), turn.cohort)
         )
         self._number = number
         self._session = keys.Session.of(agreed.federation, number, turn)
