@@ -137,9 +137,7 @@ def run(
     note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
         cohort = plan.cohort(engine.clients(), round_)
-        turn = Turn(
-            round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context)
-        )
+        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context))
         for exacting in plan.protections:
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
