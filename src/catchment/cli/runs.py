@@ -60,6 +60,7 @@ def run(
     """
     from catchment.federation.left_out import headline, left_out
     from catchment.federation.runs.explain import thin_clients
+    from catchment.federation.runs.write import is_empty
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 
@@ -68,6 +69,8 @@ def run(
     if engine is Engine.ray:
         _simulate(file, folder, data, resume=resume, force=force)
         return
+    if resume and is_empty(folder):
+        typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
     try:
         with progress(quiet=as_json) as watch:
             done = run_plan(

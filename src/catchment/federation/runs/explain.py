@@ -91,11 +91,8 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    said = headline(run.rounds)
-    if said:
+    for said in aloud(run):
         lines += [said, ""]
-    if thin_clients(run):
-        lines += [thin_clients(run), ""]
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
@@ -133,6 +130,12 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
         if more:
             lines.append("  ... and more; name a client to see all of its messages")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def aloud(run: Run) -> list[str]:
+    """Return what nobody should overlook: damage, who was left out, whose inputs can be rebuilt."""
+    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
+    return [text for text in (damaged, headline(run.rounds), thin_clients(run)) if text]
 
 
 def thin_clients(run: Run) -> str:
