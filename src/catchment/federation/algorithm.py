@@ -39,7 +39,7 @@ from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
 
 if TYPE_CHECKING:
-    from catchment.federation.measure.outliers import Flag
+    from catchment.federation.measure.outliers import AnyFlag
     from catchment.federation.sums import Tally
     from catchment.readout.ridge_choice import RidgeChoice
 
@@ -262,12 +262,12 @@ class Kept:
     """What a run's folder keeps of a finished training, beside its model.
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
-    the clients whose data the others predict badly; `choice` is the path of ridges, if one was
-    chosen.
+    the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
+    one was chosen.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[AnyFlag, ...] = ()
     choice: RidgeChoice | None = None
 
 

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Ledger
+from catchment.federation.influence import claimed
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
 from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
 
@@ -142,6 +143,8 @@ class Node(Generic[S, U, R]):
         return made
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
+        # Within a secure sum nobody else can say whose upload breaks the plan's limits.
+        claimed(upload).check(self.plan)
         for protection in self.plan.plain:
             upload = protection.on_client(upload, turn)
         return upload

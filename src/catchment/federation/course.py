@@ -26,6 +26,7 @@ from catchment.features.feature_map import FeatureMap, MapDescription, Recognisi
 from catchment.features.kept import restored
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
 from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
@@ -110,7 +111,7 @@ class Course:
         Makes what adapts the reservoir before the training, if anything does.
     targets
         How many numbers are predicted, where that is known and they are not classes or the inputs.
-    rounds, share, min_clients, min_usable, protections, seed
+    rounds, share, min_clients, min_usable, protections, seed, max_rows, max_weight, over_median
         As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
     """
 
@@ -129,6 +130,9 @@ class Course:
     min_usable: float = 0.5
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
 
     def __post_init__(self) -> None:
         fitting = (
@@ -263,6 +267,9 @@ class Course:
             min_usable=self.min_usable,
             protections=self.protections,
             seed=self.seed,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
@@ -283,6 +290,9 @@ class Course:
             min_usable=self.min_usable,
             protections=masks,
             seed=self.seed,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
         )
 
     @staticmethod

@@ -11,6 +11,7 @@ from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError, UploadError
 from catchment.federation.client import digest_of
 from catchment.federation.client_names import check_client_names
+from catchment.federation.influence import Screen, check_total, claimed
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.running_sums import Outline, Sums, reasons
@@ -176,7 +177,9 @@ def gather(
         def outlined(parts: Parts, turn: Turn) -> tuple[Additive, Outline]:
             return read(parts, turn), Outline.of(parts)
 
-        for client, (update, outline) in post.ask_all(cohort, payload, outlined):
+        screen = Screen(plan, len(cohort), post.refuse)
+        answers = post.ask_all(cohort, payload, outlined)
+        for client, (update, outline) in screen.passed(answers, lambda one: claimed(one[0])):
             sums.add(client, update, outline)
         total = sums.total(plan.fewest(len(cohort)), post.refused)
         post.refused.extend(sums.left_out)
@@ -196,6 +199,7 @@ def gather(
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
     hidden, n_used = exchange.result(read)
+    check_total(hidden, plan, n_used)
     return hidden, n_used, exchange.publish
 
 

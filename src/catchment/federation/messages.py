@@ -120,6 +120,10 @@ class Post:
             self._sent(client, payload, messages[client], 1)
         yield from self._replies(messages, read)
 
+    def refuse(self, client: str, error: UploadError) -> None:
+        """Note that a client's answer is not used."""
+        self.refused.append(Refusal(client, error.code, str(error)))
+
     def record(self, n_used: int) -> Record:
         return Record(
             self.turn.round,

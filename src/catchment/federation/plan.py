@@ -31,6 +31,7 @@ from catchment.federation.algorithm import (
     as_algorithm,
     needs_of,
 )
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN, check_limits
 from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
@@ -198,6 +199,13 @@ class Plan(Generic[S, U, R]):
         something is wrong with the plan or with them, and a model of the rest would hide it.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
+    max_rows
+        Most rows, or examples, that one client may claim to have in a round.
+    max_weight
+        Most weight per row: 1 unless recordings have weights of their own above that.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named. Fewer than five clients are not compared.
     prepare
         What each client does to its raw recordings before the algorithm sees them.
     channels
@@ -215,6 +223,9 @@ class Plan(Generic[S, U, R]):
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
 
@@ -227,6 +238,7 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
         if not 0 <= self.min_usable <= 1:
             raise ValueError(f"min_usable is {self.min_usable}; pass a share from 0 to 1")
+        check_limits(self)
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
         for protection in self.protections:

@@ -31,6 +31,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
@@ -79,6 +80,13 @@ class RunSettings:
         Fewest answers with which a round may end.
     min_usable
         Least share of the clients asked whose answers must be usable, else the run ends.
+    max_rows
+        Most rows that one client may claim to have in a round.
+    max_weight
+        Most weight per row that one may claim.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -93,6 +101,9 @@ class RunSettings:
     share: float = 1.0
     min_clients: int = 1
     min_usable: float = 0.5
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
@@ -214,6 +225,9 @@ class PlanFile:
             share=self.run.share,
             min_clients=self.run.min_clients,
             min_usable=self.run.min_usable,
+            max_rows=self.run.max_rows,
+            max_weight=self.run.max_weight,
+            over_median=self.run.over_median,
             protections=protections,
             seed=self.run.seed,
         )
