@@ -54,6 +54,7 @@ def run(
 
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
+    from catchment.federation.runs.bounds import bounds_of
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 
@@ -90,6 +91,7 @@ def run(
                 "flags": [vars(flag) for flag in done.flags],
                 "used": used,
                 "asked": asked,
+                "bounds": [vars(bound) for bound in bounds_of(done)],
                 "facts": dict(done.facts),
             }
         )
@@ -97,6 +99,11 @@ def run(
     typer.echo(f"{done.facts['title']}: {used} of {asked} clients trained")
     if done.comparison is not None:
         print_comparison(done.comparison)
+    if file.protect and len(comparison) > 1:
+        own = done.facts["own_row"]
+        typer.echo(f"rows but {own!r} are from raw data, outside the federation's protections")
+    for bound in bounds_of(done):
+        typer.echo(f"privacy of the {bound}")
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")
