@@ -107,7 +107,6 @@ COMING = {
     *("test_c1_two_broadcasts_never_end_in_one_sum.py", "test_c2_*", "test_c3_*", "test_c4_*"),
     *("test_h1_*", "test_h2_*", "test_h3_*", "test_h4_*", "test_h5_*"),
     *("test_m1_*", "test_m4_*", "test_m5_*", "test_m6_*", "test_m7_*"),
-    *("test_h6_epsilon_is_said_of_noise_only.py", "test_p61_ftrl_with_drop_outs.py"),
 }
 
 
