@@ -138,7 +138,8 @@ class GaussianNoise:
         Fewest clients in a sum that is released. Below 100 a readout is mostly noise; fewer must be
         asked for with `small_cohort`.
     colluding
-        With distributed noise: clients that may tell the server what noise they added.
+        With distributed noise: clients that may tell the server what noise they added; a fifth of
+        `min_clients` if not given.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
@@ -161,7 +162,7 @@ class GaussianNoise:
     distributed: bool = False
     min_clients: int = SMALL_COHORT
     small_cohort: bool = False
-    colluding: int = 0
+    colluding: int | None = None
     releases: int = 1
     unit: Literal["client", "sequence"] = "client"
     replacement: bool = False
@@ -176,9 +177,9 @@ class GaussianNoise:
             raise ValueError(f"releases is {self.releases}; pass at least 1")
         if self.ridge_factor < 0:
             raise ValueError(f"ridge_factor is {self.ridge_factor}; pass 0 or more")
-        if not 0 <= self.colluding < self.min_clients:
+        if not 0 <= self.n_colluding < self.min_clients:
             raise ValueError(
-                f"{self.colluding} of at least {self.min_clients} clients collude; "
+                f"{self.n_colluding} of at least {self.min_clients} clients collude; "
                 "pass fewer than min_clients"
             )
         if self.min_clients < SMALL_COHORT and self.unit == "client" and not self.small_cohort:
@@ -186,6 +187,11 @@ class GaussianNoise:
                 f"min_clients is {self.min_clients}; below {SMALL_COHORT} clients a private "
                 "readout is mostly noise: ask more clients, or pass small_cohort=True"
             )
+
+    @property
+    def n_colluding(self) -> int:
+        """Clients whose noise is counted as known to the server."""
+        return self.min_clients // 5 if self.colluding is None else self.colluding
 
     @property
     def sensitivity(self) -> float:
@@ -210,7 +216,7 @@ class GaussianNoise:
     @cached_property
     def _discrete(self) -> Amount:
         needed = concentrated_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)
-        n_parties = self.min_clients - self.colluding if self.distributed else 1
+        n_parties = self.min_clients - self.n_colluding if self.distributed else 1
         return Amount(needed, self.sensitivity, n_parties, discrete=True)
 
     @property
@@ -294,7 +300,9 @@ class GaussianNoise:
             noise = self.amount(whole=True).drawn(len(clipped.vector))
             added = noise * self.grid if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
-        return replace(clipped, n_clients=1, epsilon=float(self.epsilon))
+            clipped = replace(clipped, epsilon=float(self.epsilon), delta=float(self.delta))
+        # Where the server adds the noise this message is exact, and no epsilon is said of it.
+        return replace(clipped, n_clients=1)
 
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of statistics on a grid as whole multiples of the step."""
