@@ -93,7 +93,8 @@ class Ledger(Protocol):
 class Turn:
     """All that an algorithm or a protection may know of the moment: round, cohort, and client.
 
-    `ledger` is the client's own, on a client; the server has none.
+    `ledger` is the client's own, on a client; the server has none. `session` names the secure sum
+    that an upload goes into: the same one again is the same release.
     """
 
     round: int
@@ -103,6 +104,7 @@ class Turn:
     plan: str = ""  # fingerprint
     changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
+    session: str = ""
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from catchment.errors import IntegrityError, RuleError
+from catchment.federation.algorithm import Ledger
 from catchment.federation.plan import Memory, Turn, Upload
+from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum import keys
 from catchment.privacy.secure_sum.client_notes import Notebook
 from catchment.privacy.secure_sum.client_rules import (
     check_clients,
-    check_cohort,
     check_rows,
     check_threshold,
 )
@@ -70,6 +71,7 @@ class Side:
     name: str
     memory: Memory
     book: Notebook
+    ledger: Ledger
 
     @classmethod
     def of(cls, agreed: SecureSum, letter: Parts, turn: Turn, memory: Memory) -> Side:
@@ -79,11 +81,17 @@ class Side:
         if turn.client not in agreed.identities:
             raise IntegrityError(f"{turn.client} is not among the registered clients")
         session = keys.Session(agreed.federation, turn.plan, round_)
-        return cls(agreed, session, turn.client, memory, Notebook(memory, session))
+        ledger = Releases(memory) if turn.ledger is None else turn.ledger
+        return cls(agreed, session, turn.client, memory, Notebook(memory, session), ledger)
 
     @property
     def place(self) -> int:
         return self.agreed.places[self.name]
+
+    @property
+    def release(self) -> str:
+        """What the ledger calls the round's sum; no other round has it."""
+        return self.session.digest("release").hex()
 
     def members(self, name: str) -> tuple[int, ...]:
         """Return a set of clients that was noted."""
@@ -193,7 +201,7 @@ def _label(side: Side, sender: int, receiver: int) -> bytes:
 def masked(
     agreed: SecureSum,
     received: Parts,
-    upload: Callable[[Parts], Upload],
+    upload: Callable[[Parts, Turn], Upload],
     turn: Turn,
     memory: Memory,
 ) -> Masked:
@@ -208,10 +216,13 @@ def masked(
     side = Side.of(agreed, named["boxes"], turn, memory)
     with side.book.answering("update", received.to_bytes()) as given:
         present = _open_boxes(side, named["boxes"])
-        return _mask(side, upload(named["payload"]), present, given)
+        noted = replace(turn, ledger=side.ledger, session=side.release)
+        return _mask(side, upload(named["payload"], noted), noted, present, given)
 
 
-def _mask(side: Side, upload: Upload, present: tuple[int, ...], given: bytes | None) -> Masked:
+def _mask(
+    side: Side, upload: Upload, turn: Turn, present: tuple[int, ...], given: bytes | None
+) -> Masked:
     agreed = side.agreed
     check_rows(upload, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
     made = upload.parts()
@@ -225,6 +236,7 @@ def _mask(side: Side, upload: Upload, present: tuple[int, ...], given: bytes | N
     content = content_digest(outline, numbers)
     if given is not None and given != content:
         raise RuleError("changed", "the data of this client changed since it sent its upload")
+    side.ledger.upload(side.session.plan, turn.round, made.kind, side.release)
     side.book["outline"] = outline.digest()
     side.book.note("update", content)
     signature = rows([side.sign("upload", content)], keys.SIGNATURE_BYTES)
@@ -313,15 +325,10 @@ def _consistency(side: Side, received: Parts) -> Parts:
     holders = {me, *side.members("neighbours")} & set(survivors)
     if len(holders) < t:
         raise RuleError("neighbours", f"{len(holders)} clients hold shares, {t} are needed")
-    _check_past(side, side.named(survivors))
+    side.ledger.check(side.release, side.named(survivors))
     side.book["survivors"] = bits.tobytes()
     signed = side.sign("survivors", bits.tobytes())
     return Parts("secure-consent", {}, (rows([signed], keys.SIGNATURE_BYTES),))
-
-
-def _check_past(side: Side, survivors: Sequence[str]) -> None:
-    if side.agreed.compare_cohorts:
-        check_cohort(survivors, side.book.past(), side.agreed.min_clients)
 
 
 def _unmask(side: Side, received: Parts) -> Parts:
@@ -331,8 +338,7 @@ def _unmask(side: Side, received: Parts) -> Parts:
     survivors = side.members("survivors")
     _check_consents(side, signers.tolist(), from_rows(signatures, len(signers), 64))
     # Released from here on, whatever becomes of the answer.
-    names = side.named(survivors)
-    side.book.release(names, lambda: _check_past(side, names))
+    side.ledger.release(side.release, side.named(survivors))
     here = set(side.members("present"))
     holders = sorted({side.place, *(set(side.members("neighbours")) & here)})
     held = _cut(side.book["held shares"], 2 * SHARE_BYTES)
