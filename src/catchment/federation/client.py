@@ -140,7 +140,9 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
             request = Request.from_bytes(message, "")
             turns = [request.turn.at(node.name) for node in nodes]
             if request.plan == plan.fingerprint() and request.stage == "update":
-                clients = [(node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)]
+                clients = [
+                    (node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)
+                ]
                 uploads = plan.algorithm.client_updates(request.payload, clients)
                 return [
                     node._protected(upload, turn).parts().to_bytes()

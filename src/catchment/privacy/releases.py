@@ -232,9 +232,9 @@ class Releases:
         self._memory[HEAD] = _head(lines)
 
     def _begin(self) -> None:
-        """Write an empty ledger where there is none: from now on its absence is noticed."""
+        """Check the ledger, or write an empty one, whose absence is noticed from then on."""
+        self._lines()
         if HEAD not in self._memory:
-            self._lines()
             self._memory[HEAD] = _head([])
             self._memory[SECRET] = secrets.token_bytes(32)
 
