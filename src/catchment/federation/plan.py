@@ -108,9 +108,12 @@ class Masking(Protocol):
         """Return a client's answer to a stage; secrets stay in its memory."""
 
     def mask(
-        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+        self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
     ) -> Upload:
-        """Return the masked upload; `upload` makes it from the algorithm's own letter."""
+        """Return the masked upload; `upload` makes it from the algorithm's own letter.
+
+        The turn it is made with has the session and a ledger, for noise that is drawn once only.
+        """
 
 
 class Exchange(Protocol):
