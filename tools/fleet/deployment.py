@@ -116,12 +116,12 @@ class Deployment:
             SUPERLINK, lambda: listens(self.superlink_port), seconds=START_SECONDS
         )
 
-    def start_proxy(self) -> None:
-        """Start nginx before the SuperLink."""
+    def start_proxy(self, **limits: int) -> None:
+        """Start nginx before the SuperLink, with limits as in `site`."""
         logs, address = self.processes.folder, f"{self.host}:{self.proxy_port}"
         logs.mkdir(parents=True, exist_ok=True)
         configuration = self.server / "nginx.conf"
-        text = site(self.server, superlink=self.superlink_port, listen=address)
+        text = site(self.server, superlink=self.superlink_port, listen=address, **limits)
         configuration.write_text(whole(text, logs))
         command = [find_nginx(), "-p", str(logs), "-c", str(configuration)]
         self.processes.start(PROXY, [*command, "-e", str(logs / "nginx.log")])

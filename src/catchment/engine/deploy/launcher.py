@@ -93,8 +93,8 @@ class Chosen:
 def run_app(address: str, token: str, chosen: Chosen, *, parent: int | None = None) -> None:
     """Answer one message of a SuperNode with the app that was chosen, and exit."""
     refuse_unknown_flower(version("flwr"))
-    exchange(runtime, INSTALLS, chosen.install)
-    exchange(runtime, LOADS, chosen.loading)
+    exchange(runtime, "run_clientapp", INSTALLS, chosen.install)
+    exchange(runtime, "run_clientapp", LOADS, chosen.loading)
     runtime.run_clientapp(address, token, insecure=True, parent_pid=parent)
 
 
@@ -114,10 +114,14 @@ def refuse_unknown_flower(release: str) -> None:
         )
 
 
-def exchange(module: Any, name: str, by: Callable[..., object]) -> None:
-    """Put a function into the place of one that a module has; RuleError if it has none."""
-    if not callable(getattr(module, name, None)):
-        raise RuleError("policy", f"this release of Flower has no {name}; install another")
+def exchange(module: Any, user: str, name: str, by: Callable[..., object]) -> None:
+    """Put a function into the place of one that a function of a module calls by its name.
+
+    RuleError if it does not: then something else decides what is run.
+    """
+    code = getattr(getattr(module, user, None), "__code__", None)
+    if code is None or name not in code.co_names or not callable(getattr(module, name, None)):
+        raise RuleError("policy", f"{user} of this release of Flower uses no {name}; use another")
     setattr(module, name, by)
 
 
@@ -165,7 +169,7 @@ class OwnExecutor:
 def run_executor(address: str, command: Sequence[str], *, parent: int) -> None:
     """Start an app for every message of a SuperNode, as long as another process lives."""
     refuse_unknown_flower(version("flwr"))
-    exchange(superexec, "get_executor", lambda *_, **__: OwnExecutor(command))
+    exchange(superexec, "run_superexec", "get_executor", lambda *_, **__: OwnExecutor(command))
     superexec.run_superexec(address, insecure=True, parent_pid=parent)
 
 
