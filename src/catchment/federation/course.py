@@ -208,6 +208,10 @@ class Course:
             self._is(one, built, adapted) for one, built in zip(self.maps, known.maps, strict=True)
         )
 
+    def describes(self, built: FeatureMap) -> bool:
+        """Return whether a map is one of these, but for its scale, adapted if maps are."""
+        return any(self._is(one, built, self.adapt is not None) for one in self.maps)
+
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
         if isinstance(one, Recognising):
             return one.describes(
