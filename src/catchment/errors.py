@@ -84,3 +84,5 @@ class AbortedError(FederationError):
 
 class BudgetError(FederationError):
     """A release would tell more about a client than the privacy budget allows."""
+
+    code = "budget"

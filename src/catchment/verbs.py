@@ -27,6 +27,7 @@ from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.left_out import LeftOut, left_out, warn_of
@@ -247,6 +248,9 @@ def federate(
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     min_usable: float = 0.5,
+    max_rows: int = MAX_ROWS,
+    max_weight: float = MAX_WEIGHT,
+    over_median: float = OVER_MEDIAN,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -264,6 +268,9 @@ def federate(
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     min_usable: float = 0.5,
+    max_rows: int = MAX_ROWS,
+    max_weight: float = MAX_WEIGHT,
+    over_median: float = OVER_MEDIAN,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -294,6 +301,13 @@ def federate(
     min_usable
         Least share of the clients asked whose answers must be usable. A client that is refused is
         named in a `RefusedClientsWarning` and in `.refused`.
+    max_rows
+        Most rows that one client may claim to have.
+    max_weight
+        Most weight per row: raise it if recordings have weights above 1.
+    over_median
+        How many times the median of all clients one of them may claim; whoever claims more is
+        refused and named. Fewer than five clients are not compared.
     seed
         Names the algorithm's own draws; a map has its own.
     threads
@@ -340,6 +354,9 @@ def federate(
         per_step=shared.per_step,
         min_clients=min_clients,
         min_usable=min_usable,
+        max_rows=max_rows,
+        max_weight=max_weight,
+        over_median=over_median,
         protections=tuple(protect),
         seed=seed,
     )

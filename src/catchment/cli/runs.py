@@ -61,6 +61,7 @@ def run(
     from catchment.federation.left_out import headline, left_out
     from catchment.federation.runs.explain import thin_clients
     from catchment.federation.runs.write import is_empty
+    from catchment.federation.runs.bounds import bounds_of
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 
@@ -102,6 +103,7 @@ def run(
                 "asked": asked,
                 "refused": [asdict(one) for one in left_out(done.rounds)],
                 "notes": [thin] if thin else [],
+                "bounds": [vars(bound) for bound in bounds_of(done)],
                 "facts": dict(done.facts),
             }
         )
@@ -111,6 +113,11 @@ def run(
         typer.secho(thin, fg=typer.colors.YELLOW)
     if done.comparison is not None:
         print_comparison(done.comparison)
+    if file.protect and len(comparison) > 1:
+        own = done.facts["own_row"]
+        typer.echo(f"rows but {own!r} are from raw data, outside the federation's protections")
+    for bound in bounds_of(done):
+        typer.echo(f"privacy of the {bound}")
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")

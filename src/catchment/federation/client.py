@@ -10,8 +10,9 @@ from typing import Generic, TypeVar
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Ledger
+from catchment.federation.influence import claimed
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
-from catchment.wire import NOTHING, Parts, join, plain_text, split
+from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -66,8 +67,17 @@ class Request:
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
-        turn = Turn(round_, (), seed, client, plan)
+        turn = Turn(round_, (), seed, client, plan, told=digest_of(context))
         return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
+
+
+def digest_of(context: Parts) -> str:
+    """Return the SHA-256 of what travels beside a letter, the same on both sides.
+
+    >>> digest_of(NOTHING)
+    ''
+    """
+    return "" if context is NOTHING else digest(context.to_bytes()).hex()
 
 
 def refusal(error: Exception) -> bytes:
@@ -98,11 +108,10 @@ class Node(Generic[S, U, R]):
     memory: Memory = field(default_factory=dict)
     ledger: Ledger | None = None
 
-    @property
-    def prepared(self) -> Data:
-        """The client's data as the algorithm sees them."""
+    def prepared(self, ledger: Ledger | None) -> Data:
+        """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
         prepare = self.plan.prepare
-        data = self.data if self.ledger is None else self.ledger.reading(self.data)
+        data = self.data if ledger is None else ledger.reading(self.data)
         return data if prepare == RAW else lambda: prepare.stream(data())
 
     def answer(self, message: bytes) -> bytes:
@@ -120,18 +129,20 @@ class Node(Generic[S, U, R]):
                 raise IntegrityError(f"the plan has no stage {request.stage!r}")
             return masking.on_stage(request.stage, request.payload, turn, self.memory)
 
-        def upload(payload: Parts) -> Upload:
-            made = self.plan.whole.client_update(payload, self.prepared, turn)
+        def upload(payload: Parts, turn: Turn) -> Upload:
+            made = self.plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
             return self._protected(made, turn)
 
         if masking is not None:
             return masking.mask(request.payload, upload, turn, self.memory).parts()
-        made = upload(request.payload).parts()
+        made = upload(request.payload, turn).parts()
         if self.ledger is not None:
             self.ledger.upload(turn.plan, turn.round, made.kind)
         return made
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
+        # Within a secure sum nobody else can say whose upload breaks the plan's limits.
+        claimed(upload).check(self.plan)
         for protection in self.plan.plain:
             upload = protection.on_client(upload, turn)
         return upload
@@ -154,13 +165,16 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
     If that fails for any of them, each answers by itself, so that only the culprit is refused.
     """
     plan = nodes[0].plan
-    if isinstance(plan.algorithm, Grouped) and plan.masking is None and len(nodes) > 1:
+    alone = plan.masking is not None or any(node.ledger is not None for node in nodes)
+    if isinstance(plan.algorithm, Grouped) and not alone and len(nodes) > 1:
         try:
             request = Request.from_bytes(message, "")
             turns = [request.turn.at(node.name) for node in nodes]
             _check_agreed(plan, request)
             if request.stage == "update":
-                clients = [(node.prepared, turn) for node, turn in zip(nodes, turns, strict=True)]
+                clients = [
+                    (node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)
+                ]
                 uploads = plan.algorithm.client_updates(request.payload, clients)
                 return [
                     node._protected(upload, turn).parts().to_bytes()

@@ -26,6 +26,7 @@ from catchment.features.feature_map import FeatureMap, MapDescription, Recognisi
 from catchment.features.kept import restored
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.loop import Result
 from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
@@ -110,7 +111,7 @@ class Course:
         Makes what adapts the reservoir before the training, if anything does.
     targets
         How many numbers are predicted, where that is known and they are not classes or the inputs.
-    rounds, share, min_clients, min_usable, protections, seed
+    rounds, share, min_clients, min_usable, protections, seed, max_rows, max_weight, over_median
         As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
     """
 
@@ -129,6 +130,9 @@ class Course:
     min_usable: float = 0.5
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
 
     def __post_init__(self) -> None:
         fitting = (
@@ -204,6 +208,10 @@ class Course:
             self._is(one, built, adapted) for one, built in zip(self.maps, known.maps, strict=True)
         )
 
+    def describes(self, built: FeatureMap) -> bool:
+        """Return whether a map is one of these, but for its scale, adapted if maps are."""
+        return any(self._is(one, built, self.adapt is not None) for one in self.maps)
+
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
         if isinstance(one, Recognising):
             return one.describes(
@@ -244,7 +252,9 @@ class Course:
                     min_usable=self.min_usable,
                 )
             case "evaluation" if place is not None:
-                masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
+                masks = tuple(
+                    p.exact(of_few=True) for p in self.protections if isinstance(p, Masking)
+                )
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )
@@ -261,6 +271,9 @@ class Course:
             min_usable=self.min_usable,
             protections=self.protections,
             seed=self.seed,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
@@ -281,6 +294,9 @@ class Course:
             min_usable=self.min_usable,
             protections=masks,
             seed=self.seed,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
         )
 
     @staticmethod

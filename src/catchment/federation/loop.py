@@ -9,7 +9,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError, UploadError
+from catchment.federation.client import digest_of
 from catchment.federation.client_names import check_client_names
+from catchment.federation.influence import Screen, check_total, claimed
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.running_sums import Outline, Sums, reasons
@@ -144,7 +146,7 @@ def run(
         clients = engine.clients()
         check_client_names(clients)
         cohort = plan.cohort(clients, round_)
-        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint())
+        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context))
         for exacting in plan.protections:
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
@@ -175,7 +177,9 @@ def gather(
         def outlined(parts: Parts, turn: Turn) -> tuple[Additive, Outline]:
             return read(parts, turn), Outline.of(parts)
 
-        for client, (update, outline) in post.ask_all(cohort, payload, outlined):
+        screen = Screen(plan, len(cohort), post.refuse)
+        answers = post.ask_all(cohort, payload, outlined)
+        for client, (update, outline) in screen.passed(answers, lambda one: claimed(one[0])):
             sums.add(client, update, outline)
         total = sums.total(plan.fewest(len(cohort)), post.refused)
         post.refused.extend(sums.left_out)
@@ -188,10 +192,14 @@ def gather(
             letters = {client: exchange.letter(stage, client, payload) for client in clients}
             for _ in post.ask_each(stage, letters, partial(exchange.take, stage)):
                 pass
-            exchange.close(stage)
+            try:
+                exchange.close(stage)
+            finally:
+                post.refused.extend(Refusal(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
     hidden, n_used = exchange.result(read)
+    check_total(hidden, plan, n_used)
     return hidden, n_used, exchange.publish
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from catchment.federation.algorithm import (
     as_algorithm,
     needs_of,
 )
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN, check_limits
 from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
@@ -94,8 +95,11 @@ Memory = MutableMapping[str, bytes]
 class Masking(Protocol):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
 
-    def exact(self) -> Self:
-        """Return the protection for sums of any size, which rounds nothing."""
+    def exact(self, *, of_few: bool = False) -> Self:
+        """Return the protection for sums of any size, which rounds nothing.
+
+        `of_few` is for sums over few of the registered clients, as those that test a model.
+        """
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
         """Return the server's half of one round, or of the one that the journal left unfinished."""
@@ -104,15 +108,20 @@ class Masking(Protocol):
         """Return a client's answer to a stage; secrets stay in its memory."""
 
     def mask(
-        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+        self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
     ) -> Upload:
-        """Return the masked upload; `upload` makes it from the algorithm's own letter."""
+        """Return the masked upload; `upload` makes it from the algorithm's own letter.
+
+        The turn it is made with has the session and a ledger, for noise that is drawn once only.
+        """
 
 
 class Exchange(Protocol):
     """The server's half of a masking protocol in one round; the loop carries its letters."""
 
-    stages: Sequence[str]
+    @property
+    def stages(self) -> Iterable[str]:
+        """The stages in their order, to be closed one after the other."""
 
     def asked(self, stage: str) -> Sequence[str]:
         """Return the clients whose answers to a stage are wanted and not yet here."""
@@ -126,6 +135,9 @@ class Exchange(Protocol):
     def close(self, stage: str) -> None:
         """End a stage for good; raise TooFewClientsError if too few answered it to go on."""
 
+    def left_out(self) -> Sequence[tuple[str, str, str]]:
+        """Return whom the protocol itself left out since the last call: name, code and reason."""
+
     def result(self, inner: Read) -> tuple[Additive, int]:
         """Return the sum without masks, read by `inner`, and how many clients are in it."""
 
@@ -136,10 +148,12 @@ class Exchange(Protocol):
 class Journal(Protocol):
     """What the server's half of a masking protocol writes down before it acts on it."""
 
-    def begin(self, plan: str, round_: int, cohort: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    def begin(
+        self, plan: str, round_: int, cohort: Sequence[str], *, after: int = 0
+    ) -> tuple[int, tuple[str, ...]]:
         """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
 
-        Numbers of attempts only grow.
+        Numbers of attempts only grow, and are above `after`.
         """
 
     def closed(self, attempt: int) -> Mapping[str, tuple[str, ...]]:
@@ -188,6 +202,13 @@ class Plan(Generic[S, U, R]):
         something is wrong with the plan or with them, and a model of the rest would hide it.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
+    max_rows
+        Most rows, or examples, that one client may claim to have in a round.
+    max_weight
+        Most weight per row: 1 unless recordings have weights of their own above that.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named. Fewer than five clients are not compared.
     prepare
         What each client does to its raw recordings before the algorithm sees them.
     channels
@@ -205,6 +226,9 @@ class Plan(Generic[S, U, R]):
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
 
@@ -217,6 +241,7 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
         if not 0 <= self.min_usable <= 1:
             raise ValueError(f"min_usable is {self.min_usable}; pass a share from 0 to 1")
+        check_limits(self)
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
         for protection in self.protections:

@@ -88,7 +88,8 @@ class InProcess:
     """All clients in this process.
 
     Nothing leaves anyone here, so that the test shows every client's score by itself, even where
-    the training is hidden in sums.
+    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
+    holds for them.
     """
 
     held: PlanData

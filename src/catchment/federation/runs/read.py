@@ -18,7 +18,7 @@ from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.comparison import Comparison, Row
-from catchment.federation.measure.outliers import Flag
+from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.runs.seals import damage, last_seal
 from catchment.federation.runs.write import DATABASE, FORMAT
@@ -114,7 +114,7 @@ class Run:
     path: RidgePath | None = None
     forecast: Drawn | None = None
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
     sealed: str = ""
@@ -229,6 +229,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         scores.setdefault(client, {})[metric] = float("nan") if value is None else value
         score_rows[client] = rows
     classes = tuple(json.loads(facts.get("classes", "null")) or ())
+    sizes = dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall())
+    by_loss = database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
     return Run(
         folder,
         facts,
@@ -242,11 +244,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         classes,
         _path(database),
         _forecast(database),
-        dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall()),
-        tuple(
-            Flag(*row)
-            for row in database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
-        ),
+        sizes,
+        (*(Flag(*row) for row in by_loss), *rows_flags(sizes)),
         {
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
