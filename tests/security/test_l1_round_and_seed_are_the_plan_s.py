@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.security.test_h1_one_reply_refuses_one_client import PLAN, waves
 
+from catchment.engine.local import data_of
 from catchment.federation.client import Node, Request, answer_together
 from catchment.federation.plan import Turn
 from catchment.wire import NOTHING, Parts
 
 
 def asked(round_: int, seed: int) -> list[Parts]:
-    nodes = [Node(name, PLAN, lambda held=held: held) for name, held in waves().items()]  # type: ignore[misc]
+    nodes = [Node(name, PLAN, data_of(held)) for name, held in waves().items()]
     letter = Request(PLAN.fingerprint(), Turn(round_, (), seed), "update", NOTHING).to_bytes()
     return [*map(Parts.from_bytes, answer_together(nodes, letter))]
 
