@@ -119,7 +119,11 @@ def search_table(rows: Sequence[Row]) -> str:
 def private_table(rows: Sequence[Row], delta: object) -> str:
     """Return the accuracy of full and of partial training at every noise."""
     shares = list(by_percent(rows))
-    head = ("noise", f"epsilon at delta {delta}", *(f"{percent:.2f} % trained" for percent in shares))
+    head = (
+        "noise",
+        f"epsilon at delta {delta}",
+        *(f"{percent:.2f} % trained" for percent in shares),
+    )
     lines = []
     for noise in sorted({row.noise or 0.0 for row in rows}):
         same = [row for row in rows if (row.noise or 0.0) == noise]
