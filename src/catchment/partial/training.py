@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.influence import SLACK
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.progress import UNKNOWN, Progress
 from catchment.partial.freeze import Freeze, PartialNetwork
@@ -46,7 +47,7 @@ class Moved:
 
     names: tuple[str, ...]
     changes: tuple[NDArray[np.floating], ...]  # float32 as they came, float64 once added
-    weights: NDArray[np.float64]
+    weights: Annotated[NDArray[np.float64], WEIGHT]
     told: NDArray[np.float64]  # (3,) what they say of their progress
 
     def __add__(self, other: Moved) -> Moved:
@@ -257,6 +258,7 @@ class FederatedTraining:
     def read_update(self, parts: Parts, turn: Turn) -> Moved:
         names, shapes = layout(self.network)
         came = Change.from_parts(parts)
+        self._check_clip(came, turn)
         sent = names if came.names is None else came.names
         if not set(sent) <= set(names) or len(sent) != len(came.changes):
             raise UploadError("shape", "the change names tensors that are not trained")
@@ -272,6 +274,20 @@ class FederatedTraining:
         weights = [came.weight if name in arrived else 0.0 for name in names]
         told = np.array([came.telling, came.loss, came.right])
         return Moved(names, full, np.array(weights), told)
+
+    def _check_clip(self, came: Change, turn: Turn) -> None:
+        """Raise UploadError if a client's clipped change is longer, or weighs more, than agreed."""
+        if self.clip is None or not turn.client:
+            return
+        if came.weight != 1:
+            raise UploadError(
+                "weight", f"the weight is {came.weight:g}; where changes are clipped it is 1"
+            )
+        squares = sum(float(np.square(c, dtype=np.float64).sum()) for c in came.changes)
+        if squares > (self.clip * (1 + SLACK)) ** 2:
+            raise UploadError(
+                "bound", f"a change of length {squares**0.5:.6g} is longer than {self.clip:g}"
+            )
 
     def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
         if isinstance(self.optimiser, FollowTheLeader):

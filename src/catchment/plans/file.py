@@ -8,7 +8,7 @@
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, seed, baselines
+    [run]                         # rounds, share, min_clients, min_usable, seed, baselines
     [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
@@ -31,6 +31,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
@@ -82,6 +83,15 @@ class RunSettings:
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
+    min_usable
+        Least share of the clients asked whose answers must be usable, else the run ends.
+    max_rows
+        Most rows that one client may claim to have in a round.
+    max_weight
+        Most weight per row that one may claim.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -95,6 +105,10 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
+    min_usable: float = 0.5
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
@@ -220,11 +234,16 @@ class PlanFile:
             channels=about.channels,
             classes=about.classes,
             per_step=not windows and (about.per_step or self.prepare.horizon is not None),
+            targets=_n_targets(about),
             adapt=self.adapting if self.plasticity else None,
             adapt_rounds=self._adapt_rounds,
             rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
+            min_usable=self.run.min_usable,
+            max_rows=self.run.max_rows,
+            max_weight=self.run.max_weight,
+            over_median=self.run.over_median,
             protections=protections,
             seed=self.run.seed,
         )
@@ -402,6 +421,12 @@ def _prepare(table: Table) -> Prepare:
         raise ValueError(f"[prepare]: {error}") from error
     rest = {key: value for key, value in table.items() if key != "scale"}
     return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
+
+
+def _n_targets(about: About) -> int | None:
+    """Return how many columns of numbers are predicted, None if no columns are named."""
+    columns = dict(about.columns).get("target")
+    return None if about.classes is not None or not columns else len(columns.split("\n"))
 
 
 def _table(tables: Table, name: str) -> Table:

@@ -15,7 +15,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.federation.course import PLASTICITY, TRAINING
 from catchment.federation.measure.comparison import Comparison, Row
-from catchment.federation.runs.explain import Explanation, Sent, explain, say_bytes
+from catchment.federation.runs.explain import Explanation, Sent, aloud, explain, say_bytes
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import PLAN
 from catchment.files import replace_file
@@ -73,7 +73,8 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
     )
     heading = "" if alone else f"<h2>{escape(_title(run))}</h2>"
     lead = f'<p class="lead">{escape(_lead(run))}</p>'
-    return f'<article id="run-{number}">{heading}{lead}{"".join(sections)}</article>'
+    said = "".join(f'<p class="note"><b>{escape(text)}</b></p>' for text in aloud(run))
+    return f'<article id="run-{number}">{heading}{lead}{said}{"".join(sections)}</article>'
 
 
 def _title(run: Run) -> str:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from catchment.federation.left_out import headline, left_out
 from catchment.federation.runs.bounds import bounds_of
 from catchment.federation.runs.read import Message, Run, Traffic
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
+
+STATISTICS = RidgeStatistics.KIND.name
+MOST_REFUSED = 100  # listed
 
 REFUSAL = Kind(
     "refusal",
@@ -100,6 +104,8 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
+    for said in aloud(run):
+        lines += [said, ""]
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
@@ -124,6 +130,13 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
         lines += ["What this folder has of clients, beside their messages", ""]
         lines += [f"  - {text}" for text in explained.kept] + [""]
     lines += ["Statistics are not anonymous. Only differential privacy gives a bound.", ""]
+    refused = left_out(run.rounds)
+    if refused:
+        lines += ["Answers that were not used", ""]
+        lines += [f"  {r.client}  {r.stage}  {r.code}: {r.reason}" for r in refused[:MOST_REFUSED]]
+        if len(refused) > MOST_REFUSED:
+            lines.append(f"  ... and {len(refused) - MOST_REFUSED} more, in the ledger")
+        lines.append("")
     if messages:
         lines += ["Messages by client", ""]
         lines += [
@@ -134,6 +147,25 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
         if more:
             lines.append("  ... and more; name a client to see all of its messages")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def aloud(run: Run) -> list[str]:
+    """Return what nobody should overlook: damage, who was left out, whose inputs can be rebuilt."""
+    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
+    return [text for text in (damaged, headline(run.rounds), thin_clients(run)) if text]
+
+
+def thin_clients(run: Run) -> str:
+    """Return a sentence if clients sent statistics of fewer rows than features in the clear."""
+    clear = [t for t in run.traffic if t.direction == "up" and t.purpose == STATISTICS]
+    n_features = max(map(_n_features, clear), default=0)
+    thin = sum(n < n_features for n in run.rows_by_client.values())
+    if not thin:
+        return ""
+    return (
+        f"{thin} of {len(run.rows_by_client)} clients have fewer rows than features: whoever reads "
+        "their uploads can rebuild inputs"
+    )
 
 
 def _sent(run: Run, stage: str, purpose: str, parts: list[Traffic]) -> Sent:
@@ -196,7 +228,7 @@ def _clients(run: Run, stage: str, parts: list[Traffic]) -> int:
 def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
     """Return what is known of this run's messages beyond what holds of their kind."""
     rows = run.rows_by_client
-    if purpose != RidgeStatistics.KIND.name or not rows:
+    if purpose != STATISTICS or not rows:
         return []
     n_features = max(map(_n_features, parts), default=0)
     few = sorted(name for name, n in rows.items() if n < n_features)

@@ -38,6 +38,8 @@ from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import (
+    CLIENTS,
+    COUNTED,
     LATER,
     REMARK,
     SIGNED,
@@ -73,10 +75,13 @@ class Clipped(Summable):
 
     # Whole multiples of a step: these multiples, if `grid` names the step, and else their values.
     vector: Annotated[NDArray[Any], Shape("numbers"), SIGNED]
-    n_clients: int
+    n_clients: Annotated[int, CLIENTS]
     about: Mapping[str, Fact]
     epsilon: float | None = None  # of the release it is for, if the noise is in it
     grid: Annotated[str | None, LATER] = None  # such as "2^-20"
+    # Sequences in it, of which each is bounded by itself; 0 if clients are, and with distributed
+    # noise, under which their exact number must not be told.
+    n_records: Annotated[int, COUNTED] = 0
     delta: Annotated[float | None, LATER] = None
 
     def __post_init__(self) -> None:
