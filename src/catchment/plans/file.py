@@ -22,7 +22,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,8 @@ from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
 from catchment.plans.names import (
+    BUDGET,
+    BUDGET_SETTINGS,
     PLASTICITY,
     PLASTICITY_ROUNDS,
     PROTECTIONS,
@@ -45,6 +47,8 @@ from catchment.plans.names import (
     named,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
+from catchment.privacy.dp.budget import Budget
+from catchment.privacy.dp.noise import GaussianNoise
 
 Baseline = Literal[
     "random",
@@ -126,6 +130,11 @@ class PlanFile:
         return any(table.get("name") == "secure_sum" for table in self.protect)
 
     @property
+    def is_noisy(self) -> bool:
+        """Whether noise is added, whose cost a ledger keeps."""
+        return any(table.get("name") == "gaussian_noise" for table in self.protect)
+
+    @property
     def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
@@ -186,7 +195,7 @@ class PlanFile:
             How many train; None for many.
         """
         protections = tuple(
-            named(PROTECTIONS, table, f"[[protect]] {k}", {"identities": dict(identities or {})})
+            self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
         hidden = any(isinstance(one, Masking) for one in protections)
@@ -212,6 +221,27 @@ class PlanFile:
             protections=protections,
             seed=self.run.seed,
         )
+
+    def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
+        given: dict[str, object] = {"identities": dict(identities)}
+        settings = {key: value for key, value in table.items() if key not in BUDGET_SETTINGS}
+        if table.get("name") != "gaussian_noise":
+            return named(PROTECTIONS, table, where, given)
+        noise: GaussianNoise = named(PROTECTIONS, settings, where, given)
+        path, epsilon = table.get("budget", BUDGET), table.get("budget_epsilon", noise.epsilon)
+        if not isinstance(path, str):
+            raise ValueError(f"budget in {where} is {path!r}; give the file of a ledger")
+        if type(epsilon) not in (int, float) or not noise.epsilon <= epsilon:
+            raise ValueError(
+                f"budget_epsilon in {where} is {epsilon!r}; give a number, the plan's epsilon of "
+                f"{noise.epsilon:g} or more"
+            )
+        # Where clients have keys they are known by them, whatever their names are.
+        known = {name: (key,) for name, key in identities.items()}
+        budget = Budget(
+            path=self.base / path, epsilon=float(epsilon), delta=noise.delta, known=known
+        )
+        return replace(noise, budget=budget)
 
     def adapting(self, reservoir: Reservoir) -> Learner[Any, Any, Reservoir]:
         """Return what adapts the reservoir before training."""
@@ -259,8 +289,7 @@ class PlanFile:
         _ = self.course(About(("x",), classes, per_step=classes is None)).fingerprint
         before = {"[plasticity]": bool(self.plasticity)}
         before['scale = "federated"'] = not self.prepare.is_fitted
-        noisy = any(table.get("name") == "gaussian_noise" for table in self.protect)
-        for stage in (name for name, present in before.items() if present and noisy):
+        for stage in (name for name, present in before.items() if present and self.is_noisy):
             remedy = 'write scale = "own" into [prepare]' if "scale" in stage else "leave one out"
             raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
 
