@@ -325,7 +325,9 @@ class GaussianNoise:
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.grid if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
-        return replace(clipped, n_clients=1, epsilon=float(self.epsilon))
+            clipped = replace(clipped, epsilon=float(self.epsilon), delta=float(self.delta))
+        # Where the server adds the noise this message is exact, and no epsilon is said of it.
+        return replace(clipped, n_clients=1)
 
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of statistics on a grid as whole multiples of the step."""
@@ -343,7 +345,9 @@ class GaussianNoise:
         first = next(records, None)
         if first is None:
             raise UploadError("no-rows", "the client has no sequences")
-        return replace(reduce(add, records, first), n_clients=1)
+        total = reduce(add, records, first)
+        told = 0 if self.distributed else total.n_clients
+        return replace(total, n_clients=1, n_records=told)
 
     def _records(self, upload: Records) -> Iterator[Clipped]:
         for record in upload.uploads():
@@ -355,31 +359,42 @@ class GaussianNoise:
             yield self._one(record)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Clipped:
-        """Return a vector ready to add; UploadError if it is longer than any client's may be."""
+        """Return a vector ready to add; UploadError if it is longer than any client's may be.
+
+        A client counts once whatever it says. Of privacy per sequence the server checks the length
+        against the sequences that the client says it has, which the plan's limits bound; that it
+        has so many is not checked. Under a secure sum only the number of clients is.
+        """
         clipped = Clipped.from_parts(parts)
         if self.distributed and turn.client:
             raise IntegrityError("an upload with distributed noise came without its mask")
-        bounded = self.unit == "client" and not self.distributed
-        longest = self.clip.bound * clipped.n_clients
+        if turn.client and clipped.n_clients != 1:
+            raise UploadError("clients", f"{clipped.n_clients} clients are claimed, 1 sent it")
+        counted = clipped.n_records if self._counts_records else clipped.n_clients
+        longest = self.clip.bound * counted
         if clipped.grid is None:
             length = float(np.linalg.norm(clipped.vector))
             above = length > longest
         else:
-            step = self._checked_step(clipped)
+            step = self._checked_step(clipped, counted)
             length = step * float(np.linalg.norm(clipped.vector.astype(np.float64)))
             above = square_length(clipped.vector) > square_steps(longest, step)
-        if bounded and above:
+        if above and not self.distributed:
             raise UploadError("bound", f"a vector of length {length:.6g} is above the clip's bound")
         return clipped
 
-    def _checked_step(self, clipped: Clipped) -> float:
+    @property
+    def _counts_records(self) -> bool:
+        return self.unit == "sequence" and not self.distributed
+
+    def _checked_step(self, clipped: Clipped, counted: int) -> float:
         """Return the step of whole multiples that came; UploadError if it or they cannot be."""
         step, v = self.amount(whole=True).step, clipped.vector
         if clipped.grid != step_name(step):
             raise UploadError(
                 "grid", f"the vector has steps of {str(clipped.grid)[:20]}, not {step:g}"
             )
-        if v.size and max(-int(v.min()), int(v.max())) >= LARGEST * clipped.n_clients:
+        if v.size and max(-int(v.min()), int(v.max())) >= LARGEST * counted:
             raise UploadError("range", "a vector has numbers that no clipped one can have")
         return step
 
