@@ -22,6 +22,7 @@ from catchment.privacy.dp.budget import Budget, data_keys
 from catchment.privacy.dp.gaussian import (
     concentrated_epsilon,
     concentrated_multiplier,
+    epsilon_of,
     gaussian_epsilon,
     gaussian_multiplier,
 )
@@ -40,7 +41,9 @@ def test_costs_add_as_theory_has_it() -> None:
     assert epsilon_spent(three, 1e-6) == pytest.approx(gaussian_epsilon(together, 1e-6), abs=1e-4)
     mixed = Cost.of_gaussian(2.0) + Cost.of_discrete(2.0)
     assert epsilon_spent(mixed, 1e-6) == pytest.approx(concentrated_epsilon(0.25, 1e-6), abs=1e-4)
-    assert epsilon_spent(Cost(), 1e-6) == 0.0
+    assert epsilon_spent(Cost(), 1e-6) == epsilon_of(Cost(), 1e-6) == 0.0
+    for cost in (three, mixed, Cost.of_discrete(4.0)):
+        assert epsilon_of(cost, 1e-6) == pytest.approx(epsilon_spent(cost, 1e-6), rel=1e-4)
 
 
 def test_discrete_releases_cost_what_they_say() -> None:

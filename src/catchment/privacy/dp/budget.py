@@ -33,7 +33,7 @@ from typing import Any
 from catchment.data.block_digests import block_digests
 from catchment.errors import BudgetError, IntegrityError
 from catchment.federation.cost import Cost
-from catchment.privacy.dp.gaussian import check_epsilon_delta
+from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_of
 
 # What the accountants may be off by.
 TOLERANCE = 1e-4
@@ -187,8 +187,6 @@ class Budget:
             )
 
     def _epsilon(self, costs: Iterable[Cost]) -> float:
-        from catchment.privacy.dp.accounting import epsilon_spent
-
         # Both currencies are monotone, so two clients stand for all.
         known = list(costs)
         exact = [cost for cost in known if cost.concentrated == 0]
@@ -196,7 +194,7 @@ class Budget:
         dearest = [max(exact, key=lambda cost: cost.gaussian)] if exact else []
         if mixed:
             dearest.append(max(mixed, key=lambda cost: cost.concentrated + cost.gaussian / 2))
-        return max((epsilon_spent(cost, self.delta) for cost in dearest), default=0.0)
+        return max((epsilon_of(cost, self.delta) for cost in dearest), default=0.0)
 
     @contextmanager
     def _books(self) -> Iterator[list[sqlite3.Connection]]:
