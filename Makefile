@@ -5,6 +5,7 @@
 #   make quick   the tests of the core, in less than two minutes
 #   make test    lint, types, import order, then every test and documented example
 #   make security  the security checks in their long form (several minutes)
+#   make mutants  put faults into the privacy code and see which ones tests notice (hours; by hand)
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root)
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
@@ -38,7 +39,7 @@ QUICK := $(addprefix tests/,contracts data features federation laws privacy read
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo quick test security portable cross flower locked bench docs check clean lint browser nginx
+.PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -62,6 +63,12 @@ security: $(VENV)/.dev nginx
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
 		-m "long or not long" tests/security tests/tools/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
+
+# Faults put in on purpose; kept in benchmarks/results/mutants.json, to which each run adds.
+# MUTANTS="--sample 200 --jobs 2", or --only 'noise *'.
+MUTANTS ?= --resume
+mutants: $(VENV)/.dev
+	@$(BIN)/python -m tools.mutants $(MUTANTS)
 
 portable: $(VENV)/.dev cross
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q -rs \

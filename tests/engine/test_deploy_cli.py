@@ -101,7 +101,8 @@ def test_a_ledger_that_was_changed_is_not_shown(tmp_path: Path) -> None:
     keys, memory = node_memory(tmp_path)
     for round_ in range(2):
         Releases(memory).upload("p", round_, "ridge-statistics")
-    del memory["releases/00000001"]
+    page = next(name for name in memory if name.startswith("releases/0") or "page" in name)
+    memory[page] = memory[page].replace(b"ridge", b"rigde")
     with pytest.raises(IntegrityError, match="an entry is missing or changed"):
         run("flower", "ledger", keys)
     with pytest.raises(FileNotFoundError, match="holds no node's memory"):
