@@ -46,7 +46,7 @@ CLIENTS = {f"c{k}": [examples(10 + 3 * k, k)] for k in range(5)}
 
 
 def secure_sum(public: Mapping[str, str], least: int = 3) -> SecureSum:
-    return SecureSum(identities=public, min_clients=least, compare_cohorts=False)
+    return SecureSum(identities=public, min_clients=least)
 
 
 def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:

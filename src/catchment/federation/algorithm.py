@@ -33,6 +33,7 @@ from typing import (
 
 import numpy as np
 
+from catchment.federation.cost import Cost
 from catchment.structure import Kind, Structure, added, kind_of, put_together, taken_apart
 from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
@@ -66,9 +67,36 @@ R_co = TypeVar("R_co", covariant=True)
 V = TypeVar("V")
 
 
+class Ledger(Protocol):
+    """A client's own record of what was released of its data, which refuses what is too much."""
+
+    def reading(self, data: Data) -> Data:
+        """Return the data, noted as they are read."""
+
+    def charge(self, cost: Cost, *, epsilon: float, delta: float) -> None:
+        """Note that the upload being made has noise, what its release costs and what was agreed."""
+
+    def secret(self, purpose: bytes) -> bytes:
+        """Return a key (32,) that nobody else knows, the same whenever the purpose is."""
+
+    def upload(self, plan: str, round_: int, kind: str, session: str = "") -> None:
+        """Note an upload before it leaves; without a session it is seen by itself, a release."""
+
+    def check(self, session: str, clients: Iterable[str]) -> None:
+        """Raise RuleError or BudgetError if a sum over these clients must not be released."""
+
+    def release(self, session: str, clients: Iterable[str]) -> None:
+        """Note, where it lasts, that a sum over these clients is released, or raise as `check`."""
+
+
 @dataclass(frozen=True)
 class Turn:
-    """All that an algorithm or a protection may know of the moment: round, cohort, and client."""
+    """All that an algorithm or a protection may know of the moment: round, cohort, and client.
+
+    `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
+    preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
+    on a client; the server has none.
+    """
 
     round: int
     cohort: tuple[str, ...]
@@ -76,6 +104,8 @@ class Turn:
     client: str = ""
     plan: str = ""  # fingerprint
     changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
+    told: str = ""
+    ledger: Ledger | None = field(default=None, compare=False, repr=False)
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
+from catchment.federation.algorithm import Ledger
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Parts, digest, join, split
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -60,8 +61,17 @@ class Request:
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
-        turn = Turn(round_, (), seed, client, plan)
+        turn = Turn(round_, (), seed, client, plan, told=digest_of(context))
         return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
+
+
+def digest_of(context: Parts) -> str:
+    """Return the SHA-256 of what travels beside a letter, the same on both sides.
+
+    >>> digest_of(NOTHING)
+    ''
+    """
+    return "" if context is NOTHING else digest(context.to_bytes()).hex()
 
 
 def refusal(error: Exception) -> bytes:
@@ -76,17 +86,23 @@ def refusal(error: Exception) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class Node(Generic[S, U, R]):
-    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay."""
+    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay.
+
+    `ledger` is its own record of what was released of its data; without one, which is for clients
+    that only simulate, nothing is noted but what a secure sum notes by itself.
+    """
 
     name: str
     plan: Plan[S, U, R]
     data: Data
     memory: Memory = field(default_factory=dict)
+    ledger: Ledger | None = None
 
     @property
     def prepared(self) -> Data:
         """The client's data as the algorithm sees them."""
-        prepare, data = self.plan.prepare, self.data
+        prepare = self.plan.prepare
+        data = self.data if self.ledger is None else self.ledger.reading(self.data)
         return data if prepare == RAW else lambda: prepare.stream(data())
 
     def answer(self, message: bytes) -> bytes:
@@ -99,19 +115,22 @@ class Node(Generic[S, U, R]):
     def _reply(self, request: Request) -> Parts:
         if request.plan != self.plan.fingerprint():
             raise IntegrityError("the server runs another plan than this client agreed to")
-        masking = self.plan.masking
+        masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
         if request.stage != "update":
             if masking is None:
                 raise IntegrityError(f"the plan has no stage {request.stage!r}")
-            return masking.on_stage(request.stage, request.payload, request.turn, self.memory)
+            return masking.on_stage(request.stage, request.payload, turn, self.memory)
 
         def upload(payload: Parts) -> Upload:
-            made = self.plan.whole.client_update(payload, self.prepared, request.turn)
-            return self._protected(made, request.turn)
+            made = self.plan.whole.client_update(payload, self.prepared, turn)
+            return self._protected(made, turn)
 
-        if masking is None:
-            return upload(request.payload).parts()
-        return masking.mask(request.payload, upload, request.turn, self.memory).parts()
+        if masking is not None:
+            return masking.mask(request.payload, upload, turn, self.memory).parts()
+        made = upload(request.payload).parts()
+        if self.ledger is not None:
+            self.ledger.upload(turn.plan, turn.round, made.kind)
+        return made
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
         for protection in self.plan.plain:

@@ -230,7 +230,9 @@ class Course:
             case "delivery" if place is not None:
                 return Plan(algorithm=Delivery(sha256=known.model, place=place))
             case "evaluation" if place is not None:
-                masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
+                masks = tuple(
+                    p.exact(of_few=True) for p in self.protections if isinstance(p, Masking)
+                )
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )

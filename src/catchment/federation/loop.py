@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
 from catchment.errors import CatchmentError, FederationError, TooFewClientsError
+from catchment.federation.client import digest_of
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.runs.ledger import Entry
@@ -136,7 +137,9 @@ def run(
     note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
         cohort = plan.cohort(engine.clients(), round_)
-        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint())
+        turn = Turn(
+            round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context)
+        )
         for exacting in plan.protections:
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
@@ -177,7 +180,10 @@ def gather(
             letters = {client: exchange.letter(stage, client, payload) for client in clients}
             for _ in post.ask_each(stage, letters, partial(exchange.take, stage)):
                 pass
-            exchange.close(stage)
+            try:
+                exchange.close(stage)
+            finally:
+                post.refused.extend(Refusal(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
     total, n_used = exchange.result(read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,8 +93,11 @@ Memory = MutableMapping[str, bytes]
 class Masking(Protocol):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
 
-    def exact(self) -> Self:
-        """Return the protection for sums of any size, which rounds nothing."""
+    def exact(self, *, of_few: bool = False) -> Self:
+        """Return the protection for sums of any size, which rounds nothing.
+
+        `of_few` is for sums over few of the registered clients, as those that test a model.
+        """
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
         """Return the server's half of one round, or of the one that the journal left unfinished."""
@@ -111,7 +114,9 @@ class Masking(Protocol):
 class Exchange(Protocol):
     """The server's half of a masking protocol in one round; the loop carries its letters."""
 
-    stages: Sequence[str]
+    @property
+    def stages(self) -> Iterable[str]:
+        """The stages in their order, to be closed one after the other."""
 
     def asked(self, stage: str) -> Sequence[str]:
         """Return the clients whose answers to a stage are wanted and not yet here."""
@@ -125,6 +130,9 @@ class Exchange(Protocol):
     def close(self, stage: str) -> None:
         """End a stage for good; raise TooFewClientsError if too few answered it to go on."""
 
+    def left_out(self) -> Sequence[tuple[str, str, str]]:
+        """Return whom the protocol itself left out since the last call: name, code and reason."""
+
     def result(self, inner: Read) -> tuple[Additive, int]:
         """Return the sum without masks, read by `inner`, and how many clients are in it."""
 
@@ -135,10 +143,12 @@ class Exchange(Protocol):
 class Journal(Protocol):
     """What the server's half of a masking protocol writes down before it acts on it."""
 
-    def begin(self, plan: str, round_: int, cohort: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    def begin(
+        self, plan: str, round_: int, cohort: Sequence[str], *, after: int = 0
+    ) -> tuple[int, tuple[str, ...]]:
         """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
 
-        Numbers of attempts only grow.
+        Numbers of attempts only grow, and are above `after`.
         """
 
     def closed(self, attempt: int) -> Mapping[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ import pytest
 
 import catchment
 from catchment.errors import BudgetError, IntegrityError, MissingExtraError
+from catchment.federation.cost import Cost
 from catchment.privacy.dp.accounting import epsilon_spent
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.gaussian import (
@@ -20,7 +21,6 @@ from catchment.privacy.dp.gaussian import (
     gaussian_epsilon,
     gaussian_multiplier,
 )
-from catchment.privacy.secure_sum.cost import Cost
 
 ONE = Cost.of_gaussian(gaussian_multiplier(1.0, 1e-5))
 
@@ -87,7 +87,7 @@ def test_a_killed_process_has_paid(budget: Budget) -> None:
         sys.path.insert(0, {str(Path(catchment.__file__).parents[1])!r})
         from pathlib import Path
         from catchment.privacy.dp.budget import Budget
-        from catchment.privacy.secure_sum.cost import Cost
+        from catchment.federation.cost import Cost
         budget = Budget(path=Path({str(budget.path)!r}), epsilon=2.0, delta=1e-5)
         budget.charge(["a"], Cost.of_gaussian(4.0), purpose="round")
         os.kill(os.getpid(), 9)

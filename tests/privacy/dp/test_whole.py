@@ -21,6 +21,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
 from catchment.errors import BudgetError, UploadError
+from catchment.federation.cost import Cost
 from catchment.federation.loop import run
 from catchment.federation.plan import Data, Plan, Turn
 from catchment.federation.sums import WeightedSum
@@ -38,7 +39,6 @@ from catchment.privacy.dp.clipping import (
 from catchment.privacy.dp.gaussian import concentrated_multiplier, gaussian_multiplier
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.dp.per_sequence import Records
-from catchment.privacy.secure_sum.cost import Cost
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.grid import Grid

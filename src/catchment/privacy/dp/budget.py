@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from catchment.errors import BudgetError, IntegrityError
+from catchment.federation.cost import Cost
 from catchment.privacy.dp.gaussian import check_epsilon_delta
-from catchment.privacy.secure_sum.cost import Cost
 
 # What the accountants may be off by.
 TOLERANCE = 1e-4

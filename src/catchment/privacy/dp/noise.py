@@ -35,6 +35,7 @@ import numpy as np
 
 from catchment.arrays import Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
+from catchment.federation.cost import Cost
 from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import (
@@ -53,7 +54,6 @@ from catchment.privacy.dp.gaussian import (
     rounded_normal,
 )
 from catchment.privacy.dp.per_sequence import Records
-from catchment.privacy.secure_sum.cost import Cost
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
