@@ -157,5 +157,3 @@ def bare(
             mask = masks.of(keys.pair_mask_key(salt, shared, place, other))
             (subtract_from if other > place else add_into)(numbers, mask)
     return outline.fill(numbers, ring).arrays[0]
-
-

@@ -74,4 +74,3 @@ def test_a_client_that_claims_a_huge_number_moves_nobody() -> None:
     assert first < exchange._number < first + JUMP
     fleet.step(exchange, "keys")
     assert set(exchange.asked("shares")) == set(fleet.vectors)
-

@@ -39,7 +39,7 @@ from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
 
 if TYPE_CHECKING:
-    from catchment.federation.measure.outliers import Flag
+    from catchment.federation.measure.outliers import AnyFlag
     from catchment.federation.sums import Tally
     from catchment.readout.ridge_choice import RidgeChoice
 
@@ -95,7 +95,8 @@ class Turn:
 
     `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
-    on a client; the server has none.
+    on a client; the server has none. `session` names the secure sum that an upload goes into: the
+    same one again is the same release.
     """
 
     round: int
@@ -106,6 +107,7 @@ class Turn:
     changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
     told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
+    session: str = ""
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.
@@ -262,12 +264,12 @@ class Kept:
     """What a run's folder keeps of a finished training, beside its model.
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
-    the clients whose data the others predict badly; `choice` is the path of ridges, if one was
-    chosen.
+    the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
+    one was chosen.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[AnyFlag, ...] = ()
     choice: RidgeChoice | None = None
 
 

@@ -14,6 +14,7 @@ import datetime
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,7 @@ from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 
 Watch = Callable[[str, int, int, int], None]
+CLIENTS = "clients"  # what clients of this process remember, while the run lasts
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +88,8 @@ class InProcess:
     """All clients in this process.
 
     Nothing leaves anyone here, so that the test shows every client's score by itself, even where
-    the training is hidden in sums.
+    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
+    holds for them.
     """
 
     held: PlanData
@@ -289,8 +292,12 @@ def run_plan(
     """
     held = file.load_data(data)
     with opened(file, folder, resume=resume, force=force) as store:
-        memories = client_memories(store.folder, held.names) if file.is_secret else {}
-        identities = {name: new_identity(memory) for name, memory in memories.items()}
+        # Of a finished run only the public keys are left.
+        identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
+        memories: dict[str, Memory] = {}
+        if file.is_secret and not identities:
+            memories = client_memories(store.folder, held.names)
+            identities = {name: new_identity(memory) for name, memory in memories.items()}
         course = file.course(held.about, identities, len(held.train))
         engines = InProcess(held, threads, memories)
         tested = None
@@ -307,6 +314,8 @@ def run_plan(
                 file, plan, held, done.result, done.model, done.features, threads, watch
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
+        if file.is_secret:
+            forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores)
 
 
@@ -350,7 +359,16 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
                 f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
                 "digits, '.', '_' and '-'"
             )
-    return {name: FileMemory(folder / "clients" / name) for name in names}
+    return {name: FileMemory(folder / CLIENTS / name) for name in names}
+
+
+def forget_clients(store: Store, identities: dict[str, str]) -> None:
+    """Remove what clients of this process remembered, private keys included: the run is over.
+
+    The public keys are kept, so that the plan is still the same.
+    """
+    store.write_facts({"identities": json.dumps(identities)})
+    shutil.rmtree(store.folder / CLIENTS, ignore_errors=True)
 
 
 def own_rows(file: PlanFile, done: Done) -> list[Row]:

@@ -8,7 +8,7 @@
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, seed, baselines
+    [run]                         # rounds, share, min_clients, min_usable, seed, baselines
     [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
@@ -31,6 +31,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
+from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
@@ -63,6 +64,11 @@ SECTIONS = (
     *("run", "protect", "search"),
 )
 Table = Mapping[str, object]
+TESTED_UNDER_NOISE = (
+    "gaussian_noise bounds what the training tells of a client, and exact scores on other data of "
+    'the same client would tell more; write test_of = "clients" into [data], so that nobody who is '
+    "tested has trained"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +83,15 @@ class RunSettings:
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
+    min_usable
+        Least share of the clients asked whose answers must be usable, else the run ends.
+    max_rows
+        Most rows that one client may claim to have in a round.
+    max_weight
+        Most weight per row that one may claim.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -90,6 +105,10 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
+    min_usable: float = 0.5
+    max_rows: int = MAX_ROWS
+    max_weight: float = MAX_WEIGHT
+    over_median: float = OVER_MEDIAN
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
@@ -126,6 +145,11 @@ class PlanFile:
         return any(table.get("name") == "secure_sum" for table in self.protect)
 
     @property
+    def is_noisy(self) -> bool:
+        """Whether noise bounds what the training tells of a client."""
+        return any(table.get("name") == "gaussian_noise" for table in self.protect)
+
+    @property
     def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
@@ -140,11 +164,17 @@ class PlanFile:
         return first.washout if isinstance(first, EchoState | FeatureMap) else 0
 
     def load_data(self, directory: Path | None = None) -> PlanData:
-        """Return the data that the plan names; MissingDataError if they are not here."""
+        """Return the data that the plan names; MissingDataError if they are not here.
+
+        ValueError if clients that train under noise would be tested, too.
+        """
         found = self.origin.load(self.sharing.seed, directory, self.base)
         # Windows are entered one by one, wherever a recording is cut.
         washout = self.washout if self.prepare.window is None else 0
-        return arrange(found, self.sharing, washout=washout)
+        held = arrange(found, self.sharing, washout=washout)
+        if self.is_noisy and set(held.train) & set(held.whole):
+            raise ValueError(TESTED_UNDER_NOISE)
+        return held
 
     def about(self, directory: Path | None = None) -> About:
         """Return what everyone must know of the data, reading no files of one's own."""
@@ -204,11 +234,16 @@ class PlanFile:
             channels=about.channels,
             classes=about.classes,
             per_step=not windows and (about.per_step or self.prepare.horizon is not None),
+            targets=_n_targets(about),
             adapt=self.adapting if self.plasticity else None,
             adapt_rounds=self._adapt_rounds,
             rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
+            min_usable=self.run.min_usable,
+            max_rows=self.run.max_rows,
+            max_weight=self.run.max_weight,
+            over_median=self.run.over_median,
             protections=protections,
             seed=self.run.seed,
         )
@@ -257,12 +292,21 @@ class PlanFile:
         # Built of tiny stand-ins: what is wrong with any setting shows now.
         classes = None if self.prepare.horizon is not None else self._some_classes
         _ = self.course(About(("x",), classes, per_step=classes is None)).fingerprint
+        if self.is_noisy:
+            self._check_noise(About(("x",), classes))
+
+    def _check_noise(self, about: About) -> None:
+        """Raise ValueError if something beside the training would tell of the clients that train."""
         before = {"[plasticity]": bool(self.plasticity)}
         before['scale = "federated"'] = not self.prepare.is_fitted
-        noisy = any(table.get("name") == "gaussian_noise" for table in self.protect)
-        for stage in (name for name, present in before.items() if present and noisy):
+        for stage in (name for name, present in before.items() if present):
             remedy = 'write scale = "own" into [prepare]' if "scale" in stage else "leave one out"
             raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
+        sharing = self.sharing
+        # A publisher's own test part is looked at when the data are here.
+        chosen = isinstance(self.origin, Files) or sharing.test_of or sharing.split
+        if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
+            raise ValueError(TESTED_UNDER_NOISE)
 
     @property
     def _some_classes(self) -> tuple[str, ...] | None:
@@ -377,6 +421,12 @@ def _prepare(table: Table) -> Prepare:
         raise ValueError(f"[prepare]: {error}") from error
     rest = {key: value for key, value in table.items() if key != "scale"}
     return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
+
+
+def _n_targets(about: About) -> int | None:
+    """Return how many columns of numbers are predicted, None if no columns are named."""
+    columns = dict(about.columns).get("target")
+    return None if about.classes is not None or not columns else len(columns.split("\n"))
 
 
 def _table(tables: Table, name: str) -> Table:

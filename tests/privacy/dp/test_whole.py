@@ -244,7 +244,9 @@ def test_whole_vectors_of_another_step_or_too_long_are_refused() -> None:
     with pytest.raises(UploadError, match="came as int64; it is float64"):
         Clipped(np.array([1]), 1, {})
     with pytest.raises(UploadError, match="came as float64; it is int64"):
-        Clipped.from_parts(Parts("clipped", {"about": {}, "grid": name}, (np.ones(1), np.ones(2))))
+        Clipped.from_parts(
+            Parts("clipped", {"about": {}, "grid": name}, (np.array([1.0, 0.0]), np.ones(2)))
+        )
     with pytest.raises(UploadError, match="do not add"):
         _ = Clipped(np.array([1]), 1, {}, None, name) + Clipped(np.array([1.0]), 1, {})
 

@@ -11,7 +11,7 @@ that does not talk to the first; neither is here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from catchment.errors import IntegrityError, RuleError
 from catchment.federation.plan import Memory, Turn, Upload
@@ -51,7 +51,7 @@ class Masked:
 def masked(
     agreed: SecureSum,
     received: Parts,
-    upload: Callable[[Parts], Upload],
+    upload: Callable[[Parts, Turn], Upload],
     turn: Turn,
     memory: Memory,
 ) -> Masked:
@@ -68,7 +68,7 @@ def masked(
         present = _checked_present(side, named["present"])
         before, bits = side.book["transcript"], side.book["present"]
         told = transcript.of_update(side.session, before, bits, named["payload"])
-        made = upload(named["payload"])
+        made = upload(named["payload"], replace(turn, ledger=side.ledger, session=told.hex()))
         message = _mask(side, made, present, told, given)
         side.ledger.upload(turn.plan, turn.round, made.parts().kind, session=told.hex())
         return message

@@ -287,7 +287,7 @@ class SecureSum:
         return answer(self, stage, received, turn, memory)
 
     def mask(
-        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+        self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
     ) -> Upload:
         from catchment.privacy.secure_sum.client_upload import masked
 
