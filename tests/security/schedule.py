@@ -257,7 +257,9 @@ class Liar:
         And that all honest clients that gave shares in a round gave them for one set.
         """
         for at in {at for at, _, _ in self.given}:
-            giving = {c for (when, _, _), holders in self.given.items() for c in holders if when == at}
+            giving = {
+                c for (when, _, _), holders in self.given.items() for c in holders if when == at
+            }
             sets = {self.signed[at, client][0] for client in giving if client not in self.bad}
             assert len(sets) <= 1, "shares were given for two sets"
         for (at, client), t in self.needed.items():

@@ -34,6 +34,7 @@ class Copy:
 
     root: Path
     folder: Path
+    left_out: tuple[str, ...] = ()  # tests that fail without any fault
     _clock: int = field(default=0)
 
     @classmethod
@@ -56,10 +57,30 @@ class Copy:
         finally:
             self._write({path: (self.root / path).read_text() for path in changed})
 
+    def failing(self, tests: Sequence[str], *, timeout: float) -> tuple[list[str], float]:
+        """Return the tests that fail without any fault, and how long all of them take."""
+        returned, said, seconds = self._run([*tests], timeout)
+        if returned is None:
+            raise RuntimeError(f"the tests took more than {timeout:.0f} s without any fault")
+        return failures(said), seconds
+
     def tested(self, tests: Sequence[str], *, timeout: float) -> Outcome:
         """Return the outcome of tests on what the copy holds now."""
-        words = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=line"]
-        command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.quiet", *words, *tests]
+        left_out = [word for name in self.left_out for word in ("--deselect", name)]
+        returned, said, seconds = self._run(["-x", *left_out, *tests], timeout)
+        if returned is None:
+            return Outcome("timeout", "", seconds)
+        if returned == 0:
+            return Outcome("alive", "", seconds)
+        by = failures(said)
+        if returned not in (1, 2) or not by:
+            raise RuntimeError(f"pytest ended with {returned}:\n{said}")
+        return Outcome("killed", by[0], seconds)
+
+    def _run(self, words: list[str], timeout: float) -> tuple[int | None, str, float]:
+        """Return pytest's exit status (None if it took too long), what it said, and seconds."""
+        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=line"]
+        command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.quiet", *options, *words]
         environment = {
             **os.environ,
             "PYTHONPATH": f"{self.folder / 'src'}{os.pathsep}{self.folder}",
@@ -81,14 +102,8 @@ class Copy:
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.communicate()
-            return Outcome("timeout", "", time.monotonic() - began)
-        seconds = time.monotonic() - began
-        if running.returncode == 0:
-            return Outcome("alive", "", seconds)
-        by = noticed_by(said)
-        if running.returncode not in (1, 2) or not by:
-            raise RuntimeError(f"{' '.join(command)} ended with {running.returncode}:\n{said}")
-        return Outcome("killed", by, seconds)
+            return None, "", time.monotonic() - began
+        return running.returncode, said, time.monotonic() - began
 
     def _write(self, texts: Mapping[str, str]) -> None:
         for path, text in texts.items():
@@ -99,14 +114,15 @@ class Copy:
             os.utime(file, (self._clock, self._clock))
 
 
-def noticed_by(said: str) -> str:
-    """Return the first failure in pytest's summary.
+def failures(said: str) -> list[str]:
+    """Return the failures in pytest's summary.
 
-    >>> noticed_by("...F\\nFAILED tests/test_a.py::test_b - assert 1 == 2\\n1 failed in 1s")
-    'tests/test_a.py::test_b - assert 1 == 2'
+    >>> failures("...F\\nFAILED tests/test_a.py::test_b - assert 1 == 2\\n1 failed in 1s")
+    ['tests/test_a.py::test_b']
     """
+    found = []
     for line in said.splitlines():
         for word in ("FAILED ", "ERROR "):
             if line.startswith(word):
-                return line.removeprefix(word)[:300]
-    return ""
+                found.append(line.removeprefix(word).split(" - ")[0][:300])
+    return found

@@ -6,6 +6,8 @@
    wrong share (thrown away, because its hash is known). The server may crash before any letter, as
    often as CRASHES, and asks all of the stage again.
 
+   EXTRA lets that many more be lost, and then the sum need not come out.
+
    Checked: no client that is asked has a reason to refuse, and the sum always comes out. */
 
 #ifndef N
@@ -16,6 +18,9 @@
 #endif
 #ifndef CRASHES
 #define CRASHES 2
+#endif
+#ifndef EXTRA
+#define EXTRA 0
 #endif
 #define ALL ((1 << N) - 1)
 #define HAS(set, i) (((set) >> (i)) & 1)
@@ -56,7 +61,7 @@ active proctype server() {
     :: else -> summed = true; goto over  /* no round of these: clients refuse its threshold */
     fi;
     needed = T(COUNT(members));
-    left = COUNT(members) - needed;
+    left = COUNT(members) - needed + EXTRA;
 
     stage(members, sharing);
     assert(COUNT(sharing) >= needed);
