@@ -52,9 +52,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         copies: queue.Queue[Copy] = queue.Queue()
         made = [Copy.of(ROOT, Path(folder) / str(k)) for k in range(jobs)]
-        left_out = _failing(made[0], [mutant for _, mutant in chosen], timeout)
         for copy in made:
-            copy.left_out = left_out
             copies.put(copy)
         writing = Lock()
 
@@ -71,6 +69,8 @@ def run(
 
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(tried, chosen))
+        for name in sorted(set().union(*(copy.left_out for copy in made))):
+            typer.echo(f"fails without any fault, and was left out: {name}")
     typer.echo(f"record: {out}")
 
 
@@ -81,18 +81,6 @@ def all_automatic() -> list[Mutant]:
         for path, tests in modules_and_tests().items()
         for mutant in automatic(ROOT, path, tests)
     ]
-
-
-def _failing(copy: Copy, mutants: Sequence[Mutant], timeout: float) -> tuple[str, ...]:
-    """Return the tests that fail without any fault: they would notice everything."""
-    files = sorted({name for mutant in mutants for name in mutant.tests})
-    if not files:
-        return ()
-    failing, seconds = copy.failing(files, timeout=10 * timeout)
-    typer.echo(f"{len(failing)} tests fail without any fault, in {seconds:.0f} s")
-    for name in failing:
-        typer.echo(f"left out: {name}")
-    return tuple(failing)
 
 
 def _fits(mutant: Mutant, patterns: Sequence[str] | None) -> bool:

@@ -34,7 +34,8 @@ class Copy:
 
     root: Path
     folder: Path
-    left_out: tuple[str, ...] = ()  # tests that fail without any fault
+    passing: set[str] = field(default_factory=set)  # tests that pass without any fault
+    left_out: set[str] = field(default_factory=set)  # tests that do not
     _clock: int = field(default=0)
 
     @classmethod
@@ -49,33 +50,40 @@ class Copy:
         return cls(root, folder)
 
     def tried(self, mutant: Mutant, *, timeout: float) -> Outcome:
-        """Return what becomes of a fault; the copy is as it was afterwards."""
-        changed = mutant.sources(self.root)
-        try:
-            self._write(changed)
-            return self.tested(mutant.tests, timeout=timeout)
-        finally:
-            self._write({path: (self.root / path).read_text() for path in changed})
+        """Return what becomes of a fault; the copy is as it was afterwards.
 
-    def failing(self, tests: Sequence[str], *, timeout: float) -> tuple[list[str], float]:
-        """Return the tests that fail without any fault, and how long all of them take."""
-        returned, said, seconds = self._run([*tests], timeout)
-        if returned is None:
-            raise RuntimeError(f"the tests took more than {timeout:.0f} s without any fault")
-        return failures(said), seconds
+        A test that fails without the fault, too, has not noticed it: it is left out from then on.
+        """
+        while True:
+            changed = mutant.sources(self.root)
+            try:
+                self._write(changed)
+                outcome = self.tested(mutant.tests, timeout=timeout)
+            finally:
+                self._write({path: (self.root / path).read_text() for path in changed})
+            if outcome.verdict != "killed" or self._passes(outcome.by, timeout):
+                return outcome
+            self.left_out.add(outcome.by)
 
     def tested(self, tests: Sequence[str], *, timeout: float) -> Outcome:
         """Return the outcome of tests on what the copy holds now."""
-        left_out = [word for name in self.left_out for word in ("--deselect", name)]
+        left_out = [word for name in sorted(self.left_out) for word in ("--deselect", name)]
         returned, said, seconds = self._run(["-x", *left_out, *tests], timeout)
         if returned is None:
             return Outcome("timeout", "", seconds)
         if returned == 0:
             return Outcome("alive", "", seconds)
-        by = failures(said)
+        by = noticed_by(said)
         if returned not in (1, 2) or not by:
             raise RuntimeError(f"pytest ended with {returned}:\n{said}")
-        return Outcome("killed", by[0], seconds)
+        return Outcome("killed", by, seconds)
+
+    def _passes(self, test: str, timeout: float) -> bool:
+        if test not in self.passing:
+            if self.tested([test], timeout=timeout).verdict != "alive":
+                return False
+            self.passing.add(test)
+        return True
 
     def _run(self, words: list[str], timeout: float) -> tuple[int | None, str, float]:
         """Return pytest's exit status (None if it took too long), what it said, and seconds."""
@@ -114,15 +122,14 @@ class Copy:
             os.utime(file, (self._clock, self._clock))
 
 
-def failures(said: str) -> list[str]:
-    """Return the failures in pytest's summary.
+def noticed_by(said: str) -> str:
+    """Return the first failure in pytest's summary.
 
-    >>> failures("...F\\nFAILED tests/test_a.py::test_b - assert 1 == 2\\n1 failed in 1s")
-    ['tests/test_a.py::test_b']
+    >>> noticed_by("...F\\nFAILED tests/test_a.py::test_b - assert 1 == 2\\n1 failed in 1s")
+    'tests/test_a.py::test_b'
     """
-    found = []
     for line in said.splitlines():
         for word in ("FAILED ", "ERROR "):
             if line.startswith(word):
-                found.append(line.removeprefix(word).split(" - ")[0][:300])
-    return found
+                return line.removeprefix(word).split(" - ")[0]
+    return ""
