@@ -39,7 +39,11 @@ QUICK := $(addprefix tests/,contracts data features federation laws privacy read
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
+<<<<<<< HEAD
 .PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx
+=======
+.PHONY: demo quick test security mutants portable cross flower bench docs check clean lint browser nginx spin
+>>>>>>> proofs
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -56,10 +60,11 @@ quick: $(VENV)/.dev
 # pytest is last, so that its closing line is the last one printed.
 # Tests that share one deployment run in one worker: loadgroup.
 # A build machine gets a browser and a web server; nobody else's system is touched.
-test: lint $(if $(filter true,$(CI)),browser) nginx
+test: lint $(if $(filter true,$(CI)),browser) nginx spin
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q
 
-security: $(VENV)/.dev nginx
+security: $(VENV)/.dev nginx spin
+	@$(BIN)/python -m tools.spin --quick
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
 		-m "long or not long" tests/security tests/tools/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
@@ -99,6 +104,14 @@ nginx: $(VENV)/.installed
 		{ [ "$$(id -u)" != 0 ] || timeout 60 apt-get update; cd $(VENV) && \
 		timeout 120 apt-get download nginx && dpkg-deb -x nginx_*.deb nginx && cp nginx/usr/sbin/nginx bin/; \
 		} >/dev/null 2>&1 || echo "no nginx; tests of a deployment are skipped"; }
+
+# Spin checks the models of the secure sum; Debian's program alone, into the environment.
+spin: $(VENV)/.installed
+	-@[ -x $(BIN)/spin ] || command -v spin >/dev/null || \
+		! command -v apt-get >/dev/null || { echo "fetching spin into $(VENV)"; \
+		{ [ "$$(id -u)" != 0 ] || timeout 60 apt-get update; cd $(VENV) && \
+		timeout 120 apt-get download spin && dpkg-deb -x spin_*.deb spin && cp spin/usr/bin/spin bin/; \
+		} >/dev/null 2>&1 || echo "no spin; models are not checked"; }
 
 # The report is tested in a real browser where there is one; where there is none those tests say so.
 browser:
