@@ -39,11 +39,7 @@ QUICK := $(addprefix tests/,contracts data features federation laws privacy read
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-<<<<<<< HEAD
-.PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx
-=======
-.PHONY: demo quick test security mutants portable cross flower bench docs check clean lint browser nginx spin
->>>>>>> proofs
+.PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx spin
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
