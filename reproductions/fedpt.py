@@ -308,7 +308,7 @@ def training(
     task: Task, freeze: Freeze, seed: int, *, settings: FedptSettings, noise: float | None
 ) -> FederatedTraining:
     """Return the algorithm of one run."""
-    optimiser: ServerOptimiser = task.optimiser
+    optimiser: ServerOptimiser | FollowTheLeader = task.optimiser
     if noise is not None:
         optimiser = FollowTheLeader(
             noise_multiplier=noise,

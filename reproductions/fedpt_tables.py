@@ -57,7 +57,9 @@ def markdown(result: FedptResult) -> str:
         rows = [row for row in result.rows if row.part == part]
         if not rows:
             continue
-        table = private_table(rows) if part == "private" else share_table(part, rows)
+        private = part == "private"
+        delta = result.settings.get("delta")
+        table = private_table(rows, delta) if private else share_table(part, rows)
         parts += [f"## {TITLES[part]}", table]
         parts += [curve_table(rows)] if any(row.curve for row in rows) else []
         search = [row for row in result.search if row.part == part]
@@ -114,10 +116,14 @@ def search_table(rows: Sequence[Row]) -> str:
     return grid(head, lines)
 
 
-def private_table(rows: Sequence[Row]) -> str:
+def private_table(rows: Sequence[Row], delta: object) -> str:
     """Return the accuracy of full and of partial training at every noise."""
     shares = list(by_percent(rows))
-    head = ("noise", "epsilon", *(f"{percent:.2f} % trained" for percent in shares))
+    head = (
+        "noise",
+        f"epsilon at delta {delta}",
+        *(f"{percent:.2f} % trained" for percent in shares),
+    )
     lines = []
     for noise in sorted({row.noise or 0.0 for row in rows}):
         same = [row for row in rows if (row.noise or 0.0) == noise]

@@ -49,8 +49,8 @@ FACES = {
     ),
     "privacy": (
         "Budget Clip FileMemory GaussianNoise Identities Journal PerSequence "
-        "PlainStatisticsWarning PromptNoise SecureSum epsilon_spent make_identities networked "
-        "new_identity"
+        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureSum epsilon_spent "
+        "forget_rounds make_identities networked new_identity"
     ),
     "privacy.audit": "Finding Outcome Report Setting audit",
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",

@@ -22,9 +22,10 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation import messages as post
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.loop import BLOCK, Record, Result, run
+from catchment.federation.loop import Record, Result, run
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan, as_algorithm
+from catchment.federation.running_sums import BLOCK
 from catchment.federation.runs.ledger import Entry
 from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics

@@ -236,6 +236,13 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
     parse_plan(SMALL + '[prepare]\nscale = "own"\n' + noise)
     with pytest.raises(ValueError, match='not scale = "federated"; write scale = "own" into'):
         parse_plan(SMALL + noise)
+    for line in ('test_of = "steps"', 'test_of = "recordings"', 'test = "folds"'):
+        with pytest.raises(ValueError, match='write test_of = "clients" into'):
+            parse_plan(f'[data]\nsource = "wearables"\n{line}\n[prepare]\nscale = "own"\n{noise}')
+    own = '[data]\nfiles = "*.csv"\ntarget = "y"\nTEST[prepare]\nscale = "own"\n' + noise
+    with pytest.raises(ValueError, match='write test_of = "clients" into'):
+        parse_plan(own.replace("TEST", ""))  # of forecasts the last steps are kept
+    parse_plan(own.replace("TEST", 'test_of = "clients"\n'))
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ def test_the_tables_say_what_the_rows_say(result: FedptResult) -> None:
     for number in (1, 3, 5):
         assert f"## Table {number}" in text
     assert "| 4.96 % | 20.1 |" in text
+    assert "| noise | epsilon at delta 0.001 |" in text
     assert any("20.1 times less sent" in line for line in findings(result.rows))
 
 

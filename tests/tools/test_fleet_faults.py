@@ -117,7 +117,7 @@ def refusals(run: Run, stage: str) -> dict[str, str]:
 def helper_of(deployment: Deployment, name: str) -> int:
     """Return the process that starts a node's app for every message."""
     for pid in marked(str(deployment.processes.folder), [f"node-{name}"]):
-        if b"flower-superexec" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"launch\0executor" in Path(f"/proc/{pid}/cmdline").read_bytes():
             return pid
     raise AssertionError(f"{name} has no helper")
 

@@ -1,8 +1,13 @@
-"""Which data a release was about: digests of short stretches, so that overlaps are found.
+"""Which data a release was about: digests of stretches, so that overlaps are found.
 
-A recording gives one digest for its first steps and one for every stretch of 256, so that one that
-has grown since shares most of its digests with what it was. The digests are for a client's own
-use: of data that can be guessed they would tell whether the guess is right.
+A recording gives one digest for all that it is, with its targets and its weight, and one for every
+stretch of it, so that one that has grown, or has other targets, shares most of its digests with
+what it was. Stretches are of all channels from the start, and of each channel by itself, cut where
+its own values say: one that lost its first steps, or other channels, is cut at the same places. A
+stretch of hardly any different values is left out, because other recordings have it, too.
+
+The digests are for a client's own use: of data that can be guessed they would tell whether the
+guess is right.
 """
 
 from __future__ import annotations
@@ -14,29 +19,36 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
+from catchment.arrays import Array
 from catchment.data.recording import Recording
 
 FIRST = 16  # steps of the first stretch
 STRETCH = 256
+FEWEST_VALUES = 8  # different ones, in a stretch that tells recordings apart
 DIGEST_BYTES = 8
 
 
 def block_digests(item: object) -> Iterator[bytes]:
-    """Yield the digests (8,) of a recording, stretch by stretch, or the one of anything else.
+    """Yield the digests (8,) of a recording and its stretches, or the one of anything else.
 
-    >>> short, grown = Recording(np.arange(300.0)), Recording(np.arange(310.0))
-    >>> before, after = set(block_digests(short)), set(block_digests(grown))
-    >>> len(before), len(after), len(before & after)
-    (3, 3, 2)
+    >>> before = Recording(np.sin(np.arange(900.0)))
+    >>> grown, moved = Recording(np.sin(np.arange(910.0))), before.part(1, 900)
+    >>> known = set(block_digests(before))
+    >>> [len(known & set(block_digests(other))) > 5 for other in (grown, moved)]
+    [True, True]
     """
     if not isinstance(item, Recording):
         yield _digest(_pieces(item))
         return
-    whole = b"" if item.y is None or item.per_step else item.y.tobytes()
+    yield _digest(_pieces((item.u, item.y, item.weight, item.per_step)))
     for start, end in _stretches(len(item.u)):
-        steps = item.u[start:end].tobytes()
-        targets = item.y[start:end].tobytes() if item.y is not None and item.per_step else whole
-        yield _digest([struct.pack("<dQ", item.weight, item.u.shape[1]), steps, targets])
+        if _tells(item.u[start:end]):
+            yield _digest([b"all", item.u[start:end].tobytes()])
+    for channel in np.ascontiguousarray(item.u.T):
+        cuts = _own_cuts(channel)
+        for start, end in zip((0, *cuts), (*cuts, len(channel)), strict=True):
+            if end - start >= FEWEST_VALUES and _tells(channel[start:end]):
+                yield _digest([b"one", channel[start:end].tobytes()])
 
 
 def digest_of_blocks(blocks: Iterable[bytes]) -> str:
@@ -52,6 +64,18 @@ def _stretches(n_steps: int) -> Iterator[tuple[int, int]]:
     yield 0, min(FIRST, n_steps)
     for start in range(0, n_steps, STRETCH):
         yield start, min(start + STRETCH, n_steps)
+
+
+def _tells(stretch: Array) -> bool:
+    return len(set(stretch.ravel().tolist())) >= FEWEST_VALUES
+
+
+def _own_cuts(channel: Array) -> list[int]:
+    """Return where a channel is cut, about every 64 steps: after values whose hash ends so."""
+    mixed = channel.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    cuts: list[int] = (np.flatnonzero(mixed >> np.uint64(58) == 0) + 1).tolist()
+    return cuts
 
 
 def _digest(pieces: Iterable[bytes]) -> bytes:

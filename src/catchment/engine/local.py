@@ -8,6 +8,7 @@ from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
 from catchment.federation.client import Node, answer_together
+from catchment.federation.client_names import check_client_names
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
@@ -116,6 +117,7 @@ def run_locally(
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
+    check_client_names(clients)
     known = memories_of(plan.protections) if memories is None else memories
     engine = LocalEngine(plan, clients, threads, known, policy or Policy())
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal)

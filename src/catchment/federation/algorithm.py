@@ -93,7 +93,10 @@ class Ledger(Protocol):
 class Turn:
     """All that an algorithm or a protection may know of the moment: round, cohort, and client.
 
-    `ledger` is the client's own, on a client; the server has none.
+    `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
+    preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
+    on a client; the server has none. `session` names the secure sum that an upload goes into: the
+    same one again is the same release.
     """
 
     round: int
@@ -102,7 +105,9 @@ class Turn:
     client: str = ""
     plan: str = ""  # fingerprint
     changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
+    told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
+    session: str = ""
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.

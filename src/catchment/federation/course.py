@@ -109,7 +109,9 @@ class Course:
         Whether every step has a target of its own.
     adapt, adapt_rounds
         Makes what adapts the reservoir before the training, if anything does.
-    rounds, share, min_clients, protections, seed, max_rows, max_weight, over_median
+    targets
+        How many numbers are predicted, where that is known and they are not classes or the inputs.
+    rounds, share, min_clients, min_usable, protections, seed, max_rows, max_weight, over_median
         As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
     """
 
@@ -119,11 +121,13 @@ class Course:
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None = None
     per_step: bool = False
+    targets: int | None = None
     adapt: Adaptation | None = None
     adapt_rounds: int = 10
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
+    min_usable: float = 0.5
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     max_rows: int = MAX_ROWS
@@ -140,6 +144,13 @@ class Course:
     @property
     def n_channels(self) -> int:
         return self.channels if isinstance(self.channels, int) else len(self.channels)
+
+    @property
+    def n_targets(self) -> int | None:
+        """How many targets every row has, None if only the clients know."""
+        if self.classes is not None:
+            return len(self.classes)
+        return self.n_channels if self.prepare.horizon is not None else self.targets
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -197,6 +208,10 @@ class Course:
             self._is(one, built, adapted) for one, built in zip(self.maps, known.maps, strict=True)
         )
 
+    def describes(self, built: FeatureMap) -> bool:
+        """Return whether a map is one of these, but for its scale, adapted if maps are."""
+        return any(self._is(one, built, self.adapt is not None) for one in self.maps)
+
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
         if isinstance(one, Recognising):
             return one.describes(
@@ -232,13 +247,18 @@ class Course:
             case "training":
                 return self._training(known)
             case "delivery" if place is not None:
-                return Plan(algorithm=Delivery(sha256=known.model, place=place))
+                return Plan(
+                    algorithm=Delivery(sha256=known.model, place=place),
+                    min_usable=self.min_usable,
+                )
             case "evaluation" if place is not None:
-                masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
+                masks = tuple(
+                    p.exact(of_few=True) for p in self.protections if isinstance(p, Masking)
+                )
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )
-                return Plan(algorithm=algorithm, protections=masks)
+                return Plan(algorithm=algorithm, min_usable=self.min_usable, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
     def _training(self, known: Known) -> AnyPlan:
@@ -248,6 +268,7 @@ class Course:
             rounds=self.rounds or needs_of(algorithm).rounds,
             share=self.share,
             min_clients=self.min_clients,
+            min_usable=self.min_usable,
             protections=self.protections,
             seed=self.seed,
             max_rows=self.max_rows,
@@ -255,6 +276,7 @@ class Course:
             over_median=self.over_median,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
+            n_targets=self.n_targets,
         )
 
     def _exact(
@@ -269,6 +291,7 @@ class Course:
             algorithm=algorithm,
             rounds=rounds,
             share=share,
+            min_usable=self.min_usable,
             protections=masks,
             seed=self.seed,
             max_rows=self.max_rows,

@@ -222,12 +222,14 @@ class Screen:
         self._limit = np.inf
         self._largest: tuple[float, str] = (0.0, "")
 
-    def passed(self, updates: Iterable[tuple[str, V]]) -> Iterator[tuple[str, V]]:
+    def passed(
+        self, updates: Iterable[tuple[str, V]], claim_of: Callable[[V], Claim] = claimed
+    ) -> Iterator[tuple[str, V]]:
         """Yield the uploads that may be added, those that were kept back last."""
         first: list[tuple[str, V, Claim]] = []
         held: list[tuple[str, V, Claim]] = []
         for client, update in updates:
-            claim = claimed(update)
+            claim = claim_of(update)
             try:
                 claim.check(self._limits)
             except UploadError as error:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -94,8 +95,11 @@ Memory = MutableMapping[str, bytes]
 class Masking(Protocol):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
 
-    def exact(self) -> Self:
-        """Return the protection for sums of any size, which rounds nothing."""
+    def exact(self, *, of_few: bool = False) -> Self:
+        """Return the protection for sums of any size, which rounds nothing.
+
+        `of_few` is for sums over few of the registered clients, as those that test a model.
+        """
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
         """Return the server's half of one round, or of the one that the journal left unfinished."""
@@ -104,15 +108,20 @@ class Masking(Protocol):
         """Return a client's answer to a stage; secrets stay in its memory."""
 
     def mask(
-        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+        self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
     ) -> Upload:
-        """Return the masked upload; `upload` makes it from the algorithm's own letter."""
+        """Return the masked upload; `upload` makes it from the algorithm's own letter.
+
+        The turn it is made with has the session and a ledger, for noise that is drawn once only.
+        """
 
 
 class Exchange(Protocol):
     """The server's half of a masking protocol in one round; the loop carries its letters."""
 
-    stages: Sequence[str]
+    @property
+    def stages(self) -> Iterable[str]:
+        """The stages in their order, to be closed one after the other."""
 
     def asked(self, stage: str) -> Sequence[str]:
         """Return the clients whose answers to a stage are wanted and not yet here."""
@@ -126,6 +135,9 @@ class Exchange(Protocol):
     def close(self, stage: str) -> None:
         """End a stage for good; raise TooFewClientsError if too few answered it to go on."""
 
+    def left_out(self) -> Sequence[tuple[str, str, str]]:
+        """Return whom the protocol itself left out since the last call: name, code and reason."""
+
     def result(self, inner: Read) -> tuple[Additive, int]:
         """Return the sum without masks, read by `inner`, and how many clients are in it."""
 
@@ -136,10 +148,12 @@ class Exchange(Protocol):
 class Journal(Protocol):
     """What the server's half of a masking protocol writes down before it acts on it."""
 
-    def begin(self, plan: str, round_: int, cohort: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    def begin(
+        self, plan: str, round_: int, cohort: Sequence[str], *, after: int = 0
+    ) -> tuple[int, tuple[str, ...]]:
         """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
 
-        Numbers of attempts only grow.
+        Numbers of attempts only grow, and are above `after`.
         """
 
     def closed(self, attempt: int) -> Mapping[str, tuple[str, ...]]:
@@ -183,6 +197,9 @@ class Plan(Generic[S, U, R]):
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
         Fewest answers with which a round may end.
+    min_usable
+        Least share of the clients asked whose answers must be usable: with half of them refused
+        something is wrong with the plan or with them, and a model of the rest would hide it.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
     max_rows
@@ -196,12 +213,16 @@ class Plan(Generic[S, U, R]):
         What each client does to its raw recordings before the algorithm sees them.
     channels
         Names of the recordings' channels, for the model to know.
+    n_targets
+        How many targets statistics have, if that is known before any client is asked; others are
+        refused then. If not given, the number that most clients send counts.
     """
 
     algorithm: Learner[S, U, R]
     rounds: int = 1
     share: float = 1.0
     min_clients: int = 1
+    min_usable: float = 0.5
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
@@ -209,6 +230,7 @@ class Plan(Generic[S, U, R]):
     max_weight: float = MAX_WEIGHT
     over_median: float = OVER_MEDIAN
     channels: tuple[str, ...] | None = None
+    n_targets: int | None = None
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -217,6 +239,8 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
+        if not 0 <= self.min_usable <= 1:
+            raise ValueError(f"min_usable is {self.min_usable}; pass a share from 0 to 1")
         check_limits(self)
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
@@ -262,6 +286,11 @@ class Plan(Generic[S, U, R]):
         """The protection that hides uploads in their sum, if there is one; always the last."""
         last = self.protections[-1] if self.protections else None
         return last if isinstance(last, Masking) else None
+
+    def fewest(self, n_asked: int) -> int:
+        """Return with how many usable answers a round may end at least."""
+        # A product such as 0.1 * 30 is a little more than the whole number that is meant.
+        return max(self.min_clients, math.ceil(self.min_usable * n_asked - 1e-9))
 
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 EXACT = ("same clients", "any clients", "never")
+CODE = ("mine", "any")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,26 @@ class Policy:
     epsilon, delta
         What all releases with noise together may tell; if not given, what the first plan with
         noise said.
+    plans, signer
+        Fingerprints of the plans that the client takes part in (`catchment flower fingerprint`),
+        and the public Ed25519 key, in hexadecimal, of somebody whose signature under a plan
+        (`catchment flower sign`) will do as well; any plan if neither is given.
+    algorithms
+        Names of the algorithms that it takes part in, as plans call them; all if empty.
+    min_clients, rows_per_feature
+        Least of either that a plan's secure sum, or its clear statistics, may ask for. The rows
+        count for every upload, averages of weights and gradients too.
+    clear
+        Whether statistics may leave without a secure sum.
+    evaluations
+        How many models of one plan the client scores. To be asked again for the same model, with
+        the same data, is no new one: the answer is the same.
+    score_rows
+        Fewest rows behind a score. A score of one row is that row.
+    code, apps
+        What a node runs: "mine", the library that is installed on it, with the plan that is sent;
+        or "any" Python that the server sends. If apps are listed, by their SHA-256, these are run
+        and no others.
 
     >>> Policy(exact="never").exact
     'never'
@@ -37,6 +59,16 @@ class Policy:
     changed_data: bool = False
     epsilon: float | None = None
     delta: float | None = None
+    plans: tuple[str, ...] = ()
+    signer: str = ""
+    algorithms: tuple[str, ...] = ()
+    min_clients: int = 3
+    rows_per_feature: float = 2.0
+    clear: bool = False
+    evaluations: int = 1
+    score_rows: int = 10
+    code: Literal["mine", "any"] = "mine"
+    apps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.exact not in EXACT:
@@ -51,3 +83,16 @@ class Policy:
             raise ValueError(f"epsilon is {self.epsilon}; pass a number that is not negative")
         if self.delta is not None and not 0 < self.delta < 1:
             raise ValueError(f"delta is {self.delta}; pass a number between 0 and 1")
+        if self.code not in CODE:
+            raise ValueError(f"code is {self.code!r}; choose from {', '.join(CODE)}")
+        hashes = {"plans": self.plans, "apps": self.apps, "signer": (self.signer or "0" * 64,)}
+        for name, texts in hashes.items():
+            for text in texts:
+                if not re.fullmatch(r"[0-9a-f]{64}", text):
+                    raise ValueError(
+                        f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
+                    )
+        least = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0, "score_rows": 1}
+        for name, lowest in least.items():
+            if not getattr(self, name) >= lowest:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass {lowest} or more")

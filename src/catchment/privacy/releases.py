@@ -3,15 +3,18 @@
 Every release is written down before it happens, where the client keeps its private key, and
 refused if together with those before it tells more than the client's `Policy` allows. Nothing that
 a plan or a server says turns it off. Entries are chained by their SHA-256, so that one that is
-missing or changed is noticed.
+missing or changed is noticed; that the whole memory was put back to an earlier copy, or erased with
+the private key, is not.
 
 Sums over different sets of clients can be subtracted: of X, Y and v + X + Y, each large and any two
 of them very different, three sums leave v alone. Comparing a set with each one before does not
 help. So the same data go into exact sums with one set of clients only, the one of the first sum;
-or into sums with noise, whose cost adds up.
+or into sums with noise, whose cost adds up. The sets of exact sums then have nobody in common or
+are the same, and no sums of such sets add up to one client.
 
 Data are the same if their blocks are (`catchment.data.block_digests`). Data that share a block with
 released data and are not the same have changed: two sums of one set then differ by the new rows.
+Scores of models are compared with scores only: they are sums of errors, not of statistics.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, final
@@ -29,13 +33,23 @@ from catchment.data.block_digests import DIGEST_BYTES, block_digests, digest_of_
 from catchment.errors import BudgetError, IntegrityError, RuleError
 from catchment.federation.cost import Cost
 from catchment.federation.plan import Data, Memory
+from catchment.privacy.dp.gaussian import epsilon_of
 from catchment.privacy.policy import Policy
 
 ROOT = "releases"
 HEAD = f"{ROOT}/head"
 SECRET = f"{ROOT}/secret"
-SCORES = "score"  # the kind of message that says how well a model does
+PENDING = f"{ROOT}/pending"
+SCORES = ("score", "comparison")  # the kinds of messages that say how well a model does
+NO_DATA = "none"  # what is told was made without reading any
+FEWEST_CLIENTS = 3  # in a sum that hides anyone
 TOLERANCE = 1e-4  # what the accountants may be off by
+PAGE = 256  # entries of the ledger that are kept, read and written together
+MOST_PENDING = 16  # sessions whose upload was sent and whose sum was not
+
+# Held while the ledger is read and written, never while an upload is made. Threads of one process
+# only: a memory belongs to one process.
+_DOOR = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -46,13 +60,17 @@ class Release:
     ----------
     plan, round, kind, session
         What asked for it: fingerprint of the plan, round, kind of message, and the secure sum's
-        own number; no session if the message was sent in the clear.
+        own name; no session if the message was sent in the clear.
     data
-        Digest of the data it was made from; empty where that is not known.
+        Digest of the data it was made from; empty where that is not known, "none" if none were
+        read.
+    gaussian, concentrated
+        Cost of the noise; both 0 if whoever receives the release gets exact numbers.
+    epsilon, delta
+        What the plan promised. Without a cost that is what a server promises to others, to which
+        it adds the noise, and bounds nothing of what it sees itself.
     n_clients, clients
         How many clients are in the sum, and the SHA-256 of their names.
-    gaussian, concentrated, epsilon, delta
-        Cost of the noise and what the plan promised; all 0 if there was none.
     at
         When it was written down.
     """
@@ -80,18 +98,36 @@ class Release:
 
     @property
     def is_score(self) -> bool:
-        return self.kind == SCORES
+        return self.kind in SCORES
 
     def among(self, clients: Iterable[str]) -> Release:
         """Return the release as a sum over these clients."""
-        names = sorted(clients)
+        names = sorted(set(clients))
+        if len(names) < FEWEST_CLIENTS:
+            raise RuleError(
+                "clients",
+                f"a sum over {len(names)} clients hides nobody; ask {FEWEST_CLIENTS} or more",
+            )
         text = hashlib.sha256(json.dumps(names).encode()).hexdigest()
         return replace(self, n_clients=len(names), clients=text)
+
+    def is_again(self, before: Release) -> bool:
+        """Return whether this is a release that was entered before, asked for again."""
+        if self.session != before.session:
+            return False
+        if not self.session:
+            same = (self.plan, self.round, self.kind, self.data)
+            return same == (before.plan, before.round, before.kind, before.data)
+        if self.clients != before.clients:
+            raise RuleError(
+                "replay", "this client gave its shares for another set of clients in this round"
+            )
+        return True
 
 
 @final
 class Releases:
-    """A client's ledger in its memory; make one for each letter that is answered.
+    """A client's ledger in its memory; what it refuses is never sent.
 
     >>> ledger = Releases({})
     >>> ledger.upload("plan", 0, "ridge-statistics", session="7")
@@ -104,91 +140,119 @@ class Releases:
 
     def __init__(self, memory: Memory, policy: Policy | None = None) -> None:
         self._memory, self._policy = memory, policy or Policy()
-        self._blocks: set[bytes] = set()
+        self._blocks: set[bytes] | None = None  # of the upload being made; None: not known
         self._noise: dict[str, Any] = {}
 
     def reading(self, data: Data) -> Data:
+        """Return the data, noted as they are read; an upload begins with this."""
+        blocks: set[bytes] = set()
+        self._blocks, self._noise = blocks, {}
+
         def read() -> Iterator[Any]:
             for item in data():
-                self._blocks.update(block_digests(item))
+                blocks.update(block_digests(item))
                 yield item
 
         return read
 
     def charge(self, cost: Cost, *, epsilon: float, delta: float) -> None:
+        """Note what noise the upload being made has: its cost, and what the plan promises.
+
+        No cost if whoever receives it sees exact numbers.
+        """
         self._noise = {**asdict(cost), "epsilon": epsilon, "delta": delta}
 
     def secret(self, purpose: bytes) -> bytes:
-        key = self._memory.setdefault(SECRET, secrets.token_bytes(32))
+        """Return a key (32,) that nobody else knows, the same whenever the purpose is."""
+        with _DOOR:
+            self._begin()
+            key = self._memory.get(SECRET)
+            if key is None:
+                key = self._memory[SECRET] = secrets.token_bytes(32)
+        if len(key) != 32:
+            raise _damaged()
         return hmac.digest(key, purpose, "sha256")
 
     def upload(self, plan: str, round_: int, kind: str, session: str = "") -> None:
-        made = Release(plan, round_, kind, session, self._noted(), **self._noise)
-        if session:
-            self._memory[_pending(session)] = json.dumps(asdict(made)).encode()
-        else:
-            self._enter(made)
+        """Note an upload before it leaves; without a session it is seen by itself, a release."""
+        with _DOOR:
+            self._begin()
+            made = Release(plan, round_, kind, session, self._noted(), **self._noise)
+            self._blocks, self._noise = None, {}
+            if session:
+                self._wait(made)
+            else:
+                self._enter(made)
 
     def check(self, session: str, clients: Iterable[str]) -> None:
-        self._refuse(self._made(session).among(clients))
+        """Raise RuleError or BudgetError if a sum over these clients must not be released."""
+        with _DOOR:
+            made, known = self._made(session).among(clients), self.entries()
+            if not any(made.is_again(one) for one in known):
+                self._refuse(made, known)
 
     def release(self, session: str, clients: Iterable[str]) -> None:
-        self._enter(self._made(session).among(clients))
+        """Note, where it lasts, that a sum over these clients is released, or raise as `check`."""
+        with _DOOR:
+            self._enter(self._made(session).among(clients))
 
     def entries(self) -> list[Release]:
         """Return every release, the oldest first; IntegrityError if one is not as written."""
-        count, head = self._head()
-        kept, link = [], ""
-        for place in range(1, count + 1):
-            text = self._memory.get(_entry(place), b"")
-            link = hashlib.sha256(link.encode() + text).hexdigest()
-            try:
-                kept.append(Release(**json.loads(text)))
-            except (ValueError, TypeError) as error:
-                raise _damaged() from error
-        if link != head:
+        with _DOOR:
+            return _read(self._lines())
+
+    def _lines(self) -> list[bytes]:
+        """Return the entries as they are written, checked against the head."""
+        head = self._memory.get(HEAD)
+        if head is None:
+            if SECRET in self._memory or _page(0) in self._memory:
+                raise _damaged()
+            return []
+        lines: list[bytes] = []
+        while len(page := self._memory.get(_page(len(lines) // PAGE), b"").splitlines()) == PAGE:
+            lines += page
+        lines += page
+        # The head is written last: one entry may be there that it does not know of yet.
+        if head not in (_head(lines), _head(lines[:-1])):
             raise _damaged()
-        return kept
+        return lines
 
     def _enter(self, made: Release) -> None:
-        """Write a release down, the count last: it counts once it is all there."""
-        known = self.entries()
-        if any(self._is_same(one, made) for one in known):
+        """Write a release down, on the disk before this returns; the same again is none."""
+        lines = self._lines()
+        known = _read(lines)
+        if any(made.is_again(one) for one in known):
             return
-        self._refuse(made)
+        self._refuse(made, known)
+        self._memory[HEAD] = _head(lines)  # in case it was one entry behind
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        text = json.dumps(asdict(replace(made, at=at)), sort_keys=True).encode()
-        count, head = self._head()
-        self._memory[_entry(count + 1)] = text
-        link = hashlib.sha256(head.encode() + text).hexdigest()
-        self._memory[HEAD] = f"{count + 1} {link}".encode()
+        lines.append(json.dumps(asdict(replace(made, at=at)), sort_keys=True).encode())
+        start = (len(lines) - 1) // PAGE * PAGE
+        self._memory[_page(start // PAGE)] = b"\n".join(lines[start:])
+        self._memory[HEAD] = _head(lines)
 
-    @staticmethod
-    def _is_same(one: Release, made: Release) -> bool:
-        """Whether a release was entered before: the same sum, asked for again."""
-        if not made.session or one.session != made.session or one.plan != made.plan:
-            return False
-        if one.clients != made.clients:
-            raise RuleError(
-                "replay", "this client gave its shares for another set of clients in this round"
-            )
-        return True
+    def _begin(self) -> None:
+        """Check the ledger, or write an empty one, whose absence is noticed from then on."""
+        self._lines()
+        if HEAD not in self._memory:
+            self._memory[HEAD] = _head([])
+            self._memory[SECRET] = secrets.token_bytes(32)
 
-    def _refuse(self, made: Release) -> None:
-        before = [
-            one
-            for one in self.entries()
-            if one.is_score == made.is_score and self._overlap(one.data, made.data)
-        ]
+    def _refuse(self, made: Release, known: Sequence[Release]) -> None:
+        if made.data == NO_DATA:
+            return
+        alike = [one for one in known if one.is_score == made.is_score and one.data != NO_DATA]
+        near = {data for data in {one.data for one in alike} if self._overlap(data, made.data)}
+        before = [one for one in alike if one.data in near and one.is_exact == made.is_exact]
         if made.is_exact:
-            self._refuse_exact(made, [one for one in before if one.is_exact])
+            self._refuse_exact(made, before)
         else:
-            self._refuse_noisy(made, [one for one in before if not one.is_exact])
+            self._refuse_noisy(made, before)
 
     def _refuse_exact(self, made: Release, before: list[Release]) -> None:
         policy = self._policy
-        if policy.exact == "never" and made.session:
-            raise RuleError("exact", "this client's policy allows no sums without noise")
+        if policy.exact == "never":
+            raise RuleError("exact", "this client's policy allows no releases without noise")
         if len(before) >= policy.exact_sums:
             raise RuleError(
                 "releases",
@@ -212,16 +276,11 @@ class Releases:
             )
 
     def _refuse_noisy(self, made: Release, before: list[Release]) -> None:
-        from catchment.privacy.dp.accounting import epsilon_spent
-
         first = (before or [made])[0]
         limit = first.epsilon if self._policy.epsilon is None else self._policy.epsilon
         delta = first.delta if self._policy.delta is None else self._policy.delta
-        cost = made.cost
-        for one in before:
-            cost = cost + one.cost
-        after = epsilon_spent(cost, delta)
-        if after > limit * (1 + TOLERANCE):
+        after = epsilon_of(sum((one.cost for one in before), start=made.cost), delta)
+        if not after <= limit * (1 + TOLERANCE):
             raise BudgetError(
                 f"a release of these data would bring them to epsilon {after:.4g} at delta "
                 f"{delta:g}, above this client's {limit:g}; nothing was sent"
@@ -230,42 +289,68 @@ class Releases:
     def _overlap(self, one: str, other: str) -> bool:
         if one == other or not one or not other:
             return True
-        return bool(self._kept_blocks(one) & self._kept_blocks(other))
+        return not self._kept_blocks(one).isdisjoint(self._kept_blocks(other))
 
     def _kept_blocks(self, data: str) -> set[bytes]:
         kept = self._memory.get(_data(data), b"")
-        return {kept[at : at + DIGEST_BYTES] for at in range(0, len(kept), DIGEST_BYTES)}
+        blocks = {kept[at : at + DIGEST_BYTES] for at in range(0, len(kept), DIGEST_BYTES)}
+        if digest_of_blocks(blocks) != data:
+            raise _damaged()
+        return blocks
 
     def _noted(self) -> str:
         """Return the digest of the data that were read, and keep their blocks."""
         if not self._blocks:
-            return ""
+            return "" if self._blocks is None else NO_DATA
         name = digest_of_blocks(self._blocks)
         if _data(name) not in self._memory:
             self._memory[_data(name)] = b"".join(sorted(self._blocks))
         return name
 
+    def _wait(self, made: Release) -> None:
+        """Keep an upload until its sum is released; the oldest of many sessions are given up."""
+        waiting = self._waiting()
+        before = waiting.pop(made.session, None)
+        if before is not None and before != asdict(made):
+            raise RuleError("changed", "the data of this client changed since it sent its upload")
+        latest = [*waiting.items(), (made.session, asdict(made))][-MOST_PENDING:]
+        self._memory[PENDING] = json.dumps(dict(latest)).encode()
+
+    def _waiting(self) -> dict[str, dict[str, Any]]:
+        try:
+            waiting: dict[str, dict[str, Any]] = json.loads(self._memory.get(PENDING, b"{}"))
+        except ValueError as error:
+            raise _damaged() from error
+        return waiting
+
     def _made(self, session: str) -> Release:
         try:
-            return Release(**json.loads(self._memory[_pending(session)]))
+            return Release(**self._waiting()[session])
         except KeyError as error:
             raise RuleError("order", "this client has sent no upload in this round") from error
 
-    def _head(self) -> tuple[int, str]:
-        count, _, head = self._memory.get(HEAD, b"0 ").decode().partition(" ")
-        return int(count), head
+
+def _read(lines: Iterable[bytes]) -> list[Release]:
+    try:
+        return [Release(**json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
+        raise _damaged() from error
 
 
-def _entry(place: int) -> str:
-    return f"{ROOT}/{place:08d}"
+def _head(lines: Iterable[bytes]) -> bytes:
+    """Return how many entries there are, and the SHA-256 that chains them."""
+    count, link = 0, b""
+    for line in lines:
+        count, link = count + 1, hashlib.sha256(link + line).digest()
+    return f"{count} {link.hex()}".encode()
+
+
+def _page(number: int) -> str:
+    return f"{ROOT}/page/{number:06d}"
 
 
 def _data(name: str) -> str:
     return f"{ROOT}/data/{name}"
-
-
-def _pending(session: str) -> str:
-    return f"{ROOT}/pending/{session}"
 
 
 def _damaged() -> IntegrityError:

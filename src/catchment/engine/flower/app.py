@@ -295,6 +295,10 @@ def remembered(context: Context) -> Iterator[Memory]:
     if folder is None:
         if "memory" not in context.state:
             context.state["memory"] = ConfigRecord()
+            logging.getLogger(__name__).warning(
+                "this node has no folder of its own: what it notes of the releases of its data "
+                "lasts as long as this run; name keys or memory in its node config"
+            )
         yield cast(Memory, context.state["memory"])
         return
     memory = FileMemory(folder)

@@ -20,6 +20,7 @@ from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.comparison import Comparison, Row
 from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
+from catchment.federation.runs.seals import damage, last_seal
 from catchment.federation.runs.write import DATABASE, FORMAT
 from catchment.structure import Kind
 from catchment.wire import Parts
@@ -96,7 +97,8 @@ class Run:
 
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
-    each kind of message holds and tells, where that is known.
+    each kind of message holds and tells, where that is known. `damage` says what is not as it was
+    written, and `sealed` is the last seal of the ledger, if it has any.
     """
 
     folder: Path
@@ -114,6 +116,8 @@ class Run:
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    damage: tuple[str, ...] = ()
+    sealed: str = ""
 
     @property
     def metric(self) -> str:
@@ -140,7 +144,7 @@ def read_run(folder: str | Path) -> Run:
     with closing(_connected(folder)) as database:
         try:
             return _run(folder, database)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, ValueError, TypeError, KeyError) as error:
             raise IntegrityError(f"{folder / DATABASE} is damaged ({error})") from error
 
 
@@ -246,6 +250,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
+        damage(database),
+        last_seal(database),
     )
 
 

@@ -9,7 +9,12 @@ The node config says all that a node must know:
     model                   folder for the latest model; by default in `keys`, else in Flower's home
     plan                    a plan of its own to hold the server to; by default the app's
     test                    whether it only tests, in plans that test whole clients
-    allow-plain-statistics  whether it answers without a secure sum
+    policy                  what its owner allows; by default `policy.toml` in `keys`
+    allow-plain-statistics  the same as clear = true in that file
+
+What the owner does not allow is refused before anything of the data is read, see
+`catchment.plans.flower.guard`. Secure sums and noise need a memory that lasts, `keys` or `memory`:
+what was released must not be forgotten. A simulated node, with a `partition-id`, does without.
 
 Without `data` a node takes one client of the plan's own source: the one of its name, or that of its
 `partition-id`.
@@ -28,14 +33,22 @@ from typing import Any
 from catchment.data.cache import Cached
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
+from catchment.errors import RuleError
 from catchment.federation.client import Node
-from catchment.federation.course import DELIVERY, EVALUATION, LEARNING, TRAINING
-from catchment.federation.plan import Memory
+from catchment.federation.course import DELIVERY, EVALUATION, LEARNING, TRAINING, Course
+from catchment.federation.plan import Masking, Memory
 from catchment.plans.data import PlanData, arrange
 from catchment.plans.file import PlanFile, read_plan
+from catchment.plans.flower import guard
 from catchment.plans.flower.agreement import Agreement, agreement
 from catchment.plans.flower.places import ModelFolder
 from catchment.plans.sources import Files, Recordings
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.policy import Policy
+from catchment.privacy.policy_file import NAME as POLICY
+from catchment.privacy.policy_file import read_policy
+from catchment.privacy.releases import Releases
+from catchment.privacy.secure_sum.client_store import FileMemory
 
 Config = Mapping[str, bool | float | int | str]
 
@@ -48,6 +61,7 @@ KNOWN = (
     "model",
     "plan",
     "test",
+    "policy",
     "allow-plain-statistics",
     "partition-id",
     "num-partitions",
@@ -119,14 +133,54 @@ class PlanNode:
         return agreement(
             self.file,
             identities=self._path("identities") or (keys / "identities.json" if keys else None),
-            allow_plain_statistics=bool(self.config.get("allow-plain-statistics", False)),
+            allow_plain_statistics=self.policy.clear,
         )
 
+    @cached_property
+    def policy(self) -> Policy:
+        """What the node's owner allows; the default policy if there is no file of it."""
+        keys = self._path("keys")
+        path = self._path("policy") or (keys / POLICY if keys else None)
+        found = Policy() if path is None else read_policy(path)
+        clear = bool(self.config.get("allow-plain-statistics", False))
+        return replace(found, clear=True) if clear else found
+
     def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
-        """Return the client that answers a letter of a stage."""
-        name = self.name
-        plan = self.agreed.plan(stage, letter, name, self.place)
-        return Node(name, plan, lambda: data_at(stage, name, self._held), memory)
+        """Return the client that answers a letter of a stage; RuleError if it must not."""
+        name, policy = self.name, self.policy
+        guard.check_plan(policy, self.file, self._path("plan") or self.plan)
+        agreed = self.agreed
+        course = agreed.course
+        guard.check_course(policy, course)
+        guard.check_noise(stage, course, trains=TRAINING in self.stages)
+        self._refuse_to_forget(memory)
+        known = agreed.known(stage, letter, name)
+        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory)
+        plan = agreed.allowed(stage, course.plan(stage, known, place))
+        plan = guard.guarded(plan, policy, course, memory)
+        if stage == TRAINING:
+            guard.remember_training(memory, course, known)
+
+        def data() -> Iterable[Recording]:
+            if stage == TRAINING and self.file.algorithm in guard.UNCOUNTED:
+                found = list(data_at(stage, name, self._held))
+                guard.check_rows(policy, plan, course, known, found)
+                return found
+            return data_at(stage, name, self._held)
+
+        # The answer to a delivery tells nothing of the data.
+        ledger = None if stage == DELIVERY else Releases(memory, policy)
+        return Node(name, plan, data, memory, ledger)
+
+    def _refuse_to_forget(self, memory: Memory) -> None:
+        """Raise RuleError if what is released would be noted where it does not last."""
+        lasts = isinstance(memory, FileMemory) or "partition-id" in self.config
+        if not lasts and needs_memory(self.agreed.course):
+            raise RuleError(
+                "policy",
+                "the plan has a secure sum or noise, and this node has no folder to note releases "
+                "in; name keys or memory in its node config",
+            )
 
     @cached_property
     def _own(self) -> Files | None:
@@ -185,6 +239,11 @@ class OwnFiles:
     def __call__(self) -> list[Recording]:
         found = self.how.read(self.how.paths(Path()))
         return [one for name in sorted(found) for one in found[name]]
+
+
+def needs_memory(course: Course) -> bool:
+    """Return whether what clients release by a course must be noted where it lasts."""
+    return any(isinstance(one, Masking | GaussianNoise) for one in course.protections)
 
 
 def stages_of(name: str, held: PlanData) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 Every client shortens its vector to a public bound D (see `catchment.privacy.dp.clipping`), so that
 the sum moves by at most D when a client is added or left out; noise of s D on every number of the
 sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise is drawn in whole
-multiples of a fine grid on which the vectors lie, from the operating system, and cannot be seeded.
+multiples of a fine grid on which the vectors lie, from the operating system or a client's own
+secret, and cannot be seeded.
 
 The vectors of statistics on a grid travel as the multiples themselves, and their noise is discrete
 Gaussian, drawn exactly, central or not: a whole-number vector that one client moves by at most
@@ -16,7 +17,10 @@ sees the model, not against the server. Distributed noise is added by the client
 it, inside a secure sum: the server sees the noisy sum only. With U clients in the sum, m of whom
 may tell the server their noise, each adds discrete Gaussian noise of variance (s D)^2 / (U - m)
 (Kairouz, Liu and Steinke, ICML 2021); a share is at least a million grid steps wide, where the sum
-of discrete Gaussians is one to far beyond floating-point precision.
+of discrete Gaussians is one to far beyond floating-point precision. A client enters what it costs
+in its own ledger (`catchment.privacy.releases`), which refuses what is too much whatever the server
+says; its noise follows from a secret of its ledger, the session of the secure sum and the vector,
+so that a round that is resumed has the same noise, and nothing is left to average.
 
 What is bounded is what the releases say about one client (or one sequence), whatever else is
 known. It is not a promise that nothing is learned about a population that the client belongs to.
@@ -24,6 +28,8 @@ known. It is not a promise that nothing is learned about a population that the c
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,6 +41,7 @@ import numpy as np
 
 from catchment.arrays import Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
+from catchment.federation.algorithm import Ledger
 from catchment.federation.cost import Cost
 from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
 from catchment.privacy.dp.budget import Budget
@@ -47,6 +54,7 @@ from catchment.privacy.dp.clipping import (
     step_name,
 )
 from catchment.privacy.dp.discrete import discrete_gaussian
+from catchment.privacy.dp.entropy import KeyedWords, Words
 from catchment.privacy.dp.gaussian import (
     check_epsilon_delta,
     concentrated_multiplier,
@@ -61,6 +69,7 @@ from catchment.wire import Parts
 
 SMALL_COHORT = 100
 STEPS = 1 << 20  # fewest grid steps in a standard deviation
+COLLUDING = 0.2  # share of the clients that may work with the server, as for secure sums
 
 
 @dataclass(frozen=True)
@@ -113,10 +122,16 @@ class Amount:
         """The privacy cost of one release."""
         return (Cost.of_discrete if self.discrete else Cost.of_gaussian)(self.multiplier)
 
-    def drawn(self, size: int) -> Integers:
-        """Return what one party adds, in steps (size,)."""
+    def drawn(self, size: int, words: Words | None = None) -> Integers:
+        """Return what one party adds, in steps (size,).
+
+        Parameters
+        ----------
+        words
+            Where the random bits of discrete noise come from; the operating system if not given.
+        """
         if self.discrete:
-            return discrete_gaussian(self.steps, size)
+            return discrete_gaussian(self.steps, size, words)
         return rounded_normal(self.share / self.step, size)
 
 
@@ -138,7 +153,8 @@ class GaussianNoise:
         Fewest clients in a sum that is released. Below 100 a readout is mostly noise; fewer must be
         asked for with `small_cohort`.
     colluding
-        With distributed noise: clients that may tell the server what noise they added.
+        With distributed noise: clients that may tell the server what noise they added; a fifth of
+        `min_clients` if not given.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
@@ -161,7 +177,7 @@ class GaussianNoise:
     distributed: bool = False
     min_clients: int = SMALL_COHORT
     small_cohort: bool = False
-    colluding: int = 0
+    colluding: int | None = None
     releases: int = 1
     unit: Literal["client", "sequence"] = "client"
     replacement: bool = False
@@ -176,9 +192,9 @@ class GaussianNoise:
             raise ValueError(f"releases is {self.releases}; pass at least 1")
         if self.ridge_factor < 0:
             raise ValueError(f"ridge_factor is {self.ridge_factor}; pass 0 or more")
-        if not 0 <= self.colluding < self.min_clients:
+        if not 0 <= self.n_colluding < self.min_clients:
             raise ValueError(
-                f"{self.colluding} of at least {self.min_clients} clients collude; "
+                f"{self.n_colluding} of at least {self.min_clients} clients collude; "
                 "pass fewer than min_clients"
             )
         if self.min_clients < SMALL_COHORT and self.unit == "client" and not self.small_cohort:
@@ -186,6 +202,13 @@ class GaussianNoise:
                 f"min_clients is {self.min_clients}; below {SMALL_COHORT} clients a private "
                 "readout is mostly noise: ask more clients, or pass small_cohort=True"
             )
+
+    @property
+    def n_colluding(self) -> int:
+        """How many clients' noise does not count, because they may tell the server of it."""
+        if self.colluding is not None:
+            return self.colluding
+        return math.floor(COLLUDING * self.min_clients) if self.distributed else 0
 
     @property
     def sensitivity(self) -> float:
@@ -210,7 +233,7 @@ class GaussianNoise:
     @cached_property
     def _discrete(self) -> Amount:
         needed = concentrated_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)
-        n_parties = self.min_clients - self.colluding if self.distributed else 1
+        n_parties = self.min_clients - self.n_colluding if self.distributed else 1
         return Amount(needed, self.sensitivity, n_parties, discrete=True)
 
     @property
@@ -284,17 +307,27 @@ class GaussianNoise:
             )
 
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
-        """Return the clipped vector, with this client's share of the noise if it is distributed."""
+        """Return the clipped vector, with this client's share of the noise if it is distributed.
+
+        What that costs goes into the client's ledger. Where the server adds the noise it sees
+        exact numbers, which costs nothing that could be counted: the ledger has it as exact.
+        """
         if turn.round >= self.releases:
             raise UploadError(
                 "releases", f"round {turn.round} is beyond the {self.releases} agreed releases"
             )
         clipped = self._clipped(upload)
+        if turn.ledger is not None:
+            cost = self.amount(whole=True).cost if self.distributed else Cost()
+            turn.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
         if self.distributed:
-            noise = self.amount(whole=True).drawn(len(clipped.vector))
+            words = None if turn.ledger is None else _own_words(clipped, turn, turn.ledger)
+            noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.grid if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
-        return replace(clipped, n_clients=1, epsilon=float(self.epsilon))
+            clipped = replace(clipped, epsilon=float(self.epsilon), delta=float(self.delta))
+        # Where the server adds the noise this message is exact, and no epsilon is said of it.
+        return replace(clipped, n_clients=1)
 
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of statistics on a grid as whole multiples of the step."""
@@ -389,3 +422,10 @@ class GaussianNoise:
         # The noise of a sum over rounds grows as the root of their number, and so does its ridge.
         ridge = self.ridge_factor * (math.sqrt(turn.round + 1) - math.sqrt(turn.round)) * spread
         return inner(self.clip.upload(total, ridge), turn)
+
+
+def _own_words(clipped: Clipped, turn: Turn, ledger: Ledger) -> Words:
+    """Return random words for the noise on a vector, the same for the same session again."""
+    vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
+    purpose = json.dumps(["noise", turn.plan, turn.round, turn.session, vector])
+    return KeyedWords(ledger.secret(purpose.encode()))

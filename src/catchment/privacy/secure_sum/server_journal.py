@@ -21,9 +21,8 @@ from typing import final
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.files import replace_file
-from catchment.privacy.secure_sum.server import next_number
 
-FORMAT = 1
+FORMAT = 2  # of protocol 3: a round of an older one cannot go on
 ORDER = ("OPEN", "SEALED", "UNMASKED", "SOLVED", "PUBLISHED")
 FINISHED = ("PUBLISHED", "ABORTED")
 
@@ -61,10 +60,13 @@ class Journal:
         self._database = _opened(self.folder / "journal.sqlite")
         self._sweep()
 
-    def begin(self, plan: str, round_: int, cohort: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    def begin(
+        self, plan: str, round_: int, cohort: Sequence[str], *, after: int = 0
+    ) -> tuple[int, tuple[str, ...]]:
         """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
 
-        Other unfinished attempts of the plan end here: the run has gone on without them.
+        A new number is above all of this journal and above `after`, which clients know of. Other
+        unfinished attempts of the plan end here: the run has gone on without them.
         """
         with self._transaction():
             rows = self._database.execute(
@@ -80,7 +82,7 @@ class Journal:
                 number, known = found[-1]
                 return number, tuple(json.loads(known))
             (latest,) = self._database.execute("SELECT max(attempt) FROM attempts").fetchone()
-            number = next_number(latest or 0)
+            number = max(latest or 0, after) + 1
             self._database.execute(
                 "INSERT INTO attempts VALUES (?, ?, ?, ?, 'OPEN')",
                 (number, plan, round_, json.dumps(list(cohort))),
