@@ -27,7 +27,12 @@ from catchment import (
 from catchment.data.prepare import Prepare
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine, run_locally
-from catchment.errors import FederationError, TooFewClientsError, UploadError
+from catchment.errors import (
+    FederationError,
+    RefusedClientsWarning,
+    TooFewClientsError,
+    UploadError,
+)
 from catchment.features import EchoStateMap
 from catchment.federation.algorithm import Data, Turn
 from catchment.federation.influence import (
@@ -342,10 +347,12 @@ def test_recordings_with_weights_of_their_own_need_a_plan_that_allows_them() -> 
 
 def test_the_limits_hold_in_every_stage_and_through_every_verb() -> None:
     steps = {name: data[:8] * (200 if name == BAD else 1) for name, data in CLIENTS.items()}
-    run = federate(EchoState(10), steps, ridge=1e-2)
+    with pytest.warns(RefusedClientsWarning, match="over_median"):
+        run = federate(EchoState(10), steps, ridge=1e-2)
     assert [(r.client, r.code) for r in run.records[0].refused] == [(BAD, "over-median")]
     scaled = Pipeline(Prepare(scale="federated"), EchoState(10))
-    staged = federate(scaled, steps, ridge=1e-2).stages
+    with pytest.warns(RefusedClientsWarning, match="over_median"):
+        staged = federate(scaled, steps, ridge=1e-2).stages
     assert {
         stage: [r.client for one in rs for r in one.refused] for stage, rs in staged.items()
     } == {

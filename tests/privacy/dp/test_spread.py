@@ -118,7 +118,7 @@ def test_distributed_noise_of_all_clients_together(colluding: int) -> None:
 
 
 def test_distributed_noise_on_whole_numbers_is_the_same_in_steps() -> None:
-    protection = noise(distributed=True)
+    protection = noise(distributed=True, colluding=0)
     amount = protection.amount(whole=True)
     drawn = np.sum([amount.drawn(SIZE) for _ in range(10)], axis=0)
     expected = discrete_multiplier() * BOUND
