@@ -205,7 +205,7 @@ def server_takes_anything(n_inputs: int, seed: int) -> int:
         exchange = fleet.until(stage)
         answer = fleet.ask("c000", stage, exchange.letter(stage, "c000", NOTHING))
         mutated = Mutator([answer.to_bytes()], seed)
-        for _ in range(n_inputs // 5):
+        for _ in range(n_inputs // len(STAGES)):
             try:
                 parts = Parts.from_bytes(mutated())
                 exchange.take(stage, parts, Turn(0, (), client="c000"))
@@ -239,6 +239,8 @@ def endings(seeds: range, place: Path, world: Callable[[int, Path], Ending]) -> 
         ended["released" if ending.released else "nothing"] += 1
         ended["aborted"] += ending.aborted
         ended["crashed and released"] += bool(ending.crashes and ending.released)
+        ended["lied to and released"] += bool(ending.lies and ending.released)
+        ended["lied to and aborted"] += bool(ending.lies and ending.aborted)
     return ended
 
 
@@ -249,6 +251,8 @@ def test_a_thousand_schedules(first: int, place: Path) -> None:
     assert ended["released"] > 60
     assert ended["aborted"] > 30
     assert ended["crashed and released"] > 10
+    assert ended["lied to and released"] > 10
+    assert ended["lied to and aborted"] > 10
 
 
 @pytest.mark.long

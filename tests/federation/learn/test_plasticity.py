@@ -145,7 +145,7 @@ def test_a_secure_sum_gives_the_same(
     clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
     identities = make_identities(clients)
     memories = identities.memories
-    secure = SecureSum(identities=identities, min_clients=3, compare_cohorts=False)
+    secure = SecureSum(identities=identities, min_clients=3)
     algorithm: Any = kind(reservoir=RESERVOIR, rule=RULE)
     plain = federate(Plan(algorithm=algorithm, rounds=2), clients).state
     plan = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
