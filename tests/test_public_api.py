@@ -44,7 +44,7 @@ FACES = {
         "joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
-        "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
         "PersonalEvaluation Row Score Scores autoregression mean_target"
     ),
     "privacy": (

@@ -6,8 +6,8 @@
     raise      an error is not raised
     emptied    a function that only checks returns at once
 
-Names, not positions, tell them apart: `client.py _shares compare 2` is the second comparison of that
-function, wherever it stands. Annotations, texts and what is inside them stay as they are.
+Names, not positions, tell them apart: `client.py _shares compare 2` is the second comparison of
+that function, wherever it stands. Annotations, texts and what is inside them stay as they are.
 """
 
 from __future__ import annotations

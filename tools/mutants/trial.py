@@ -34,6 +34,8 @@ class Copy:
 
     root: Path
     folder: Path
+    passing: set[str] = field(default_factory=set)  # tests that pass without any fault
+    left_out: set[str] = field(default_factory=set)  # tests that do not
     _clock: int = field(default=0)
 
     @classmethod
@@ -48,18 +50,45 @@ class Copy:
         return cls(root, folder)
 
     def tried(self, mutant: Mutant, *, timeout: float) -> Outcome:
-        """Return what becomes of a fault; the copy is as it was afterwards."""
-        changed = mutant.sources(self.root)
-        try:
-            self._write(changed)
-            return self.tested(mutant.tests, timeout=timeout)
-        finally:
-            self._write({path: (self.root / path).read_text() for path in changed})
+        """Return what becomes of a fault; the copy is as it was afterwards.
+
+        A test that fails without the fault, too, has not noticed it: it is left out from then on.
+        """
+        while True:
+            changed = mutant.sources(self.root)
+            try:
+                self._write(changed)
+                outcome = self.tested(mutant.tests, timeout=timeout)
+            finally:
+                self._write({path: (self.root / path).read_text() for path in changed})
+            if outcome.verdict != "killed" or self._passes(outcome.by, timeout):
+                return outcome
+            self.left_out.add(outcome.by)
 
     def tested(self, tests: Sequence[str], *, timeout: float) -> Outcome:
         """Return the outcome of tests on what the copy holds now."""
-        words = ["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=line"]
-        command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.quiet", *words, *tests]
+        left_out = [word for name in sorted(self.left_out) for word in ("--deselect", name)]
+        returned, said, seconds = self._run(["-x", *left_out, *tests], timeout)
+        if returned is None:
+            return Outcome("timeout", "", seconds)
+        if returned == 0:
+            return Outcome("alive", "", seconds)
+        by = noticed_by(said)
+        if returned not in (1, 2) or not by:
+            raise RuntimeError(f"pytest ended with {returned}:\n{said}")
+        return Outcome("killed", by, seconds)
+
+    def _passes(self, test: str, timeout: float) -> bool:
+        if test not in self.passing:
+            if self.tested([test], timeout=timeout).verdict != "alive":
+                return False
+            self.passing.add(test)
+        return True
+
+    def _run(self, words: list[str], timeout: float) -> tuple[int | None, str, float]:
+        """Return pytest's exit status (None if it took too long), what it said, and seconds."""
+        options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=line"]
+        command = [sys.executable, "-m", "pytest", "-p", "tools.mutants.quiet", *options, *words]
         environment = {
             **os.environ,
             "PYTHONPATH": f"{self.folder / 'src'}{os.pathsep}{self.folder}",
@@ -81,14 +110,8 @@ class Copy:
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.communicate()
-            return Outcome("timeout", "", time.monotonic() - began)
-        seconds = time.monotonic() - began
-        if running.returncode == 0:
-            return Outcome("alive", "", seconds)
-        by = noticed_by(said)
-        if running.returncode not in (1, 2) or not by:
-            raise RuntimeError(f"{' '.join(command)} ended with {running.returncode}:\n{said}")
-        return Outcome("killed", by, seconds)
+            return None, "", time.monotonic() - began
+        return running.returncode, said, time.monotonic() - began
 
     def _write(self, texts: Mapping[str, str]) -> None:
         for path, text in texts.items():
@@ -103,10 +126,10 @@ def noticed_by(said: str) -> str:
     """Return the first failure in pytest's summary.
 
     >>> noticed_by("...F\\nFAILED tests/test_a.py::test_b - assert 1 == 2\\n1 failed in 1s")
-    'tests/test_a.py::test_b - assert 1 == 2'
+    'tests/test_a.py::test_b'
     """
     for line in said.splitlines():
         for word in ("FAILED ", "ERROR "):
             if line.startswith(word):
-                return line.removeprefix(word)[:300]
+                return line.removeprefix(word).split(" - ")[0]
     return ""

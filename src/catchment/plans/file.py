@@ -325,7 +325,7 @@ class PlanFile:
             self._check_noise(About(("x",), classes))
 
     def _check_noise(self, about: About) -> None:
-        """Raise ValueError if something beside the training would tell of the clients that train."""
+        """Raise ValueError if something beside the training would tell of those who train."""
         before = {"[plasticity]": bool(self.plasticity)}
         before['scale = "federated"'] = not self.prepare.is_fitted
         for stage in (name for name, present in before.items() if present):
