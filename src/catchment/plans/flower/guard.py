@@ -56,30 +56,6 @@ def check_plan(policy: Policy, file: PlanFile, plan: Path) -> None:
         )
 
 
-def check_course(policy: Policy, course: Course) -> None:
-    """Raise RuleError if the stages of a plan ask for less than the owner of a node does."""
-    masks = [one for one in course.protections if isinstance(one, SecureSum)]
-    if not masks and not policy.clear:
-        raise RuleError(
-            "policy",
-            "the plan has no secure sum, and clear = false in this node's policy.toml: its "
-            "statistics would leave in the clear",
-        )
-    for mask in masks:
-        if mask.min_clients < policy.min_clients:
-            raise RuleError(
-                "policy",
-                f"the plan's secure sum has min_clients = {mask.min_clients}, this node's "
-                f"policy.toml {policy.min_clients}",
-            )
-        if mask.rows_per_feature < policy.rows_per_feature:
-            raise RuleError(
-                "policy",
-                f"the plan's secure sum has rows_per_feature = {mask.rows_per_feature:g}, this "
-                f"node's policy.toml {policy.rows_per_feature:g}",
-            )
-
-
 def check_rows(
     policy: Policy, plan: AnyPlan, course: Course, known: Known, data: Iterable[Recording]
 ) -> None:
