@@ -33,6 +33,7 @@ from typing import Any
 from catchment.data.cache import Cached
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
+from catchment.errors import RuleError
 from catchment.federation.client import Node
 from catchment.federation.course import DELIVERY, EVALUATION, LEARNING, TRAINING
 from catchment.federation.plan import Memory
@@ -192,6 +193,13 @@ class PlanNode:
     @cached_property
     def _shared(self) -> PlanData:
         """All clients of the plan's own source."""
+        own = {"plan", "partition-id"} & set(self.config)
+        if isinstance(self.file.origin, Files) and not own:
+            raise RuleError(
+                "policy",
+                "the plan names files, and this node none of its own; whoever wrote the plan does "
+                'not choose what is read here: write data="*.csv" into the node config',
+            )
         return self.file.load_data()
 
     @cached_property
