@@ -117,7 +117,7 @@ class ModelGuard:
         trained = trained_with(self.memory, course)
         if prepare is None or model.prepare.fingerprint != prepare.fingerprint:
             raise _foreign("prepares recordings otherwise")
-        if trained and trained["prepare"] != prepare.fingerprint:
+        if trained and trained["prepare"] != [prepare.fingerprint]:
             raise _foreign("prepares recordings otherwise than in the training")
         if model.classes != course.classes:
             raise _foreign("has other outputs")
@@ -163,7 +163,7 @@ def remember_training(memory: Memory, course: Course, known: Known) -> None:
         return
     noted = {
         "maps": [one.fingerprint for one in known.maps],
-        "prepare": known.prepare.fingerprint,
+        "prepare": [known.prepare.fingerprint],
     }
     memory[_trained(course)] = json.dumps(noted).encode()
 
