@@ -8,6 +8,7 @@
 #   make mutants  put faults into the privacy code and see which ones tests notice (hours; by hand)
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root)
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
+#   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
@@ -20,6 +21,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BENCH := .venv-bench
+NODE := .venv-node
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
 INSTALL = -m pip install -qq --disable-pip-version-check
@@ -37,7 +39,7 @@ QUICK := $(addprefix tests/,contracts data features federation laws privacy read
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo quick test security mutants portable cross flower bench docs check clean lint browser nginx spin
+.PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx spin
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -84,6 +86,13 @@ flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower
 	@$(BIN)/python -m tools.fleet up --nodes 4 --check --dir runs/flower
 
+# Nothing is resolved or built out of sight: a file that is not listed, or differs, ends it.
+locked:
+	@[ -x $(NODE)/bin/python ] || $(PYTHON) -m venv $(NODE)
+	@$(NODE)/bin/python $(INSTALL) --no-deps --require-hashes -r requirements/hashes.txt
+	@$(NODE)/bin/python $(INSTALL) --no-deps --no-build-isolation .
+	@echo "installed: $(NODE)/bin/catchment"
+
 # Debian's program alone, into the environment: installing the package would start a web server.
 nginx: $(VENV)/.installed
 	-@[ -x $(BIN)/nginx ] || command -v nginx /usr/sbin/nginx >/dev/null || \
@@ -122,7 +131,7 @@ bench: $(BENCH)/.installed
 	@$(BENCH)/bin/python -m benchmarks.peers
 
 clean:
-	rm -rf $(VENV) $(BENCH) docs/_build docs/api/generated build dist .data
+	rm -rf $(VENV) $(BENCH) $(NODE) docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples docs reproductions tools -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -41,15 +41,20 @@ def as_numbers(value: Any, name: str) -> Array:
     """
     array = value if isinstance(value, np.ndarray) else None
     if array is None or array.dtype != np.float64 or isinstance(array, np.ma.MaskedArray):
-        refuse_conversions(value, name)
+        array = refuse_conversions(value, name)
+        # Only a frame's own conversion knows what its missing values are.
+        value = value if array.dtype.kind == "O" else array
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} are not numbers: {error}") from error
 
 
-def refuse_conversions(value: Any, name: str) -> None:
-    """Raise ValueError if numpy would make other numbers of values than they are."""
+def refuse_conversions(value: Any, name: str) -> NDArray[Any]:
+    """Return values as an array of whatever they are.
+
+    ValueError if numpy would make other numbers of them than they are.
+    """
     refuse_mask(value, name)
     try:
         array = np.asarray(value)
@@ -60,6 +65,7 @@ def refuse_conversions(value: Any, name: str) -> None:
         kind = next(filter(None, map(_kind, array.reshape(-1).tolist())), "")
     if kind in _REMEDIES:
         raise ValueError(f"{name} are {_REMEDIES[kind]}")
+    return array
 
 
 def refuse_mask(value: Any, name: str) -> None:

@@ -189,7 +189,7 @@ def test_run_says_who_was_left_out(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "catchment.cli", "run", str(path), "--out", "out"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "3 of 4 clients trained" in done.stdout.splitlines()[0]
+    assert "3 of 4 clients; b: b.csv: " in done.stdout.splitlines()[0]
     lines = done.stderr.splitlines()
     assert [line.split(":")[0] for line in lines] == [
         f"b was left out of the {stage}" for stage in ("scaling", "training", "evaluation")

@@ -25,7 +25,8 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Parts, join
 
 FEATURES = EchoStateMap(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
-PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1), rounds=9)
+RIDGE = FederatedRidge(features=FEATURES, ridge=0.1)
+PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE, rounds=9, seed=3)
 DATA = [Recording(np.sin(np.arange(30.0)), np.cos(np.arange(30.0)))]
 NODE = Node("a", PLAN, lambda: DATA)
 TURN = Turn(4, ("a", "b"), seed=3)

@@ -293,6 +293,9 @@ def test_examples_must_fit_and_be_finite() -> None:
         Examples(np.zeros((0, 5), np.float32), np.zeros(0, np.int64))
     with pytest.raises(ValueError, match="not finite"):
         Examples(np.full((2, 5), np.nan, np.float32), np.zeros(2, np.int64))
+    for bad, words in ((np.ones((2, 5), complex), "complex"), (np.ma.ones((2, 5)), "mask")):
+        with pytest.raises(ValueError, match=words):
+            Examples(bad, np.zeros(2, np.int64))
 
 
 def test_the_loss_of_a_round_is_torchs_and_falls() -> None:

@@ -101,8 +101,8 @@ class SplitView:
         honest = [place for place in everybody if place not in bad and place != self.victim]
         with_, without = set(everybody), set(everybody) - {self.victim}
         sets = {
-            **{place: with_ for place in [self.victim, *honest[: len(honest) // 2]]},
-            **{place: without for place in honest[len(honest) // 2 :]},
+            **dict.fromkeys([self.victim, *honest[: len(honest) // 2]], with_),
+            **dict.fromkeys(honest[len(honest) // 2 :], without),
         }
         signed = {
             place: fleet.ask(names[place], "consistency", survivors(at, shown, len(names)))

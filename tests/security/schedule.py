@@ -257,16 +257,15 @@ class Liar:
         And that all honest clients that gave shares in a round gave them for one set.
         """
         for at in {at for at, _, _ in self.given}:
-            giving = {
-                c for (when, _, _), holders in self.given.items() for c in holders if when == at
-            }
-            sets = {self.signed[at, client][0] for client in giving if client not in self.bad}
+            holders = [some for (when, _, _), some in self.given.items() if when == at]
+            giving = set().union(*holders) - set(self.bad)
+            sets = {self.signed[at, client][0] for client in giving}
             assert len(sets) <= 1, "shares were given for two sets"
         for (at, client), t in self.needed.items():
             if client not in self.bad:
                 owner = self.fleet.masking.places[client]
                 both = [self.given.get((at, owner, which), set()) for which in ("own", "key")]
-                n_shares = [len((shares | set(self.bad))) for shares in both]
+                n_shares = [len(shares | set(self.bad)) for shares in both]
                 assert min(n_shares) < t, f"both secrets of {client} are open"
 
 

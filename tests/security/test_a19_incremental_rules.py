@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,9 @@ def test_the_same_clients_may_be_summed_again() -> None:
 
 
 def of_nine(policy: Policy | None = None) -> Fleet:
-    return Fleet.drawn(9, min_share=0.4, corrupt=0.0, policy=policy)
+    fleet = Fleet.drawn(9, min_share=0.4, corrupt=0.0, policy=policy)
+    fleet.plan = replace(fleet.plan, min_usable=0.0)
+    return fleet
 
 
 @pytest.mark.parametrize(

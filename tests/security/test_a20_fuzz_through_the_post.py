@@ -112,7 +112,7 @@ def as_it_is(text: object, most: int = 0) -> str:
     return str(text)
 
 
-KILLERS = {
+KILLERS: dict[str, tuple[list[tuple[Any, str, Any]], type[Exception], str]] = {
     "a huge shape with a zero": (
         [(wire, "_described", believed), (messages, "_opened", hardly_opened)],
         ValueError,

@@ -1,8 +1,8 @@
 """C1: clients that were told different things never end in one sum, colluders or not.
 
 The server of the review gave everybody but one client a scaler that makes inputs vanish, and read
-the one client's statistics from the "secure" sum. Here it sends other contexts (scalers, maps), other
-payloads (weights, gains), another round or seed to a victim than to the rest.
+the one client's statistics from the "secure" sum. Here it sends other contexts (scalers, maps),
+other payloads (weights, gains), another round or seed to a victim than to the rest.
 """
 
 from __future__ import annotations

@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate, make_identities
+from catchment import (
+    EchoState,
+    FederatedRidge,
+    Pipeline,
+    Plan,
+    Recipe,
+    Recording,
+    Reservoir,
+    federate,
+    make_identities,
+)
 from catchment.data.prepare import Prepare
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine, run_locally
@@ -142,7 +152,7 @@ def test_the_sentence_names_the_client_the_claim_and_the_remedy() -> None:
 
 
 def test_whoever_believes_the_claim_can_say_so() -> None:
-    trusting = replace(PLAN, over_median=float("inf"))
+    trusting = replace(PLAN, over_median=1e9)
     result = run(trusting, Tampering(trusting, both(wrong_labels, times(1e6, rows=True))))
     assert result.records[0].refused == ()
     assert accuracy(result) < 0.3  # what the rule is there for
@@ -182,7 +192,7 @@ def test_an_honest_round_has_its_bits_and_nobody_is_flagged_by_rows() -> None:
     result = run_locally(PLAN, CLIENTS)
     assert result.records[0].refused == ()
     assert not [one for one in result.state.flags if isinstance(one, RowsFlag)]
-    free = run_locally(replace(PLAN, over_median=float("inf")), CLIENTS)
+    free = run_locally(replace(PLAN, over_median=1e9), CLIENTS)
     assert result.state.total == free.state.total
 
 
@@ -326,6 +336,22 @@ def test_recordings_with_weights_of_their_own_need_a_plan_that_allows_them() -> 
     with pytest.raises(TooFewClientsError, match="1 per row; if rows are weighted raise max_weig"):
         federate(PLAN, weighty)
     assert federate(replace(PLAN, max_weight=3.0), weighty).records[0].refused == ()
+
+
+def test_the_limits_hold_in_every_stage_and_through_every_verb() -> None:
+    steps = {name: data[:8] * (200 if name == BAD else 1) for name, data in CLIENTS.items()}
+    run = federate(EchoState(10), steps, ridge=1e-2)
+    assert [(r.client, r.code) for r in run.records[0].refused] == [(BAD, "over-median")]
+    scaled = Pipeline(Prepare(scale="federated"), EchoState(10))
+    staged = federate(scaled, steps, ridge=1e-2).stages
+    assert {
+        stage: [r.client for one in rs for r in one.refused] for stage, rs in staged.items()
+    } == {
+        "scaling": [BAD],
+        "training": [BAD],
+    }
+    trusting = federate(EchoState(10), steps, ridge=1e-2, over_median=200.0)
+    assert trusting.records[0].refused == ()
 
 
 def test_a_set_of_statistics_claims_the_most_that_is_in_it() -> None:

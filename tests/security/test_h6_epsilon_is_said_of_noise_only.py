@@ -168,9 +168,10 @@ def test_the_command_says_it_too(tmp_path: Path) -> None:
     "line", ['test_of = "steps"', 'test_of = "recordings"', 'test = "folds"', ""]
 )
 def test_clients_that_train_under_noise_are_not_tested(line: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN.replace('test_of = "clients"', line))
+    arguments = ["run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run")]
     with pytest.raises(ValueError, match="exact scores on other data of the same client"):
-        file = parse_plan(PLAN.replace('test_of = "clients"', line))
-        run_plan(file, tmp_path / "run")
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert not (tmp_path / "run").exists()
 
 

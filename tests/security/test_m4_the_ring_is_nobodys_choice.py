@@ -54,7 +54,7 @@ def test_a_server_that_has_seen_numbers_cannot_change_the_members() -> None:
     fleet = ring()
     exchange = fleet.until("shares")
     letter = exchange.letter("shares", "c000", NOTHING)
-    bits, adverts, reveals = letter.arrays
+    _, adverts, reveals = letter.arrays
     fewer = (as_bits(range(13), 14), adverts[:13], reveals[:13])
     with pytest.raises(RefusedError, match="changed after this client's number"):
         fleet.ask("c000", "shares", replace(letter, arrays=fewer))

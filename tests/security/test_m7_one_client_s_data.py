@@ -9,7 +9,7 @@ import pytest
 from tests.security.test_h1_one_reply_refuses_one_client import CULPRIT, PLAN, waves
 
 import catchment as ct
-from catchment.engine.local import run_locally
+from catchment.engine.local import data_of, run_locally
 from catchment.federation.client import Node, Request, answer_together
 from catchment.federation.plan import Turn
 from catchment.wire import NOTHING, Parts
@@ -45,10 +45,7 @@ def test_the_others_learn_without_it(error: Exception) -> None:
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_clients_served_together_do_not_suffer(error: Exception) -> None:
     sources = with_a_source_that_raises(error)
-    nodes = [
-        Node(name, PLAN, source if callable(source) else lambda held=source: held)
-        for name, source in sources.items()
-    ]
+    nodes = [Node(name, PLAN, data_of(source)) for name, source in sources.items()]
     letter = Request(PLAN.fingerprint(), Turn(0, ()), "update", NOTHING).to_bytes()
     kinds = [Parts.from_bytes(reply).kind for reply in answer_together(nodes, letter)]
     assert kinds.count("refusal") == 1

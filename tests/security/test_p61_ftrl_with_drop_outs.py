@@ -109,7 +109,7 @@ def test_more_clients_than_were_declared_are_refused_before_anyone_is_asked() ->
         return source(0)()
 
     plan = Plan(algorithm=private(1.0, declared=5))
-    with pytest.raises(FederationError, match="6 clients are asked.*declared for 5"):
+    with pytest.raises(FederationError, match=r"6 clients are asked.*declared for 5"):
         federate(plan, dict.fromkeys(NAMES, told))
     assert not asked
     rule = private(1.0, declared=5).optimiser
@@ -121,7 +121,7 @@ def test_more_clients_than_were_declared_are_refused_before_anyone_is_asked() ->
 def test_noise_needs_a_clip_that_is_no_longer_than_its_own() -> None:
     training = private(1.0, declared=6)
     for clip in (None, 2 * CLIP):
-        with pytest.raises(ValueError, match="counts on changes of length 0.05"):
+        with pytest.raises(ValueError, match=r"counts on changes of length 0\.05"):
             replace(training, clip=clip)
     assert replace(training, clip=CLIP / 2).clip == CLIP / 2
 

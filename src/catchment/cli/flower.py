@@ -17,6 +17,7 @@ flower_app.command("register")(deploy.register)
 flower_app.command("node")(deploy.node)
 flower_app.command("fingerprint")(deploy.fingerprint)
 flower_app.command("sign")(deploy.sign)
+flower_app.command("ledger")(deploy.ledger)
 
 
 @flower_app.command("init")

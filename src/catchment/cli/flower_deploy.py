@@ -148,6 +148,24 @@ def fingerprint(
         typer.echo(f"app   {app_hash(path)}")
 
 
+def ledger(
+    folder: Annotated[Path, typer.Argument(metavar="KEYS", help="The node's folder of keys.")],
+    forget_rounds: Annotated[
+        bool,
+        typer.Option("--forget-rounds", help="Forget the numbers of past rounds; releases stay."),
+    ] = False,
+) -> None:
+    """Print what was released of a node's data: what, when, in which sum, at what cost."""
+    from catchment.engine.deploy import ledger as kept
+
+    with kept.memory_at(folder) as memory:
+        if forget_rounds:
+            names = kept.forget_rounds(memory)
+            typer.echo(f"rounds of {', '.join(names) or 'no federation'} are forgotten")
+        for line in kept.ledger_lines(kept.releases_in(memory)):
+            typer.echo(line)
+
+
 def sign(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")],
     key: Annotated[

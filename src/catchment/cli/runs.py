@@ -59,9 +59,9 @@ def run(
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
     from catchment.federation.left_out import headline, left_out
+    from catchment.federation.runs.bounds import bounds_of
     from catchment.federation.runs.explain import thin_clients
     from catchment.federation.runs.write import is_empty
-    from catchment.federation.runs.bounds import bounds_of
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 

@@ -122,8 +122,7 @@ class Node(Generic[S, U, R]):
             return refusal(error)
 
     def _reply(self, request: Request) -> Parts:
-        if request.plan != self.plan.fingerprint():
-            raise IntegrityError("the server runs another plan than this client agreed to")
+        _check_agreed(self.plan, request)
         masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
         if request.stage != "update":
             if masking is None:
@@ -149,6 +148,17 @@ class Node(Generic[S, U, R]):
         return upload
 
 
+def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
+    """Raise IntegrityError if a request is not one of the plan's, in plan, seed or round."""
+    if request.plan != plan.fingerprint():
+        raise IntegrityError("the server runs another plan than this client agreed to")
+    if request.turn.seed != plan.seed or not 0 <= request.turn.round < plan.rounds:
+        raise IntegrityError(
+            f"the server names round {request.turn.round} and seed {request.turn.seed}; the plan "
+            f"has {plan.rounds} rounds and seed {plan.seed}"
+        )
+
+
 def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[bytes]:
     """Return the replies of several clients of one machine to one and the same request.
 
@@ -160,7 +170,8 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
         try:
             request = Request.from_bytes(message, "")
             turns = [request.turn.at(node.name) for node in nodes]
-            if request.plan == plan.fingerprint() and request.stage == "update":
+            _check_agreed(plan, request)
+            if request.stage == "update":
                 clients = [
                     (node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)
                 ]

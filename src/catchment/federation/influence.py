@@ -132,8 +132,10 @@ def check_limits(limits: Limits) -> None:
         raise ValueError(f"max_rows is {limits.max_rows}; pass 1 or more")
     if not 0 < limits.max_weight < np.inf:
         raise ValueError(f"max_weight is {limits.max_weight}; pass a finite number above 0")
-    if not limits.over_median >= 1:
-        raise ValueError(f"over_median is {limits.over_median}; pass 1 or more, inf for no limit")
+    if not 1 <= limits.over_median < np.inf:
+        raise ValueError(
+            f"over_median is {limits.over_median}; pass 1 or more, such as 1e9 for no limit"
+        )
 
 
 def claimed(value: object) -> Claim:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
 from catchment.errors import FederationError, TooFewClientsError, UploadError
 from catchment.federation.client import digest_of
 from catchment.federation.client_names import check_client_names
-from catchment.federation.influence import Screen, check_total, claimed
+from catchment.federation.influence import Claim, Screen, check_total, claimed
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
 from catchment.federation.running_sums import Outline, Sums, reasons
@@ -174,12 +175,13 @@ def gather(
     if plan.masking is None:
         sums = Sums(cohort)
 
-        def outlined(parts: Parts, turn: Turn) -> tuple[Additive, Outline]:
-            return read(parts, turn), Outline.of(parts)
+        def looked_at(parts: Parts, turn: Turn) -> tuple[Additive, Outline, Claim]:
+            update = read(parts, turn)
+            return update, Outline.of(parts), claimed(update)
 
         screen = Screen(plan, len(cohort), post.refuse)
-        answers = post.ask_all(cohort, payload, outlined)
-        for client, (update, outline) in screen.passed(answers, lambda one: claimed(one[0])):
+        answers = post.ask_all(cohort, payload, looked_at)
+        for client, (update, outline, _) in screen.passed(answers, itemgetter(2)):
             sums.add(client, update, outline)
         total = sums.total(plan.fewest(len(cohort)), post.refused)
         post.refused.extend(sums.left_out)
@@ -195,7 +197,7 @@ def gather(
             try:
                 exchange.close(stage)
             finally:
-                post.refused.extend(Refusal(*one) for one in exchange.left_out())
+                post.refused.extend(Refusal.of(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
     hidden, n_used = exchange.result(read)
@@ -213,7 +215,7 @@ def readers(plan: Plan[S, U, R]) -> list[Read]:
 
 def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
     """Return an upload as the algorithm reads it; UploadError if it has other targets."""
-    update = plan.whole.read_update(parts, turn)
+    update: Additive = plan.whole.read_update(parts, turn)
     if plan.n_targets is not None:
         for found in measured(update):
             came = found.sizes.get("targets", plan.n_targets)

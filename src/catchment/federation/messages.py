@@ -122,7 +122,7 @@ class Post:
 
     def refuse(self, client: str, error: UploadError) -> None:
         """Note that a client's answer is not used."""
-        self.refused.append(Refusal(client, error.code, str(error)))
+        self.refused.append(Refusal.because(client, error))
 
     def record(self, n_used: int) -> Record:
         return Record(

@@ -10,8 +10,8 @@ sums, correlated over time so that each sum carries little of it:
                prefix-sum matrix (Fichtenberger et al., ICML 2023), whose columns have norm |c|
 
 A client that takes part once moves each of its nodes' sums, one per level, by at most clip over
-clients, and the Toeplitz mechanism's input by |c| times that. Momentum and learning rate work on differences of
-noisy sums and cost no privacy.
+clients, and the Toeplitz mechanism's input by |c| times that. Momentum and learning rate work on
+differences of noisy sums and cost no privacy.
 """
 
 from __future__ import annotations

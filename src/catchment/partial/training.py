@@ -2,9 +2,10 @@
 
 Each round the server sends the trainable values and the seed; a client makes the frozen ones again,
 takes local steps, and returns how far its trainable values moved. The server moves by the mean of
-these changes, weighted by examples, or by none where they are clipped, through an optimiser of its
-own. `FollowTheLeader` divides their sum by the number of clients it was declared for instead. With nothing frozen this is
-generalised federated averaging (Reddi et al., ICLR 2021).
+these changes, through an optimiser of its own. Clients weigh by their examples or, where changes
+are clipped, alike; `FollowTheLeader` divides the sum by the number of clients it was declared for,
+whoever answers. With nothing frozen this is generalised federated averaging (Reddi et al., ICLR
+2021).
 
 The server sees each client's change, mean loss and share of right answers unless a protection hides
 them. The last two are not sent where changes are clipped or noise is added: they are not in what

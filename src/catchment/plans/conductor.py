@@ -14,15 +14,16 @@ import datetime
 import json
 import logging
 import os
+import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from catchment.engine.local import LocalEngine
+from catchment.engine.local import LocalEngine, data_of
 from catchment.errors import TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
@@ -39,7 +40,7 @@ from catchment.federation.delivery import DeliveredEvaluation, Delivery, InMemor
 from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
-from catchment.federation.plan import Journal, Memory, Plan
+from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
@@ -57,6 +58,8 @@ from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
 from catchment.plans.results import write_forecast
 from catchment.plans.sources import About
+from catchment.privacy.dp.budget import data_keys
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
@@ -145,6 +148,9 @@ class Conductor:
         Called with (stage, round, clients done, clients asked).
     tested
         Makes the scores where no clients are kept for a test.
+    known
+        By client: what its data are known by in the ledger of what noise costs, where all clients
+        are in this process.
     """
 
     file: PlanFile
@@ -155,6 +161,7 @@ class Conductor:
     journal: Journal | None = None
     watch: Watch | None = None
     tested: Callable[[], Scores] | None = None
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def conduct(self) -> Done:
         """Run all stages, or what is left of them, and keep what came of them."""
@@ -176,7 +183,7 @@ class Conductor:
 
     def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
         """Run a stage, or what is left of it."""
-        allowed = self.engines.allowed(stage, plan)
+        allowed = self._charged(self.engines.allowed(stage, plan))
 
         def watch(round_: int, done: int, asked: int) -> None:
             if self.watch:
@@ -190,6 +197,23 @@ class Conductor:
             journal=self.journal if allowed.masking else None,
             context=known.parts(),
         )
+
+    def _charged(self, plan: AnyPlan) -> AnyPlan:
+        """Return the plan with its ledger told of this run, which is charged once."""
+        if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
+            return plan
+        if "run" not in self.store.facts():
+            self.store.write_facts({"run": secrets.token_hex(16)})
+        # With the place: of two copies of a folder that go on, each makes a release.
+        run = f"{self.store.facts()['run']} {self.store.folder.resolve()}"
+
+        def bound(one: Protection | Masking) -> Protection | Masking:
+            if not isinstance(one, GaussianNoise) or one.budget is None:
+                return one
+            budget = replace(one.budget, run=run, known=self.known or one.budget.known)
+            return replace(one, budget=budget)
+
+        return replace(plan, protections=tuple(bound(one) for one in plan.protections))
 
     def _deliver(self, known: Known, place: InMemory) -> None:
         started = self.store.facts()["started"]
@@ -303,7 +327,16 @@ def run_plan(
         tested = None
         if file.sharing.test == "folds":
             tested = partial(folded, file, held, threads, watch)
-        conductor = Conductor(file, course, held.about, engines, store, watch=watch, tested=tested)
+        conductor = Conductor(
+            file,
+            course,
+            held.about,
+            engines,
+            store,
+            watch=watch,
+            tested=tested,
+            known=_known(held) if file.is_noisy else {},
+        )
         done = conductor.conduct()
         write_forecast(store, done.model, done.scores, held)
         if tested is not None:
@@ -317,6 +350,11 @@ def run_plan(
         if file.is_secret:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores)
+
+
+def _known(held: PlanData) -> dict[str, Sequence[str]]:
+    """Return what each client's data are known by, whatever the client is called."""
+    return {name: data_keys(data_of(source)()) for name, source in held.at(TRAINING).items()}
 
 
 @contextmanager

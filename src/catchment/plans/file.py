@@ -22,7 +22,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +36,8 @@ from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
 from catchment.plans.names import (
+    BUDGET,
+    BUDGET_SETTINGS,
     PLASTICITY,
     PLASTICITY_ROUNDS,
     PROTECTIONS,
@@ -46,6 +48,8 @@ from catchment.plans.names import (
     named,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
+from catchment.privacy.dp.budget import Budget
+from catchment.privacy.dp.noise import GaussianNoise
 
 Baseline = Literal[
     "random",
@@ -216,7 +220,7 @@ class PlanFile:
             How many train; None for many.
         """
         protections = tuple(
-            named(PROTECTIONS, table, f"[[protect]] {k}", {"identities": dict(identities or {})})
+            self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
         hidden = any(isinstance(one, Masking) for one in protections)
@@ -247,6 +251,27 @@ class PlanFile:
             protections=protections,
             seed=self.run.seed,
         )
+
+    def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
+        given: dict[str, object] = {"identities": dict(identities)}
+        settings = {key: value for key, value in table.items() if key not in BUDGET_SETTINGS}
+        if table.get("name") != "gaussian_noise":
+            return named(PROTECTIONS, table, where, given)
+        noise: GaussianNoise = named(PROTECTIONS, settings, where, given)
+        path, epsilon = table.get("budget", BUDGET), table.get("budget_epsilon", noise.epsilon)
+        if not isinstance(path, str):
+            raise ValueError(f"budget in {where} is {path!r}; give the file of a ledger")
+        if type(epsilon) not in (int, float) or not noise.epsilon <= epsilon:
+            raise ValueError(
+                f"budget_epsilon in {where} is {epsilon!r}; give a number, the plan's epsilon of "
+                f"{noise.epsilon:g} or more"
+            )
+        # Where clients have keys they are known by them, whatever their names are.
+        known = {name: (key,) for name, key in identities.items()}
+        budget = Budget(
+            path=self.base / path, epsilon=float(epsilon), delta=noise.delta, known=known
+        )
+        return replace(noise, budget=budget)
 
     def adapting(self, reservoir: Reservoir) -> Learner[Any, Any, Reservoir]:
         """Return what adapts the reservoir before training."""
@@ -296,7 +321,7 @@ class PlanFile:
             self._check_noise(About(("x",), classes))
 
     def _check_noise(self, about: About) -> None:
-        """Raise ValueError if something beside the training would tell of the clients that train."""
+        """Raise ValueError if something beside the training would tell of those who train."""
         before = {"[plasticity]": bool(self.plasticity)}
         before['scale = "federated"'] = not self.prepare.is_fitted
         for stage in (name for name, present in before.items() if present):

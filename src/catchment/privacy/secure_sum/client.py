@@ -75,11 +75,6 @@ class Side:
     def place(self) -> int:
         return self.agreed.places[self.name]
 
-    @property
-    def release(self) -> str:
-        """What the ledger calls the round's sum; no other round has it."""
-        return self.session.digest("release").hex()
-
     def members(self, name: str) -> tuple[int, ...]:
         """Return a set of clients that was noted."""
         bits = np.frombuffer(self.book[name], dtype=np.uint8)
