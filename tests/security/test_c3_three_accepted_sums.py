@@ -58,14 +58,6 @@ def test_where_owners_allow_any_clients_the_attack_is_real() -> None:
     np.testing.assert_allclose(left, fleet.vectors[VICTIM], atol=1e-12 * scale)
 
 
-def test_the_same_clients_may_be_summed_again_and_are_not_forgotten() -> None:
-    fleet = fleet_of()
-    for _ in range(18):
-        np.testing.assert_array_equal(summed(fleet, NAMES), fleet.expected(NAMES))
-    with pytest.raises(TooFewClientsError, match="can be subtracted"):
-        summed(fleet, NAMES[1:])
-
-
 def test_another_plan_or_name_of_the_federation_does_not_help() -> None:
     fleet = fleet_of()
     summed(fleet, NAMES)
