@@ -331,15 +331,15 @@ _NOISE = {
     "budget slack of 5 %": (
         Edit(
             DP + "budget.py",
-            "after > self.epsilon * (1 + TOLERANCE)",
-            "after > self.epsilon * (1.05 + TOLERANCE)",
+            "max(after) > self.epsilon * (1 + TOLERANCE)",
+            "max(after) > self.epsilon * (1.05 + TOLERANCE)",
         ),
     ),
     "budget forgets": (
         Edit(
             DP + "budget.py",
-            "self._epsilon(spent.get(client, Cost()) + cost for client in clients)",
-            "self._epsilon(cost for client in clients)",
+            "self._epsilon(spent + cost for spent in costs)",
+            "self._epsilon(cost for spent in costs)",
         ),
     ),
     "noise drawn anew for one session": (
