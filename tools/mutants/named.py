@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SUMS, found
 from tools.mutants.mutant import Edit, Mutant
 
@@ -428,7 +430,7 @@ _PERSONAL = {
 _EQUIVALENT: dict[str, str] = {}
 
 
-def _all(faults: dict[str, tuple[Edit, ...]], patterns: tuple[str, ...]) -> tuple[Mutant, ...]:
+def _all(faults: Mapping[str, tuple[Edit, ...]], patterns: tuple[str, ...]) -> tuple[Mutant, ...]:
     tests = found(patterns)
     return tuple(
         Mutant(name, edits, tests, _EQUIVALENT.get(name, "")) for name, edits in faults.items()
