@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SUMS, found
 from tools.mutants.mutant import Edit, Mutant
 
@@ -331,15 +333,15 @@ _NOISE = {
     "budget slack of 5 %": (
         Edit(
             DP + "budget.py",
-            "after > self.epsilon * (1 + TOLERANCE)",
-            "after > self.epsilon * (1.05 + TOLERANCE)",
+            "max(after) > self.epsilon * (1 + TOLERANCE)",
+            "max(after) > self.epsilon * (1.05 + TOLERANCE)",
         ),
     ),
     "budget forgets": (
         Edit(
             DP + "budget.py",
-            "self._epsilon(spent.get(client, Cost()) + cost for client in clients)",
-            "self._epsilon(cost for client in clients)",
+            "self._epsilon(spent + cost for spent in costs)",
+            "self._epsilon(cost for spent in costs)",
         ),
     ),
     "noise drawn anew for one session": (
@@ -428,7 +430,7 @@ _PERSONAL = {
 _EQUIVALENT: dict[str, str] = {}
 
 
-def _all(faults: dict[str, tuple[Edit, ...]], patterns: tuple[str, ...]) -> tuple[Mutant, ...]:
+def _all(faults: Mapping[str, tuple[Edit, ...]], patterns: tuple[str, ...]) -> tuple[Mutant, ...]:
     tests = found(patterns)
     return tuple(
         Mutant(name, edits, tests, _EQUIVALENT.get(name, "")) for name, edits in faults.items()
