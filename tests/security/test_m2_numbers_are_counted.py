@@ -25,7 +25,7 @@ def test_a_clock_a_year_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(released(fleet.run()), fleet.expected(fleet.vectors))
 
 
-@pytest.mark.parametrize("number", [2**63 - 1, 2**40, time.time_ns()])
+@pytest.mark.parametrize("number", [2**63 - 1, 2**40, 1_800_000_000 * 10**9])
 def test_a_number_far_above_those_known_is_refused_and_leaves_no_trace(number: int) -> None:
     fleet = Fleet.drawn(4)
     for client in fleet.vectors:
