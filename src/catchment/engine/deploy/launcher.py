@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from flwr.cli.install import install_from_fab
 from flwr.clientapp import ClientApp
@@ -91,12 +91,13 @@ class Chosen:
         return self._load
 
 
-def run_app(address: str, token: str, chosen: Chosen, *, parent: int | None = None) -> None:
+def run_app(address: str, token: str, chosen: Chosen, *, parent: int | None = None) -> NoReturn:
     """Answer one message of a SuperNode with the app that was chosen, and exit."""
     refuse_unknown_flower(version("flwr"))
     exchange(runtime, "run_clientapp", INSTALLS, chosen.install)
     exchange(runtime, "run_clientapp", LOADS, chosen.loading)
     runtime.run_clientapp(address, token, insecure=True, parent_pid=parent)
+    raise SystemExit(0)
 
 
 def refuse_unknown_flower(release: str) -> None:
@@ -167,25 +168,12 @@ class OwnExecutor:
         pass
 
 
-def run_executor(address: str, command: Sequence[str], *, parent: int) -> None:
+def run_executor(address: str, command: Sequence[str], *, parent: int) -> NoReturn:
     """Start an app for every message of a SuperNode, as long as another process lives."""
     refuse_unknown_flower(version("flwr"))
     exchange(superexec, "run_superexec", "get_executor", lambda *_, **__: OwnExecutor(command))
     superexec.run_superexec(address, insecure=True, parent_pid=parent)
-
-
-def become_node(command: Sequence[str], executor: Sequence[str]) -> None:
-    """Go on as a SuperNode, with an executor beside it that ends when the SuperNode does.
-
-    Parameters
-    ----------
-    command
-        Starts the SuperNode.
-    executor
-        Starts the program `executor`; it gets the number of this process.
-    """
-    subprocess.Popen([*executor, "--parent", str(os.getpid())], stdin=subprocess.DEVNULL)
-    os.execve(command[0], list(command), os.environ)
+    raise SystemExit(0)
 
 
 def checked_hash(text: str) -> str:

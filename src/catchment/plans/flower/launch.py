@@ -13,12 +13,13 @@ import argparse
 import hashlib
 import io
 import os
+import subprocess
 import sys
 import tomllib
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from catchment.errors import CatchmentError, RuleError
 from catchment.files import replace_file
@@ -130,25 +131,35 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _run(asked: argparse.Namespace, supernode: list[str]) -> None:
-    from catchment.engine.deploy import launcher
-
     policy = read_policy(asked.policy) if asked.policy else Policy()
-    allowed = {launcher.checked_hash(text) for text in (*policy.apps, *asked.app)}
     same = [word for one in asked.app for word in ("--app", one)]
     same += ["--policy", str(asked.policy)] if asked.policy else []
     itself = [sys.executable, "-m", "catchment.plans.flower.launch"]
-    match asked.program:
-        case "node":
-            executor = [*itself, "executor", *same, "--address", asked.address]
-            launcher.become_node(supernode, executor)
-        case "executor":
-            launcher.run_executor(asked.address, [*itself, "app", *same], parent=asked.parent)
-        case "app":
-            home = Path(os.environ.get("FLWR_HOME", Path.home() / ".flwr")) / "catchment-apps"
-            anything = policy.code == "any" and not allowed
-            chosen = launcher.Chosen(allowed, anything, own_app(home), home)
-            token = sys.stdin.read().strip()
-            launcher.run_app(asked.address, token, chosen, parent=asked.parent)
+    if asked.program == "node":
+        become_node(supernode, [*itself, "executor", *same, "--address", asked.address])
+    from catchment.engine.deploy import launcher
+
+    if asked.program == "executor":
+        launcher.run_executor(asked.address, [*itself, "app", *same], parent=asked.parent)
+    allowed = {launcher.checked_hash(text) for text in (*policy.apps, *asked.app)}
+    home = Path(os.environ.get("FLWR_HOME", Path.home() / ".flwr")) / "catchment-apps"
+    anything = policy.code == "any" and not allowed
+    chosen = launcher.Chosen(allowed, anything, own_app(home), home)
+    launcher.run_app(asked.address, sys.stdin.read().strip(), chosen, parent=asked.parent)
+
+
+def become_node(command: Sequence[str], executor: Sequence[str]) -> NoReturn:
+    """Go on as a SuperNode, with an executor beside it that ends when the SuperNode does.
+
+    Parameters
+    ----------
+    command
+        Starts the SuperNode.
+    executor
+        Starts the program `executor`; it gets the number of this process.
+    """
+    subprocess.Popen([*executor, "--parent", str(os.getpid())], stdin=subprocess.DEVNULL)
+    os.execve(command[0], list(command), os.environ)
 
 
 if __name__ == "__main__":
