@@ -60,7 +60,7 @@ def refuse_conversions(value: Any, name: str) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} are not one array of numbers: {error}") from error
-    kind = array.dtype.kind
+    kind: str = array.dtype.kind
     if kind == "O":
         kind = next(filter(None, map(_kind, array.reshape(-1).tolist())), "")
     if kind in _REMEDIES:

@@ -556,6 +556,7 @@ def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
     } == {
         "secure-keys",
         "secure-shares",
+        "secure-complaints",
         "secure-upload",
         "secure-consent",
         "secure-shares-given",

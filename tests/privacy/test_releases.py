@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from fractions import Fraction
 from pathlib import Path
 from threading import Thread
@@ -29,7 +29,7 @@ PAGE_0 = "releases/page/000000"
 KIND = "ridge-statistics"
 TEN = [f"c{k}" for k in range(10)]
 ONE = Cost.of_discrete(concentrated_multiplier(1.0, 1e-5))
-MEMORIES = {
+MEMORIES: dict[str, Callable[[Path], Memory]] = {
     "dict": lambda place: {},
     "folder": FileMemory,
     "flower": lambda place: cast(Memory, ConfigRecord()),
@@ -38,8 +38,7 @@ MEMORIES = {
 
 @pytest.fixture(params=MEMORIES)
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Memory:
-    made: Memory = MEMORIES[request.param](tmp_path / "ann")
-    return made
+    return MEMORIES[request.param](tmp_path / "ann")
 
 
 def recording(n_steps: int = 60, seed: int = 0, **settings: Any) -> Recording:
@@ -98,7 +97,7 @@ def test_other_data_have_their_own_account(memory: Memory) -> None:
         summed(memory, "c", TEN[:5], recording(seed=0))
 
 
-CHANGED = {
+CHANGED: dict[str, Callable[[Recording], Recording]] = {
     "grown": lambda r: recording(61),
     "cut at the start": lambda r: r.part(1, 200),
     "other targets": lambda r: Recording(r.u, r.u[:, 1:]),
@@ -286,7 +285,7 @@ def _without_the_first(memory: MutableMapping[str, bytes]) -> None:
     memory[PAGE_0] = b"\n".join(lines[1:])
 
 
-DAMAGE = {
+DAMAGE: dict[str, Callable[[Memory], object]] = {
     "no head": lambda memory: memory.pop(HEAD),
     "no page": lambda memory: memory.pop(PAGE_0),
     "neither": lambda memory: [memory.pop(HEAD), memory.pop(PAGE_0)],
@@ -305,7 +304,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_noticed_and_nothing_is_sent(damage: str, memory: Memory) -> None:
-    DAMAGE[damage](begun(memory))  # type: ignore[no-untyped-call]
+    DAMAGE[damage](begun(memory))
     with pytest.raises(IntegrityError, match=r"ledger of releases is damaged: .*; restore"):
         summed(memory, "next", TEN, recording(61))
 

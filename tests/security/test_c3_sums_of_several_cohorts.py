@@ -64,7 +64,7 @@ class People:
         return self.keys.memories
 
     def expected(self, names: Sequence[str]) -> Array:
-        return np.sum([self.vectors[name] for name in names], axis=0)
+        return np.asarray(np.sum([self.vectors[name] for name in names], axis=0))
 
 
 def test_three_sums_do_not_give_one_client() -> None:

@@ -87,8 +87,7 @@ def test_the_second_of_many_repetitions_is_refused_by_every_client() -> None:
     # The mean over all rounds that were accepted has the noise of one.
     assert len(accepted) == 1
     exact = np.sum([v / np.linalg.norm(v) for v in people.vectors.values()], axis=0)
-    error = float(np.std(accepted[0] - exact))
-    assert error > 0.5 * NOISE.spread
+    assert float(np.std(accepted[0] - exact)) > 0.5 * NOISE.spread
 
 
 @pytest.mark.parametrize("other", ["plan", "federation", "seed"])
@@ -96,11 +95,11 @@ def test_no_other_name_makes_the_budget_new(other: str) -> None:
     noise = replace(NOISE, min_clients=4)
     people = fleet(noise, 4)
     people.run()
-    plan, secure = people.plan, people.masking
+    plan: Plan[Any, Any, Any] = people.plan
     if other == "plan":
         plan = replace(plan, algorithm=Vectors(label="again"))
     elif other == "federation":
-        plan = replace(plan, protections=(noise, replace(secure, federation="again")))
+        plan = replace(plan, protections=(noise, replace(people.masking, federation="again")))
     else:
         plan = replace(plan, seed=5)
     with pytest.raises(TooFewClientsError, match="above this client's 1"):

@@ -195,10 +195,16 @@ clip = { bound = 8.0 }
 
 
 def test_no_exact_score_leaves_a_client_that_trained_under_noise(tmp_path: Path) -> None:
-    client = victim(tmp_path, PLAN.format(of="steps").replace("1e-3", "0.0") + NOISE, n=400)
+    """A plan tests others than those that train; a server that asks one of these is refused."""
+    text = PLAN.format(of="clients").replace("1e-3", "0.0") + NOISE
+    client = victim(tmp_path, text, n=400, test=False)
     answer = client.scored(client.own_model())
     assert answer.facts["code"] == "policy"
     assert "scores would leave without any" in str(answer.facts["reason"])
+    # Nor does one that trained before, and now says that it only tests.
+    client.asked(TRAINING, client.node().agreed.course.start())
+    tests = victim(tmp_path, text, n=400)
+    assert tests.scored(tests.own_model()).facts["code"] == "policy"
 
 
 def test_in_a_secure_plan_no_single_score_leaves(tmp_path: Path) -> None:

@@ -162,6 +162,14 @@ def test_uploads_of_weights_and_gradients_keep_the_row_rule_too(
     assert owned.train().kind != "refusal"
 
 
+def test_a_plan_does_not_choose_files_of_the_node(tmp_path: Path) -> None:
+    owned = Owned(tmp_path, "clear = true\n", RIDGE.replace("*.csv", f"{tmp_path}/*.csv"))
+    del owned.config["data"]
+    assert "does not choose what is read here" in owned.refused()
+    owned.config["plan"] = str(owned.plan)  # unless the owner has read the plan
+    assert owned.train().facts.get("code") != "policy"
+
+
 def test_a_secure_sum_needs_a_memory_that_lasts(tmp_path: Path) -> None:
     owned = Owned(tmp_path, "", RIDGE + SECURE.format(4, 3.0))
     owned.memory = dict(owned.memory)

@@ -88,17 +88,21 @@ def test_the_sentence_says_what_to_do(kind: str) -> None:
 
 
 def test_a_list_of_masked_rows_is_seen_through() -> None:
-    rows = [np.ma.array([1.0, 2.0], mask=[False, True])] * 3
+    rows: Any = [np.ma.array([1.0, 2.0], mask=[False, True])] * 3
     with pytest.raises(ValueError, match="mask"):
         Recording(rows)
 
 
 def test_truth_values_whole_numbers_and_missing_values_stay() -> None:
-    assert Recording([True, False, True]).u.ravel().tolist() == [1.0, 0.0, 1.0]
-    assert Recording(np.array([1, 2], dtype=np.int8)).u.ravel().tolist() == [1.0, 2.0]
-    assert np.isnan(Recording([1.0, None, np.nan]).u).ravel().tolist() == [False, True, True]
-    assert Recording(np.array([1, 2.5, True], dtype=object)).u.ravel().tolist() == [1.0, 2.5, 1.0]
-    assert Recording([1e100, -1e100], [1e100, 1.0]).u.max() == 1e100
+    def inputs(given: Any) -> list[float]:
+        values: list[float] = Recording(given).u.ravel().tolist()
+        return values
+
+    assert inputs([True, False, True]) == [1.0, 0.0, 1.0]
+    assert inputs(np.array([1, 2], dtype=np.int8)) == [1.0, 2.0]
+    assert np.isnan(inputs([1.0, None, np.nan])).tolist() == [False, True, True]
+    assert inputs(np.array([1, 2.5, True], dtype=object)) == [1.0, 2.5, 1.0]
+    assert inputs([1e100, -1e100]) == [1e100, -1e100]
     (one,) = from_frame({"x": [True, False], "y": [1, 2]}, inputs="x", target="y")["all"]
     assert one.u.ravel().tolist() == [1.0, 0.0]
 
@@ -107,7 +111,8 @@ def test_truth_values_whole_numbers_and_missing_values_stay() -> None:
 def test_a_weight_is_one_real_number(weight: Any) -> None:
     with pytest.raises(ValueError, match="weight"):
         Recording(WAVE, weight=weight)
-    assert Recording(WAVE, weight=np.float32(2)).weight == 2.0
+    single: Any = np.float32(2)
+    assert Recording(WAVE, weight=single).weight == 2.0
 
 
 def test_times_are_seconds() -> None:

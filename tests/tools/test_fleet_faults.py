@@ -209,7 +209,7 @@ def test_a_node_that_comes_back_takes_part_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_up_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "catchment.cli", "flower", "up", "--nodes", "3"]
+    command = [sys.executable, "-m", "tools.fleet", "up", "--nodes", "3"]
     logs = tmp_path / "fleet" / "logs"
     started = subprocess.Popen(
         [*command, "--dir", str(tmp_path / "fleet")], stdout=subprocess.PIPE, text=True

@@ -30,7 +30,7 @@ from catchment.engine.deploy.commands import (
     superlink_command,
     superlink_home,
 )
-from catchment.engine.deploy.proxy import site, whole
+from catchment.engine.deploy.proxy import BURST, CONNECTIONS, REQUESTS, site, whole
 from catchment.errors import FederationError
 from tools.fleet.processes import GRACE, Processes
 
@@ -116,12 +116,21 @@ class Deployment:
             SUPERLINK, lambda: listens(self.superlink_port), seconds=START_SECONDS
         )
 
-    def start_proxy(self, **limits: int) -> None:
-        """Start nginx before the SuperLink, with limits as in `site`."""
+    def start_proxy(
+        self, *, requests: int = REQUESTS, burst: int = BURST, connections: int = CONNECTIONS
+    ) -> None:
+        """Start nginx before the SuperLink, with limits as `site` has them."""
         logs, address = self.processes.folder, f"{self.host}:{self.proxy_port}"
         logs.mkdir(parents=True, exist_ok=True)
         configuration = self.server / "nginx.conf"
-        text = site(self.server, superlink=self.superlink_port, listen=address, **limits)
+        text = site(
+            self.server,
+            superlink=self.superlink_port,
+            listen=address,
+            requests=requests,
+            burst=burst,
+            connections=connections,
+        )
         configuration.write_text(whole(text, logs))
         command = [find_nginx(), "-p", str(logs), "-c", str(configuration)]
         self.processes.start(PROXY, [*command, "-e", str(logs / "nginx.log")])

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, MissingExtraError
@@ -104,7 +105,9 @@ class FollowTheLeader:
                 f"{self.clients}; pass clients={n_clients}, or a smaller share to the plan"
             )
 
-    def step_by_sum(self, values: Arrays, total: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+    def step_by_sum(
+        self, values: Arrays, total: Sequence[NDArray[np.floating]], memory: Arrays
+    ) -> tuple[Arrays, Arrays]:
         """Return the values and the memory after a round, from the sum of the clipped changes."""
         change = tuple(np.divide(one, self.clients, dtype=np.float64) for one in total)
         n = len(values)

@@ -261,7 +261,11 @@ class PlanFile:
         path, epsilon = table.get("budget", BUDGET), table.get("budget_epsilon", noise.epsilon)
         if not isinstance(path, str):
             raise ValueError(f"budget in {where} is {path!r}; give the file of a ledger")
-        if type(epsilon) not in (int, float) or not noise.epsilon <= epsilon:
+        if (
+            not isinstance(epsilon, int | float)
+            or isinstance(epsilon, bool)
+            or not noise.epsilon <= epsilon
+        ):
             raise ValueError(
                 f"budget_epsilon in {where} is {epsilon!r}; give a number, the plan's epsilon of "
                 f"{noise.epsilon:g} or more"

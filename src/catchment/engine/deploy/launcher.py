@@ -1,8 +1,9 @@
 """How a node runs apps: only those that its owner chose, decided before anything of them is loaded.
 
 Stock Flower runs on a node whatever Python the server sends. Its own remedy, `--trusted-entities`,
-asks the SuperLink for signatures and for a licence, and the open SuperLink has neither. So a node
-is started with `--isolation process`, which leaves running the app to somebody else, and these are
+wants signatures and a licence from the SuperLink, which come from Flower's hub: a run that was
+started with `flwr run FOLDER` has neither, and every such app would be refused. So a node is
+started with `--isolation process`, which leaves running the app to somebody else, and these are
 the two programs that do it:
 
     executor    asks the SuperNode for tasks and starts one process for each; tasks of other kinds

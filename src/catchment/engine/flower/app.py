@@ -14,7 +14,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -30,7 +30,9 @@ from catchment.federation.loop import Result, model_of, run
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.write import Store
+from catchment.privacy.floors import check_floors, check_memory, policy_of
 from catchment.privacy.in_the_clear import networked
+from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.server_journal import Journal
 
@@ -212,7 +214,7 @@ def client_app(
     load_data
         Makes a node's data from its node config.
     allow_plain_statistics
-        Whether to answer without a secure sum.
+        Whether to answer without a secure sum; the node's policy may allow it, too.
     name
         Makes a client's name from its node config; if not given, `name` or `partition-id` in it.
 
@@ -229,8 +231,13 @@ def client_app(
         return Hello(named(config))
 
     def node(order: Order, config: Config, memory: Memory) -> Node[S, U, R]:
-        agreed = networked(plan, allow_plain_statistics=allow_plain_statistics)
-        return Node(named(config), agreed, lambda: load_data(config), memory)
+        found = policy_of(config)
+        policy = replace(found, clear=found.clear or allow_plain_statistics)
+        check_floors(policy, plan.protections)
+        check_memory(config, memory, plan.protections)
+        agreed = networked(plan, allow_plain_statistics=policy.clear)
+        ledger = Releases(memory, policy)
+        return Node(named(config), agreed, lambda: load_data(config), memory, ledger)
 
     return answering(hello, node)
 

@@ -7,9 +7,8 @@ its own word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from catchment.federation.runs.read import Run, Stage
 
@@ -63,9 +62,6 @@ def _of(run: Run, stage: Stage) -> Iterator[Bound]:
         for settings in protection.values():
             match settings:
                 case {"epsilon": float() | int() as epsilon, "delta": float() as delta, **rest}:
-                    unit, by_clients = _how(rest)
-                    yield Bound(stage.name, epsilon, delta, unit, n_clients, by_clients)
-
-
-def _how(settings: Mapping[str, Any]) -> tuple[str, bool]:
-    return str(settings.get("unit", "client")), settings.get("distributed") is True
+                    unit, by_clients = str(rest.get("unit", "client")), rest.get("distributed")
+                    about = (stage.name, epsilon, delta, unit, n_clients)
+                    yield Bound(*about, by_clients=by_clients is True)

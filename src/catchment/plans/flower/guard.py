@@ -56,30 +56,6 @@ def check_plan(policy: Policy, file: PlanFile, plan: Path) -> None:
         )
 
 
-def check_course(policy: Policy, course: Course) -> None:
-    """Raise RuleError if the stages of a plan ask for less than the owner of a node does."""
-    masks = [one for one in course.protections if isinstance(one, SecureSum)]
-    if not masks and not policy.clear:
-        raise RuleError(
-            "policy",
-            "the plan has no secure sum, and clear = false in this node's policy.toml: its "
-            "statistics would leave in the clear",
-        )
-    for mask in masks:
-        if mask.min_clients < policy.min_clients:
-            raise RuleError(
-                "policy",
-                f"the plan's secure sum has min_clients = {mask.min_clients}, this node's "
-                f"policy.toml {policy.min_clients}",
-            )
-        if mask.rows_per_feature < policy.rows_per_feature:
-            raise RuleError(
-                "policy",
-                f"the plan's secure sum has rows_per_feature = {mask.rows_per_feature:g}, this "
-                f"node's policy.toml {policy.rows_per_feature:g}",
-            )
-
-
 def check_rows(
     policy: Policy, plan: AnyPlan, course: Course, known: Known, data: Iterable[Recording]
 ) -> None:
@@ -141,7 +117,7 @@ class ModelGuard:
         trained = trained_with(self.memory, course)
         if prepare is None or model.prepare.fingerprint != prepare.fingerprint:
             raise _foreign("prepares recordings otherwise")
-        if trained and trained["prepare"] != prepare.fingerprint:
+        if trained and trained["prepare"] != [prepare.fingerprint]:
             raise _foreign("prepares recordings otherwise than in the training")
         if model.classes != course.classes:
             raise _foreign("has other outputs")
@@ -187,7 +163,7 @@ def remember_training(memory: Memory, course: Course, known: Known) -> None:
         return
     noted = {
         "maps": [one.fingerprint for one in known.maps],
-        "prepare": known.prepare.fingerprint,
+        "prepare": [known.prepare.fingerprint],
     }
     memory[_trained(course)] = json.dumps(noted).encode()
 

@@ -85,10 +85,14 @@ def refuse_code(plan: bytes) -> None:
 
 
 def _texts(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inside = value.values() if isinstance(value, dict) else value
-    return [t for one in inside for t in _texts(one)] if isinstance(value, dict | list) else []
+    match value:
+        case str():
+            return [value]
+        case dict():
+            return [text for one in value.values() for text in _texts(one)]
+        case list():
+            return [text for one in value for text in _texts(one)]
+    return []
 
 
 def own_app(home: Path) -> Callable[[bytes], ClientApp]:

@@ -35,20 +35,17 @@ from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.errors import RuleError
 from catchment.federation.client import Node
-from catchment.federation.course import DELIVERY, EVALUATION, LEARNING, TRAINING, Course
-from catchment.federation.plan import Masking, Memory
+from catchment.federation.course import DELIVERY, EVALUATION, LEARNING, TRAINING
+from catchment.federation.plan import Memory
 from catchment.plans.data import PlanData, arrange
 from catchment.plans.file import PlanFile, read_plan
 from catchment.plans.flower import guard
 from catchment.plans.flower.agreement import Agreement, agreement
 from catchment.plans.flower.places import ModelFolder
 from catchment.plans.sources import Files, Recordings
-from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.floors import check_floors, check_memory, policy_of
 from catchment.privacy.policy import Policy
-from catchment.privacy.policy_file import NAME as POLICY
-from catchment.privacy.policy_file import read_policy
 from catchment.privacy.releases import Releases
-from catchment.privacy.secure_sum.client_store import FileMemory
 
 Config = Mapping[str, bool | float | int | str]
 
@@ -139,11 +136,7 @@ class PlanNode:
     @cached_property
     def policy(self) -> Policy:
         """What the node's owner allows; the default policy if there is no file of it."""
-        keys = self._path("keys")
-        path = self._path("policy") or (keys / POLICY if keys else None)
-        found = Policy() if path is None else read_policy(path)
-        clear = bool(self.config.get("allow-plain-statistics", False))
-        return replace(found, clear=True) if clear else found
+        return policy_of(self.config)
 
     def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
         """Return the client that answers a letter of a stage; RuleError if it must not."""
@@ -151,9 +144,10 @@ class PlanNode:
         guard.check_plan(policy, self.file, self._path("plan") or self.plan)
         agreed = self.agreed
         course = agreed.course
-        guard.check_course(policy, course)
-        guard.check_noise(stage, course, trains=TRAINING in self.stages)
-        self._refuse_to_forget(memory)
+        check_floors(policy, course.protections)
+        trains = TRAINING in self.stages or bool(guard.trained_with(memory, course))
+        guard.check_noise(stage, course, trains=trains)
+        check_memory(self.config, memory, course.protections)
         known = agreed.known(stage, letter, name)
         place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory)
         plan = agreed.allowed(stage, course.plan(stage, known, place))
@@ -171,16 +165,6 @@ class PlanNode:
         # The answer to a delivery tells nothing of the data.
         ledger = None if stage == DELIVERY else Releases(memory, policy)
         return Node(name, plan, data, memory, ledger)
-
-    def _refuse_to_forget(self, memory: Memory) -> None:
-        """Raise RuleError if what is released would be noted where it does not last."""
-        lasts = isinstance(memory, FileMemory) or "partition-id" in self.config
-        if not lasts and needs_memory(self.agreed.course):
-            raise RuleError(
-                "policy",
-                "the plan has a secure sum or noise, and this node has no folder to note releases "
-                "in; name keys or memory in its node config",
-            )
 
     @cached_property
     def _own(self) -> Files | None:
@@ -209,6 +193,13 @@ class PlanNode:
     @cached_property
     def _shared(self) -> PlanData:
         """All clients of the plan's own source."""
+        own = {"plan", "partition-id"} & set(self.config)
+        if isinstance(self.file.origin, Files) and not own:
+            raise RuleError(
+                "policy",
+                "the plan names files, and this node none of its own; whoever wrote the plan does "
+                'not choose what is read here: write data="*.csv" into the node config',
+            )
         return self.file.load_data()
 
     @cached_property
@@ -239,11 +230,6 @@ class OwnFiles:
     def __call__(self) -> list[Recording]:
         found = self.how.read(self.how.paths(Path()))
         return [one for name in sorted(found) for one in found[name]]
-
-
-def needs_memory(course: Course) -> bool:
-    """Return whether what clients release by a course must be noted where it lasts."""
-    return any(isinstance(one, Masking | GaussianNoise) for one in course.protections)
 
 
 def stages_of(name: str, held: PlanData) -> tuple[str, ...]:

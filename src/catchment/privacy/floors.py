@@ -1,0 +1,71 @@
+"""What a client's policy asks of the protections of a plan, and of its own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from catchment.errors import RuleError
+from catchment.federation.plan import Masking, Memory, Protection
+from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.policy import Policy
+from catchment.privacy.policy_file import NAME, read_policy
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.protection import SecureSum
+
+Config = Mapping[str, bool | float | int | str]
+Protections = Iterable[Protection | Masking]
+
+
+def policy_of(config: Config) -> Policy:
+    """Return the policy of a node by its node config: `policy`, or `policy.toml` in its `keys`.
+
+    >>> policy_of({"allow-plain-statistics": True}).clear
+    True
+    """
+    found = Policy()
+    if "policy" in config:
+        found = read_policy(str(config["policy"]))
+    elif "keys" in config:
+        found = read_policy(Path(str(config["keys"])) / NAME)
+    return replace(found, clear=True) if config.get("allow-plain-statistics", False) else found
+
+
+def check_floors(policy: Policy, protections: Protections) -> None:
+    """Raise RuleError if protections ask for less than the owner of a node does."""
+    masks = [one for one in protections if isinstance(one, SecureSum)]
+    if not masks and not policy.clear:
+        raise RuleError(
+            "policy",
+            "the plan has no secure sum, and clear = false in this node's policy.toml: its "
+            "statistics would leave in the clear",
+        )
+    for mask in masks:
+        if mask.min_clients < policy.min_clients:
+            raise RuleError(
+                "policy",
+                f"the plan's secure sum has min_clients = {mask.min_clients}, this node's "
+                f"policy.toml {policy.min_clients}",
+            )
+        if mask.rows_per_feature < policy.rows_per_feature:
+            raise RuleError(
+                "policy",
+                f"the plan's secure sum has rows_per_feature = {mask.rows_per_feature:g}, this "
+                f"node's policy.toml {policy.rows_per_feature:g}",
+            )
+
+
+def check_memory(config: Config, memory: Memory, protections: Protections) -> None:
+    """Raise RuleError if what is released would be noted where it does not last.
+
+    A simulated node, which Flower gives a `partition-id`, does without.
+    """
+    needed = any(isinstance(one, Masking | GaussianNoise) for one in protections)
+    lasts = isinstance(memory, FileMemory) or "partition-id" in config
+    if needed and not lasts:
+        raise RuleError(
+            "policy",
+            "the plan has a secure sum or noise, and this node has no folder to note releases in; "
+            "name keys or memory in its node config",
+        )
