@@ -137,8 +137,8 @@ def test_an_algorithm_that_is_not_listed_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("min_clients = 5\n", "min_clients = 4, this node's policy.toml 5"),
-        ("rows_per_feature = 10.0\n", "rows_per_feature = 3, this node's policy.toml 10"),
+        ("min_clients = 5\n", "min_clients = 4, this node's policy.toml asks for 5"),
+        ("rows_per_feature = 10.0\n", "rows_per_feature = 3, this node's policy.toml asks for 10"),
     ],
 )
 def test_the_floors_are_the_nodes_own(tmp_path: Path, policy: str, said: str) -> None:

@@ -70,7 +70,7 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
     3
     >>> parse_policy('exact_sum = 3')
     Traceback (most recent call last):
-    ValueError: policy.toml has 'exact_sum'; choose from exact, exact_sums, changed_data, epsilon...
+    ValueError: policy.toml has no setting 'exact_sum'; choose from exact, exact_sums, changed_data...
     """
     try:
         table = tomllib.loads(text)
@@ -79,7 +79,7 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
     known = [field.name for field in fields(Policy)]
     for key in table:
         if key not in known:
-            raise ValueError(f"{name} has {key!r}; choose from {', '.join(known)}")
+            raise ValueError(f"{name} has no setting {key!r}; choose from {', '.join(known)}")
     try:
         return Policy(**{key: _typed(key, value) for key, value in table.items()})
     except ValueError as error:
