@@ -35,7 +35,8 @@ rows_per_feature = {rows_per_feature}
 # delta = 1e-6                 # neither is given
 
 # Scores of models.
-# evaluations = 1              # models of one plan that are scored
+# evaluations = 1              # models that are scored: of each plan if plans or signer is given,
+#                              # else of all plans together
 # score_rows = 10              # fewest rows behind a score
 
 # Code that runs here: "mine", the library installed on this node, with the plan that is sent; or
