@@ -38,6 +38,10 @@ class Policy:
     min_clients, rows_per_feature
         Least of either that a plan's secure sum, or its clear statistics, may ask for. The rows
         count for every upload, averages of weights and gradients too.
+    corrupt, min_share
+        Least of either that a plan's secure sum may assume: the share of the registered clients
+        that may work with a server that lies, and the share of them in a round. With 0 a plan gives
+        up what protects from a server that shows clients different sets.
     clear
         Whether statistics may leave without a secure sum.
     evaluations
@@ -65,6 +69,8 @@ class Policy:
     algorithms: tuple[str, ...] = ()
     min_clients: int = 3
     rows_per_feature: float = 2.0
+    corrupt: float = 0.2
+    min_share: float = 0.5
     clear: bool = False
     evaluations: int = 1
     score_rows: int = 10
@@ -93,6 +99,9 @@ class Policy:
                     raise ValueError(
                         f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
                     )
+        for name in ("corrupt", "min_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass a fraction from 0 to 1")
         least = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0, "score_rows": 1}
         for name, lowest in least.items():
             if not getattr(self, name) >= lowest:

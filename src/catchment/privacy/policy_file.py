@@ -25,6 +25,8 @@ TEMPLATE = """\
 # The least that a plan may ask for: clients in a sum, and rows for every feature.
 min_clients = {min_clients}
 rows_per_feature = {rows_per_feature}
+# corrupt = 0.2                # share of all clients that a plan must expect to work with the server
+# min_share = 0.5              # share of all clients that a round must have
 # clear = false                # true: statistics may leave without a secure sum
 
 # Releases of this node's data, which it notes in its ledger (`catchment flower ledger`).
