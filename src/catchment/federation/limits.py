@@ -36,7 +36,7 @@ class Limits:
     min_usable: float = 0.5
     max_rows: int = 10**8
     max_weight: float = 1.0
-    over_median: float = 100.0
+    over_median: float = 10.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_usable <= 1:

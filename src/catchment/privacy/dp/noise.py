@@ -154,7 +154,8 @@ class GaussianNoise:
         asked for with `small_cohort`.
     colluding
         With distributed noise: clients that may tell the server what noise they added; a fifth of
-        `min_clients` if not given.
+        `min_clients` if not given, which must be all that the secure sum counts on: its `corrupt`
+        of those who are registered, all of whom may be in one sum.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
@@ -300,11 +301,22 @@ class GaussianNoise:
                 f"the secure sum may end with {secure.min_clients} clients, too few for noise "
                 f"shared out among {self.min_clients}; pass it min_clients={self.min_clients}"
             )
+        if self.colluding is None and self.n_colluding < secure.n_corrupt:
+            raise ValueError(
+                f"{secure.n_corrupt} of the {len(secure.identities)} registered clients may work "
+                f"with the server, and all of them be among the {self.min_clients} of a sum, where "
+                f"noise counts on {self.n_colluding}; {self._remedy(secure.n_corrupt)}"
+            )
         if self.grid < 2.0**-secure.ring.fraction:
             raise ValueError(
                 f"the ring's {secure.ring.fraction} fractional bits are too coarse for noise of "
                 f"{self.share:.3g}; use 128 bits"
             )
+
+    def _remedy(self, n_corrupt: int) -> str:
+        if n_corrupt < self.min_clients:
+            return f"pass colluding={n_corrupt}, or a larger min_clients"
+        return f"pass min_clients above {n_corrupt} and colluding={n_corrupt}"
 
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
         """Return the clipped vector, with this client's share of the noise if it is distributed.

@@ -274,6 +274,15 @@ class SecureSum:
         chosen = self.neighbours or 0
         return n_clients - 1 if chosen >= n_clients - 1 else chosen // 2 * 2
 
+    @property
+    def n_corrupt(self) -> int:
+        """How many of the registered clients may work with the server.
+
+        >>> SecureSum(identities={f"c{k}": f"{k:064x}" for k in range(40)}).n_corrupt
+        8
+        """
+        return self._n_corrupt(len(self.identities))
+
     def _n_corrupt(self, n_clients: int) -> int:
         among = len(self.identities) if self.min_share else n_clients
         return math.floor(self.corrupt * among + 1e-9)  # 0.29 * 100 is not quite 29
