@@ -46,8 +46,8 @@ class Policy:
         Whether statistics may leave without a secure sum.
     evaluations
         How many models the client scores: of each plan where `plans` or `signer` say which there
-        are, and else of all plans together, which a server can vary at will. To be asked again for the same model, with
-        the same data, is no new one: the answer is the same.
+        are, and else of all plans together, which a server can vary at will. To be asked again for
+        the same model, with the same data, is no new one: the answer is the same.
     score_rows
         Fewest rows behind a score. A score of one row is that row.
     code, apps

@@ -25,7 +25,7 @@ TEMPLATE = """\
 # The least that a plan may ask for: clients in a sum, and rows for every feature.
 min_clients = {min_clients}
 rows_per_feature = {rows_per_feature}
-# corrupt = 0.2                # share of all clients that a plan must expect to work with the server
+# corrupt = 0.2                # share of all clients that may work with the server, at least
 # min_share = 0.5              # share of all clients that a round must have
 # clear = false                # true: statistics may leave without a secure sum
 

@@ -5,8 +5,9 @@ plans      is this a plan, and an algorithm, that the owner allows; does it ask 
 models     a model that is delivered, or to be scored, is one that the plan makes: the plan's
            maps, its preparation, its outputs. With a map or a washout of the server's choice,
            the difference of two scores is a single row
-scores     one model is scored, of each plan that the owner listed or had signed, with enough rows behind the score, and no score
-           without noise comes from a client that trained under noise
+scores     one model is scored, or one of each plan that the owner listed or had signed, with
+           enough rows behind the score, and no score without noise comes from a client that
+           trained under noise
 """
 
 from __future__ import annotations
