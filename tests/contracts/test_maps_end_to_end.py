@@ -356,6 +356,7 @@ def test_an_algorithm_that_makes_no_model_runs_as_flower_apps(
         np.testing.assert_array_equal(getattr(result.result, axes), getattr(here.result, axes))
 
 
+@pytest.mark.filterwarnings("ignore:statistics are not anonymous")
 def test_flower_apps_note_what_they_send_in_the_clear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
