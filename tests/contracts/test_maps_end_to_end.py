@@ -361,12 +361,14 @@ def test_an_algorithm_that_makes_no_model_runs_as_flower_apps(
         np.testing.assert_array_equal(getattr(result.result, axes), getattr(here.result, axes))
 
 
+@pytest.mark.filterwarnings("ignore:statistics are not anonymous")
 def test_flower_apps_note_what_they_send_in_the_clear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_run_id", "_task_id", "_node_id"):  # as Flower does around an app
         monkeypatch.setattr(TaskIdentity, name, 1)
-    clients = people()
+    rng = np.random.default_rng(0)
+    clients = {name: [ct.Recording(rng.normal(size=(150, 4)))] for name in ("ann", "ben", "cat")}
     plan = ct.Plan(algorithm=FederatedPCA())
     app = client_app(plan, lambda config: clients[str(config["name"])], allow_plain_statistics=True)
     contexts = {}

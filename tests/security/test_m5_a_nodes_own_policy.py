@@ -180,7 +180,7 @@ def test_a_secure_sum_needs_a_memory_that_lasts(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
     for text, said in (
-        ("min_client = 3", "has 'min_client'; choose from"),
+        ("min_client = 3", "has no setting 'min_client'; choose from"),
         ("min_clients = 2.5", "min_clients is 2.5; give a whole number"),
         ("min_clients = true", "give a whole number"),
         ("clear = 1", "clear is 1; give true or false"),

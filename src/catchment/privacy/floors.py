@@ -39,7 +39,8 @@ def check_floors(policy: Policy, protections: Protections) -> None:
         raise RuleError(
             "policy",
             "the plan has no secure sum, and clear = false in this node's policy.toml: its "
-            "statistics would leave in the clear; add a secure sum to the plan, or set clear = true",
+            "statistics would leave in the clear; add a secure sum to the plan, or set clear = "
+            "true",
         )
     for mask in masks:
         for name in ("min_clients", "rows_per_feature", "corrupt", "min_share"):

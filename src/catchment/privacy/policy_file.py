@@ -73,7 +73,7 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
     3
     >>> parse_policy('exact_sum = 3')
     Traceback (most recent call last):
-    ValueError: policy.toml has no setting 'exact_sum'; choose from exact, exact_sums, changed_data...
+    ValueError: policy.toml has no setting 'exact_sum'; choose from exact, exact_sums, ...
     """
     try:
         table = tomllib.loads(text)
