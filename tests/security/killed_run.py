@@ -61,7 +61,7 @@ def steps_of(last: int) -> Steps:
     """Return steps at the writes of the server's stores and of the clients' memories."""
     steps = Steps(last)
     steps.install()
-    write = client_store.replace_file
+    write = replace_file
 
     def file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
         write(path, content, mode=mode)
@@ -120,7 +120,7 @@ def kill_after(stage: str) -> None:
         if closed == stage:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Journal.close = dying  # type: ignore[method-assign]
+    Journal.close = dying  # type: ignore[method-assign,assignment]
 
 
 def killed_at(base: Path, points: list[int]) -> dict[str, Any]:

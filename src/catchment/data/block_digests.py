@@ -71,7 +71,7 @@ def _stretches(n_steps: int) -> Iterator[tuple[int, int]]:
 
 
 def _tells(stretch: Array) -> bool:
-    n_changes = np.count_nonzero(stretch[1:] != stretch[:-1])
+    n_changes = int(np.count_nonzero(stretch[1:] != stretch[:-1]))
     return n_changes >= FEWEST_CHANGES or len(set(stretch.ravel().tolist())) >= FEWEST_VALUES
 
 
