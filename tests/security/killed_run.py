@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.security.killed_server import Steps
 
+from catchment.files import replace_file
 from catchment.plans import conductor
 from catchment.plans.file import read_plan
 from catchment.privacy.dp.budget import Budget
