@@ -82,7 +82,7 @@ def test_the_second_of_many_repetitions_is_refused_by_every_client(n_times: int)
             said = {
                 client: Parts.from_bytes(reply).facts.get("code")
                 for (stage, client), reply in tapped.said.items()
-                if stage == "consistency"
+                if stage == "update"
             }
             assert said == dict.fromkeys(NAMES, "budget"), number
     # The mean over all rounds that were accepted has the noise of one.
