@@ -114,6 +114,7 @@ class SecureRound:
         self._members: dict[str, tuple[int, ...]] = {}
         self._replies: dict[str, dict[int, Parts]] = {stage: {} for stage in STAGES}
         self._later: dict[int, int] = {}
+        self._shown: dict[bytes, tuple[int, bytes]] = {}
         self._uploads = Uploads()
         self._threshold, self._is_ring = 0, False
         self._adverts_seen = self._transcript = b""
@@ -230,6 +231,7 @@ class SecureRound:
         if stage == "keys":
             (advert,) = from_rows(parts.expect("secure-keys", 1).arrays[0], 1, ADVERT_BYTES)
             self._verify("keys", client, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])
+            self._check_keys(client, place, advert)
         elif stage == "nonces":
             (reveal,) = from_rows(parts.expect("secure-nonce", 1).arrays[0], 1, REVEAL_BYTES)
             nonce = reveal[:NONCE_BYTES]
@@ -259,6 +261,15 @@ class SecureRound:
             (given,) = parts.expect("secure-shares-given", 1).arrays
             for share in from_rows(given, len(self._holders[place]), SHARE_BYTES):
                 share_from(share)
+
+    def _check_keys(self, client: str, place: int, advert: bytes) -> None:
+        """Refuse keys for which all other clients would refuse the round."""
+        for key in (advert[: keys.KEY_BYTES], advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]):
+            keys.Agreement(keys.new_key()).shared(key)
+            if self._shown.setdefault(key, (place, advert)) != (place, advert):
+                raise UploadError("keys", f"{client} shows a key that another client has shown")
+        if advert[: keys.KEY_BYTES] == advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]:
+            raise UploadError("keys", f"{client} shows one key for two purposes")
 
     def _checked_upload(self, parts: Parts, client: str) -> tuple[Outline, Residues, bytes, bytes]:
         numbers, signature = parts.expect("secure-upload", 2).arrays
