@@ -247,9 +247,21 @@ class Releases:
         near = {data for data in {one.data for one in alike} if self._overlap(data, made.data)}
         before = [one for one in alike if one.data in near and one.is_exact == made.is_exact]
         if made.is_exact:
+            noisy = [one for one in known if not one.is_exact and one.data != NO_DATA]
+            if any(self._overlap(one.data, made.data) for one in noisy):
+                self._refuse_after_noise()
             self._refuse_exact(made, before)
         else:
             self._refuse_noisy(made, before)
+
+    def _refuse_after_noise(self) -> None:
+        # Scores too: nothing exact is covered by what an earlier epsilon promised.
+        if self._policy.exact != "any clients":
+            raise RuleError(
+                "noise",
+                "these data were released with noise, which exact numbers of them would undo; use "
+                'noise, or set exact = "any clients" in this client\'s policy',
+            )
 
     def _refuse_exact(self, made: Release, before: list[Release]) -> None:
         policy = self._policy
@@ -271,6 +283,15 @@ class Releases:
                 "these data were released before and have changed since: the difference of the "
                 "two releases would tell of the changed rows alone; use noise, or set "
                 "changed_data = true in this client's policy",
+            )
+        # The plan of an evaluation has the model in its fingerprint.
+        models = {one.plan for one in (*before, made) if one.kind == SCORES[0]}
+        if made.kind == SCORES[0] and len(models) > max(policy.evaluations, 1):
+            raise RuleError(
+                "scores",
+                f"{len(models) - 1} models were scored with these data, in all plans together, and "
+                f"evaluations in this client's policy is {policy.evaluations}; the difference of "
+                "two scores can tell of single rows",
             )
         others = [one for one in before if one.session and one.clients != made.clients]
         if made.session and policy.exact == "same clients" and others:
