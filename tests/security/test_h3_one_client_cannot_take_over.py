@@ -16,6 +16,7 @@ import pytest
 from catchment import (
     EchoState,
     FederatedRidge,
+    Limits,
     Pipeline,
     Plan,
     Recipe,
@@ -39,7 +40,6 @@ from catchment.federation.influence import (
     FEWEST,
     MOST_HELD,
     Claim,
-    Limits,
     Screen,
     check_total,
     claimed,
@@ -159,7 +159,7 @@ def test_the_sentence_names_the_client_the_claim_and_the_remedy() -> None:
 
 
 def test_whoever_believes_the_claim_can_say_so() -> None:
-    trusting = replace(PLAN, over_median=1e9)
+    trusting = replace(PLAN, limits=Limits(over_median=1e9))
     result = run(trusting, Tampering(trusting, both(wrong_labels, times(1e6, rows=True))))
     assert result.records[0].refused == ()
     assert accuracy(result) < 0.3  # what the rule is there for
@@ -173,7 +173,7 @@ def test_dominance_within_the_limit_is_flagged_by_its_rows() -> None:
     assert result.records[0].refused == ()
     assert accuracy(result) < 0.3
     assert [one.client for one in result.state.flags if isinstance(one, RowsFlag)] == [BAD]
-    strict = replace(PLAN, over_median=5.0)
+    strict = replace(PLAN, limits=Limits(over_median=5.0))
     result = run(strict, Tampering(strict, both(wrong_labels, times(99.0, rows=True))))
     assert [one.client for one in result.records[0].refused] == [BAD]
     assert accuracy(result) > 0.5
@@ -199,7 +199,7 @@ def test_an_honest_round_has_its_bits_and_nobody_is_flagged_by_rows() -> None:
     result = run_locally(PLAN, CLIENTS)
     assert result.records[0].refused == ()
     assert not [one for one in result.state.flags if isinstance(one, RowsFlag)]
-    free = run_locally(replace(PLAN, over_median=1e9), CLIENTS)
+    free = run_locally(replace(PLAN, limits=Limits(over_median=1e9)), CLIENTS)
     assert result.state.total == free.state.total
 
 
@@ -254,18 +254,11 @@ def test_counts_behind_a_scaler_are_compared_too() -> None:
     assert [(r.client, r.code) for r in result.records[0].refused] == [(BAD, "over-median")]
 
 
-@dataclass(frozen=True)
-class Bounds:
-    max_rows: int = 10**8
-    max_weight: float = 1.0
-    over_median: float = 100.0
-
-
-BOUNDS = Bounds()
+HUNDREDFOLD = Limits(over_median=100.0)
 
 
 def screened(
-    sizes: Sequence[float], limits: Limits = BOUNDS
+    sizes: Sequence[float], limits: Limits = HUNDREDFOLD
 ) -> tuple[list[int], list[tuple[int, str]]]:
     """Return which of the uploads of these weights passed, in their order, and who was refused."""
     refused: list[tuple[int, str]] = []
@@ -306,7 +299,7 @@ def test_few_uploads_are_ever_kept_back() -> None:
         refused.append(client)
         alive.remove(int(client))
 
-    for client, _ in Screen(Bounds(), 200, refuse).passed(sent()):
+    for client, _ in Screen(Limits(), 200, refuse).passed(sent()):
         alive.remove(int(client))
     assert sorted(map(int, refused)) == list(range(0, 200, 3))
     assert most <= max(FEWEST, MOST_HELD) + 2
@@ -330,19 +323,19 @@ def test_early_uploads_that_all_prove_too_large_end_the_round() -> None:
 
 
 def test_the_most_rows_of_a_plan_are_a_setting() -> None:
-    plan = replace(PLAN, max_rows=39)
+    plan = replace(PLAN, limits=Limits(max_rows=39))
     with pytest.raises(TooFewClientsError, match="40 rows are claimed, a client may have 39"):
         run_locally(plan, CLIENTS)
     for bad in ({"max_rows": 0}, {"max_weight": np.inf}, {"over_median": 0.5}):
         with pytest.raises(ValueError, match=next(iter(bad))):
-            replace(PLAN, **bad)
+            Limits(**bad)
 
 
 def test_recordings_with_weights_of_their_own_need_a_plan_that_allows_them() -> None:
     weighty = {n: [replace(one, weight=3.0) for one in data] for n, data in CLIENTS.items()}
     with pytest.raises(TooFewClientsError, match="1 per row; if rows are weighted raise max_weig"):
         federate(PLAN, weighty)
-    assert federate(replace(PLAN, max_weight=3.0), weighty).records[0].refused == ()
+    assert federate(replace(PLAN, limits=Limits(max_weight=3.0)), weighty).records[0].refused == ()
 
 
 def test_the_limits_hold_in_every_stage_and_through_every_verb() -> None:
@@ -359,7 +352,7 @@ def test_the_limits_hold_in_every_stage_and_through_every_verb() -> None:
         "scaling": [BAD],
         "training": [BAD],
     }
-    trusting = federate(EchoState(10), steps, ridge=1e-2, over_median=200.0)
+    trusting = federate(EchoState(10), steps, ridge=1e-2, limits=Limits(over_median=200.0))
     assert trusting.records[0].refused == ()
 
 
@@ -379,7 +372,7 @@ SECURE = replace(
 
 
 def test_in_a_secure_sum_a_client_keeps_the_limits_itself() -> None:
-    plan = replace(SECURE, max_rows=39)
+    plan = replace(SECURE, limits=Limits(max_rows=39))
     with pytest.raises(TooFewClientsError, match="40 rows are claimed, a client may have 39"):
         federate(plan, CLIENTS)
 
@@ -412,11 +405,11 @@ def test_in_a_secure_sum_a_liar_within_the_limits_of_all_is_not_seen_and_one_bey
     assert result.records[0].refused == ()
     assert result.state.total.n_rows == 40_000_000 + 11 * 40
     with pytest.raises(FederationError, match=r"12 clients is not believed: .* does not show who"):
-        federate(replace(lying, max_rows=10_000), CLIENTS)
+        federate(replace(lying, limits=Limits(max_rows=10_000)), CLIENTS)
 
 
 def test_sums_are_compared_with_what_so_many_clients_may_claim() -> None:
-    check_total(WeightedSum((), 24.0, 12), Bounds(max_rows=2), 12)
+    check_total(WeightedSum((), 24.0, 12), Limits(max_rows=2), 12)
     for value in (WeightedSum((), 25.0, 12), WeightedSum((), 24.0, 13)):
         with pytest.raises(FederationError, match="not believed"):
-            check_total(value, Bounds(max_rows=2), 12)
+            check_total(value, Limits(max_rows=2), 12)

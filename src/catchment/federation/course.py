@@ -26,8 +26,8 @@ from catchment.features.feature_map import FeatureMap, MapDescription, Recognisi
 from catchment.features.kept import restored
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
-from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.limits import USUAL, Limits
 from catchment.federation.loop import Result
 from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
 from catchment.wire import Parts, join, split
@@ -111,8 +111,9 @@ class Course:
         Makes what adapts the reservoir before the training, if anything does.
     targets
         How many numbers are predicted, where that is known and they are not classes or the inputs.
-    rounds, share, min_clients, min_usable, protections, seed, max_rows, max_weight, over_median
-        As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
+    rounds, share, min_clients, limits, protections, seed
+        As in `Plan`, for the training; the limits are for every stage. Rounds if not given as many
+        as the algorithm needs.
     """
 
     prepare: Prepare
@@ -127,12 +128,9 @@ class Course:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = 0.5
+    limits: Limits = USUAL
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
-    max_rows: int = MAX_ROWS
-    max_weight: float = MAX_WEIGHT
-    over_median: float = OVER_MEDIAN
 
     def __post_init__(self) -> None:
         fitting = (
@@ -249,7 +247,7 @@ class Course:
             case "delivery" if place is not None:
                 return Plan(
                     algorithm=Delivery(sha256=known.model, place=place),
-                    min_usable=self.min_usable,
+                    limits=self.limits,
                 )
             case "evaluation" if place is not None:
                 masks = tuple(
@@ -258,7 +256,7 @@ class Course:
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )
-                return Plan(algorithm=algorithm, min_usable=self.min_usable, protections=masks)
+                return Plan(algorithm=algorithm, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
     def _training(self, known: Known) -> AnyPlan:
@@ -268,12 +266,9 @@ class Course:
             rounds=self.rounds or needs_of(algorithm).rounds,
             share=self.share,
             min_clients=self.min_clients,
-            min_usable=self.min_usable,
+            limits=self.limits,
             protections=self.protections,
             seed=self.seed,
-            max_rows=self.max_rows,
-            max_weight=self.max_weight,
-            over_median=self.over_median,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
@@ -291,12 +286,9 @@ class Course:
             algorithm=algorithm,
             rounds=rounds,
             share=share,
-            min_usable=self.min_usable,
+            limits=self.limits,
             protections=masks,
             seed=self.seed,
-            max_rows=self.max_rows,
-            max_weight=self.max_weight,
-            over_median=self.over_median,
         )
 
     @staticmethod

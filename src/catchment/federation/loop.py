@@ -179,7 +179,7 @@ def gather(
             update = read(parts, turn)
             return update, Outline.of(parts), claimed(update)
 
-        screen = Screen(plan, len(cohort), post.refuse)
+        screen = Screen(plan.limits, len(cohort), post.refuse)
         answers = post.ask_all(cohort, payload, looked_at)
         for client, (update, outline, _) in screen.passed(answers, itemgetter(2)):
             sums.add(client, update, outline)
@@ -201,7 +201,7 @@ def gather(
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
     hidden, n_used = exchange.result(read)
-    check_total(hidden, plan, n_used)
+    check_total(hidden, plan.limits, n_used)
     return hidden, n_used, exchange.publish
 
 

@@ -31,7 +31,7 @@ from catchment.federation.algorithm import (
     as_algorithm,
     needs_of,
 )
-from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN, check_limits
+from catchment.federation.limits import USUAL, Limits
 from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
@@ -197,18 +197,10 @@ class Plan(Generic[S, U, R]):
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
         Fewest answers with which a round may end.
-    min_usable
-        Least share of the clients asked whose answers must be usable: with half of them refused
-        something is wrong with the plan or with them, and a model of the rest would hide it.
+    limits
+        What one client may claim in a round, and the share of those asked who must be usable.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
-    max_rows
-        Most rows, or examples, that one client may claim to have in a round.
-    max_weight
-        Most weight per row: 1 unless recordings have weights of their own above that.
-    over_median
-        How many times the median of the round's clients one of them may claim; whoever claims more
-        is refused and named. Fewer than five clients are not compared.
     prepare
         What each client does to its raw recordings before the algorithm sees them.
     channels
@@ -222,13 +214,10 @@ class Plan(Generic[S, U, R]):
     rounds: int = 1
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = 0.5
+    limits: Limits = USUAL
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
-    max_rows: int = MAX_ROWS
-    max_weight: float = MAX_WEIGHT
-    over_median: float = OVER_MEDIAN
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
 
@@ -239,9 +228,6 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
-        if not 0 <= self.min_usable <= 1:
-            raise ValueError(f"min_usable is {self.min_usable}; pass a share from 0 to 1")
-        check_limits(self)
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
         for protection in self.protections:
@@ -290,7 +276,7 @@ class Plan(Generic[S, U, R]):
     def fewest(self, n_asked: int) -> int:
         """Return with how many usable answers a round may end at least."""
         # A product such as 0.1 * 30 is a little more than the whole number that is meant.
-        return max(self.min_clients, math.ceil(self.min_usable * n_asked - 1e-9))
+        return max(self.min_clients, math.ceil(self.limits.min_usable * n_asked - 1e-9))
 
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""

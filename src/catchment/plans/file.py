@@ -8,7 +8,7 @@
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, min_usable, seed, baselines
+    [run]                         # rounds, share, min_clients, Limits, seed, baselines
     [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
@@ -31,7 +31,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
-from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
+from catchment.federation.limits import USUAL, Limits
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
@@ -87,15 +87,8 @@ class RunSettings:
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
-    min_usable
-        Least share of the clients asked whose answers must be usable, else the run ends.
-    max_rows
-        Most rows that one client may claim to have in a round.
-    max_weight
-        Most weight per row that one may claim.
-    over_median
-        How many times the median of the round's clients one of them may claim; whoever claims more
-        is refused and named.
+    limits
+        What one client may claim; its settings stand among these.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -109,10 +102,7 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = 0.5
-    max_rows: int = MAX_ROWS
-    max_weight: float = MAX_WEIGHT
-    over_median: float = OVER_MEDIAN
+    limits: Limits = USUAL
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
@@ -244,10 +234,7 @@ class PlanFile:
             rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
-            min_usable=self.run.min_usable,
-            max_rows=self.run.max_rows,
-            max_weight=self.run.max_weight,
-            over_median=self.run.over_median,
+            limits=self.run.limits,
             protections=protections,
             seed=self.run.seed,
         )
@@ -395,7 +382,7 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         learn=learn,
         plasticity=_table(tables, "plasticity"),
         candidates=candidates,
-        run=READER.read(RunSettings, _table(tables, "run"), "[run]"),
+        run=_run(_table(tables, "run")),
         protect=protect,
         search=_table(tables, "search"),
         base=Path.cwd() if base is None else base,
@@ -450,6 +437,17 @@ def _prepare(table: Table) -> Prepare:
         raise ValueError(f"[prepare]: {error}") from error
     rest = {key: value for key, value in table.items() if key != "scale"}
     return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
+
+
+def _run(table: Table) -> RunSettings:
+    """Return the settings of [run], where those of `Limits` stand beside the others."""
+    limiting = READER.settings(Limits)
+    others = [name for name in READER.settings(RunSettings) if name != "limits"]
+    refuse_unknown(table, [*others, *limiting], "[run]")
+    own = {key: value for key, value in table.items() if key in limiting}
+    rest = {key: value for key, value in table.items() if key not in limiting}
+    limits = READER.read(Limits, own, "[run]")
+    return READER.read(RunSettings, rest, "[run]", {"limits": limits})
 
 
 def _n_targets(about: About) -> int | None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from catchment import Recipe, Recording, Reservoir
+from catchment import Limits, Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import run_locally
@@ -261,7 +261,7 @@ def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
         "poor": enough[:1],
         "broken": [Recording(np.array([np.nan, 1.0]), np.eye(2)[0])],
     }
-    plan = Plan(algorithm=ReservoirEnsemble(features=features), min_usable=0.3)
+    plan = Plan(algorithm=ReservoirEnsemble(features=features), limits=Limits(min_usable=0.3))
     result = run_locally(plan, data)
     assert list(result.result.members) == ["rich"]
     reasons = {r.client: r.reason for r in result.records[0].refused}
