@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,20 @@ def test_shares_add_up_to_the_promised_noise() -> None:
     steps = total / shared.grid
     np.testing.assert_array_equal(steps, np.rint(steps))
     assert shared.multiplier > noise(epsilon=2.0).multiplier
+
+
+def test_noise_counts_on_as_many_telling_theirs_as_the_secure_sum_does() -> None:
+    """Of 40 registered clients 8 may be corrupt, and all of them in a sum of ten."""
+    registered = make_identities(f"c{k}" for k in range(40))
+    few = SecureSum(registered, min_clients=10)
+    shared = noise(distributed=True, min_clients=10)
+    with pytest.raises(ValueError, match=r"8 of the 40 .* min_clients=16, or .* colluding=8"):
+        Plan(algorithm=RIDGE, protections=(shared, few))
+    ready = (shared, SecureSum(registered, min_clients=16)), (replace(shared, colluding=8), few)
+    for one, secure in ready:
+        Plan(algorithm=RIDGE, protections=(one, secure))
+        honest = secure.min_clients - 8
+        assert one.share * np.sqrt(honest) >= one.spread * (1 - 1e-12)
 
 
 def test_distributed_noise_needs_its_secure_sum() -> None:

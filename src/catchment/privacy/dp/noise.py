@@ -154,7 +154,8 @@ class GaussianNoise:
         asked for with `small_cohort`.
     colluding
         With distributed noise: clients that may tell the server what noise they added; a fifth of
-        `min_clients` if not given.
+        `min_clients` if not given. A secure sum that counts on more is refused, unless it has more
+        clients by as many.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
@@ -299,6 +300,15 @@ class GaussianNoise:
             raise ValueError(
                 f"the secure sum may end with {secure.min_clients} clients, too few for noise "
                 f"shared out among {self.min_clients}; pass it min_clients={self.min_clients}"
+            )
+        corrupt = secure.n_corrupt(secure.min_clients)
+        honest = self.min_clients - self.n_colluding
+        if secure.min_clients - corrupt < honest:
+            raise ValueError(
+                f"{corrupt} of the {len(secure.identities)} registered clients may work with the "
+                f"server, and the noise of {self.n_colluding} may be told: a secure sum of "
+                f"{secure.min_clients} clients can have too little; pass the secure sum "
+                f"min_clients={honest + corrupt}, or the noise colluding={corrupt}"
             )
         if self.grid < 2.0**-secure.ring.fraction:
             raise ValueError(
