@@ -30,7 +30,7 @@ from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Map
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.left_out import LeftOut, left_out, warn_of
-from catchment.federation.limits import USUAL, Limits
+from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
@@ -247,7 +247,7 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
-    limits: Limits = USUAL,
+    limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -264,7 +264,7 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
-    limits: Limits = USUAL,
+    limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -293,9 +293,8 @@ def federate(
     min_clients
         Fewest answers with which a round may end.
     limits
-        What one client may claim, such as `Limits(over_median=500)`, and the share of the clients
-        who must be usable. A client that is refused is named in a `RefusedClientsWarning` and in
-        `.refused`.
+        How much one client may claim, and how many must be usable. A client that is refused is
+        named in a `RefusedClientsWarning` and in `.refused`.
     seed
         Names the algorithm's own draws; a map has its own.
     threads
@@ -321,10 +320,10 @@ def federate(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None or out is not None:
+        if protect or ridge != "auto" or classes is not None or limits != LIMITS or out is not None:
             raise ValueError(
-                "a plan says protections, ridge and classes itself, and run_locally takes a keeper "
-                "for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
+                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
             )
         done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
         warn_of({TRAINING: done.records})

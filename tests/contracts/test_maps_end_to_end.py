@@ -216,7 +216,12 @@ def test_an_algorithm_of_ones_own_on_flower_is_that_of_one_process(tmp_path: Pat
     write_files(logs)
     learn = 'algorithm = "tests.contracts.own_algorithms:NearestMean"'
     text = plan_text(case, logs, learn) + SECURE
-    there = fleet(tmp_path, text, nodes_of(logs)).serve("there")
+    # Three rows are scored here, which nodes send only if their owners say so.
+    (tmp_path / "policy.toml").write_text("score_rows = 1\n")
+    nodes = {
+        n: one | {"policy": str(tmp_path / "policy.toml")} for n, one in nodes_of(logs).items()
+    }
+    there = fleet(tmp_path, text, nodes).serve("there")
     assert there == in_process(tmp_path, text)
     run = read_run(tmp_path / "there")
     assert list(run.rounds) == ["scaling", "training", "delivery", "evaluation"]

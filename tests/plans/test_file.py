@@ -21,6 +21,7 @@ from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.optimisers import Adam
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.limits import Limits
 from catchment.federation.plan import Plan
 from catchment.federation.runs.write import MODEL
 from catchment.plans.conductor import run_plan

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ from catchment.features.kept import restored
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
-from catchment.federation.limits import USUAL, Limits
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
 from catchment.wire import Parts, join, split
@@ -111,9 +111,9 @@ class Course:
         Makes what adapts the reservoir before the training, if anything does.
     targets
         How many numbers are predicted, where that is known and they are not classes or the inputs.
-    rounds, share, min_clients, limits, protections, seed
-        As in `Plan`, for the training; the limits are for every stage. Rounds if not given as many
-        as the algorithm needs.
+    rounds, share, min_clients, protections, seed, limits
+        As in `Plan`, for the training; limits for every stage, rounds if not
+        given as many as the algorithm needs.
     """
 
     prepare: Prepare
@@ -128,9 +128,9 @@ class Course:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    limits: Limits = USUAL
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         fitting = (
@@ -245,10 +245,8 @@ class Course:
             case "training":
                 return self._training(known)
             case "delivery" if place is not None:
-                return Plan(
-                    algorithm=Delivery(sha256=known.model, place=place),
-                    limits=self.limits,
-                )
+                delivery = Delivery(sha256=known.model, place=place)
+                return Plan(algorithm=delivery, limits=self.limits)
             case "evaluation" if place is not None:
                 masks = tuple(
                     p.exact(of_few=True) for p in self.protections if isinstance(p, Masking)
@@ -266,9 +264,9 @@ class Course:
             rounds=self.rounds or needs_of(algorithm).rounds,
             share=self.share,
             min_clients=self.min_clients,
-            limits=self.limits,
             protections=self.protections,
             seed=self.seed,
+            limits=self.limits,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
@@ -286,9 +284,9 @@ class Course:
             algorithm=algorithm,
             rounds=rounds,
             share=share,
-            limits=self.limits,
             protections=masks,
             seed=self.seed,
+            limits=self.limits,
         )
 
     @staticmethod

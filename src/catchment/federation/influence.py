@@ -1,9 +1,9 @@
 """How much one client may weigh in a sum by its own word: its rows, its weight, and that it is one.
 
 What a client says of its size cannot be checked against its data, which stay with it. So it is
-bounded by the plan's `Limits`: `max_rows` and `max_weight`, and, where five or more clients can be
-compared, `over_median` times the median of the round's clients. An upload beyond is refused and its
-client named; nothing is ever scaled down in silence.
+bounded by the plan's `Limits`: by `max_rows` and `max_weight`, and, where five or more clients can
+be compared, by `over_median` times the median of the round's clients. An upload beyond is refused
+and its client named; nothing is ever scaled down in silence.
 
 The median is known when the last upload is here, the sum begins with the first, and not all uploads
 fit into memory. So the first five are kept back, and later each one that is too large for the

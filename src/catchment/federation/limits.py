@@ -1,16 +1,15 @@
-"""What one client may claim in a round, and how many of those asked must be usable."""
+"""How much one client may claim in a round, and how many clients must be usable."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+import numpy as np
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much of a round one client may claim, and how many clients a round needs.
-
-    Whoever claims more is refused and named; nothing is ever scaled down.
+    """What a round takes from one client, and with how many clients refused it still ends well.
 
     Parameters
     ----------
@@ -22,12 +21,13 @@ class Limits:
     max_weight
         Most weight per row: 1 unless recordings have weights of their own above that.
     over_median
-        How many times the median of the round's clients one of them may claim: at 10 it is below
-        half of the weight of a round of twelve or more clients of like size. Raise it where honest
-        clients differ by more. Fewer than five clients are not compared.
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named. Fewer than five clients are not compared.
 
-    >>> Limits(over_median=500.0).max_rows  # one hospital is much larger than the others
-    100000000
+    >>> from catchment import Plan
+    >>> plan = Plan(algorithm=None, limits=Limits(min_usable=0.9))
+    >>> plan.fewest(30)
+    27
     >>> Limits(over_median=0.5)
     Traceback (most recent call last):
     ValueError: over_median is 0.5; pass 1 or more, such as 1e9 for no limit
@@ -36,19 +36,19 @@ class Limits:
     min_usable: float = 0.5
     max_rows: int = 10**8
     max_weight: float = 1.0
-    over_median: float = 10.0
+    over_median: float = 100.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_usable <= 1:
             raise ValueError(f"min_usable is {self.min_usable}; pass a share from 0 to 1")
         if self.max_rows < 1:
             raise ValueError(f"max_rows is {self.max_rows}; pass 1 or more")
-        if not 0 < self.max_weight < math.inf:
+        if not 0 < self.max_weight < np.inf:
             raise ValueError(f"max_weight is {self.max_weight}; pass a finite number above 0")
-        if not 1 <= self.over_median < math.inf:
+        if not 1 <= self.over_median < np.inf:
             raise ValueError(
                 f"over_median is {self.over_median}; pass 1 or more, such as 1e9 for no limit"
             )
 
 
-USUAL = Limits()
+LIMITS = Limits()

@@ -216,7 +216,7 @@ def readers(plan: Plan[S, U, R]) -> list[Read]:
 def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
     """Return an upload as the algorithm reads it; UploadError if it has other targets."""
     update: Additive = plan.whole.read_update(parts, turn)
-    if plan.n_targets is not None:
+    if plan.n_targets is not None and not plan.needs.other_targets:
         for found in measured(update):
             came = found.sizes.get("targets", plan.n_targets)
             if came != plan.n_targets:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -31,7 +31,7 @@ from catchment.federation.algorithm import (
     as_algorithm,
     needs_of,
 )
-from catchment.federation.limits import USUAL, Limits
+from catchment.federation.limits import Limits
 from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
@@ -197,10 +197,10 @@ class Plan(Generic[S, U, R]):
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
         Fewest answers with which a round may end.
-    limits
-        What one client may claim in a round, and the share of those asked who must be usable.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
+    limits
+        How much one client may claim in a round, and how many must be usable.
     prepare
         What each client does to its raw recordings before the algorithm sees them.
     channels
@@ -214,10 +214,10 @@ class Plan(Generic[S, U, R]):
     rounds: int = 1
     share: float = 1.0
     min_clients: int = 1
-    limits: Limits = USUAL
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
+    limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
 
@@ -325,6 +325,6 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+            inner = {one.name: describe(getattr(value, one.name)) for one in fields(value)}
             return {type(value).__name__: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

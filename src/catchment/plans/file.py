@@ -8,7 +8,7 @@
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, Limits, seed, baselines
+    [run]                         # rounds, share, min_clients, limits, seed, baselines
     [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
@@ -31,7 +31,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
-from catchment.federation.limits import USUAL, Limits
+from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
@@ -102,10 +102,23 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    limits: Limits = USUAL
+    min_usable: float = LIMITS.min_usable
+    max_rows: int = LIMITS.max_rows
+    max_weight: float = LIMITS.max_weight
+    over_median: float = LIMITS.over_median
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a round."""
+        return Limits(
+            min_usable=self.min_usable,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

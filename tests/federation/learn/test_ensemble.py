@@ -28,6 +28,7 @@ from catchment.federation.learn.ensemble import (
 )
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.stacking import Stacking
+from catchment.federation.limits import Limits
 from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan, as_algorithm
 from catchment.readout.storage import load_model, save

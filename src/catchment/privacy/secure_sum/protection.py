@@ -58,7 +58,7 @@ from catchment.privacy.secure_sum.client_rules import (
     FEWEST_ROWS_PER_FEATURE,
     is_name,
 )
-from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold
+from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold, uncut
 from catchment.privacy.secure_sum.identities import Identities
 from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Ring
@@ -96,7 +96,8 @@ class SecureSum:
         `corrupt` counts among those who are asked, whom the server chose.
     neighbours, shares_needed
         With how many others each client masks and how many shares open a secret; chosen by the
-        number of clients if None.
+        number of clients if None. Clients refuse so few that corrupt ones could stand on all sides
+        of an honest one.
     bits
         128: sums are exact. 64: half the bytes, rounded to fit `bound`. Statistics on a grid are
         whole numbers and exact in any ring: theirs has 64 bits, or with 32 half of that, and then
@@ -247,7 +248,7 @@ class SecureSum:
             k, t = degree(n_clients, bad)
         else:
             k = self._k(n_clients)
-            t = threshold(k + 1, self.corrupt_holders(n_clients))
+            t = max(threshold(k + 1, self.corrupt_holders(n_clients)), self.least_shares(n_clients))
         return k, t if self.shares_needed is None else self.shares_needed
 
     def corrupt_holders(self, n_clients: int) -> int:
@@ -261,6 +262,12 @@ class SecureSum:
         k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
         # On the full graph it is all of them, however many are asked.
         return bad if k >= n_clients - 1 else corrupt_among(n_clients, bad, k)
+
+    def least_shares(self, n_clients: int) -> int:
+        """Return how many shares must be needed for no part of a ring to be cut off from it."""
+        bad = self._n_corrupt(n_clients)
+        k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
+        return 1 if k >= n_clients - 1 else uncut(n_clients, bad, k)
 
     def _k(self, n_clients: int) -> int:
         # Even, because half of them stand on either side.
