@@ -48,6 +48,7 @@ from reproductions.pool import Pool
 from reproductions.study import Began, Value, environment
 
 PACED = 5  # rounds that are timed alone, the first not counted
+UNEVEN = Limits(over_median=1e9)  # authors differ by far more than ten, and all of them are honest
 PARTS = ("writers", "cifar", "text", "speeches", "private", "hundred", "addresses")
 
 

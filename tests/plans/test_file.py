@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from catchment import Limits, load
+from catchment import load
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
 from catchment.features.echo_state.echo_state import EchoState

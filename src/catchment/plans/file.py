@@ -87,8 +87,15 @@ class RunSettings:
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
-    limits
-        What one client may claim; its settings stand among these.
+    min_usable
+        Least share of the clients asked whose answers must be usable, else the run ends.
+    max_rows
+        Most rows that one client may claim to have in a round.
+    max_weight
+        Most weight per row that one may claim.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -395,7 +402,7 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         learn=learn,
         plasticity=_table(tables, "plasticity"),
         candidates=candidates,
-        run=_run(_table(tables, "run")),
+        run=READER.read(RunSettings, _table(tables, "run"), "[run]"),
         protect=protect,
         search=_table(tables, "search"),
         base=Path.cwd() if base is None else base,
@@ -450,17 +457,6 @@ def _prepare(table: Table) -> Prepare:
         raise ValueError(f"[prepare]: {error}") from error
     rest = {key: value for key, value in table.items() if key != "scale"}
     return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
-
-
-def _run(table: Table) -> RunSettings:
-    """Return the settings of [run], where those of `Limits` stand beside the others."""
-    limiting = READER.settings(Limits)
-    others = [name for name in READER.settings(RunSettings) if name != "limits"]
-    refuse_unknown(table, [*others, *limiting], "[run]")
-    own = {key: value for key, value in table.items() if key in limiting}
-    rest = {key: value for key, value in table.items() if key not in limiting}
-    limits = READER.read(Limits, own, "[run]")
-    return READER.read(RunSettings, rest, "[run]", {"limits": limits})
 
 
 def _n_targets(about: About) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from catchment.data.prepare import Prepare
-from catchment.federation.limits import Limits
 from catchment.plans.data import Sharing
 from catchment.plans.file import RunSettings
 from catchment.plans.names import (
@@ -40,7 +39,7 @@ def plan_schema() -> dict[str, object]:
             "plasticity": {"oneOf": [_plasticity(name) for name in PLASTICITY]},
             "learn": _chosen("algorithm", ALGORITHMS, "ridge"),
             "candidates": {"type": "array", "items": features},
-            "run": _run(),
+            "run": READER.schema(RunSettings),
             "protect": {
                 "type": "array",
                 "items": {"oneOf": [_protection(name) for name in PROTECTIONS]},
@@ -50,14 +49,6 @@ def plan_schema() -> dict[str, object]:
         "required": ["data"],
         "additionalProperties": False,
     }
-
-
-def _run() -> dict[str, object]:
-    made = READER.schema(RunSettings, given=("limits",))
-    own, limits = made["properties"], READER.schema(Limits)["properties"]
-    assert isinstance(own, dict)
-    assert isinstance(limits, dict)
-    return made | {"properties": own | limits}
 
 
 def _chosen(key: str, kinds: dict[str, type], usual: str) -> dict[str, object]:

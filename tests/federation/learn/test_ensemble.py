@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from catchment import Limits, Recipe, Recording, Reservoir
+from catchment import Recipe, Recording, Reservoir
 from catchment.data.generators import narma
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import run_locally

@@ -265,7 +265,7 @@ class SecureSum:
 
     def least_shares(self, n_clients: int) -> int:
         """Return how many shares must be needed for no part of a ring to be cut off from it."""
-        bad = self._n_corrupt(n_clients)
+        bad = self.n_corrupt(n_clients)
         k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
         return 1 if k >= n_clients - 1 else uncut(n_clients, bad, k)
 
