@@ -68,7 +68,10 @@ def markdown(result: FedptResult) -> str:
         rows = [row for row in result.rows if row.part == part]
         if not rows:
             continue
-        table = private_table(part, rows) if part in PRIVATE else share_table(part, rows)
+        if part in PRIVATE:
+            table = private_table(part, rows, dict(flat(result.settings)))
+        else:
+            table = share_table(part, rows)
         parts += [f"## {TITLES[part]}", table]
         parts += [curve_table(rows)] if any(row.curve for row in rows) else []
         search = [row for row in result.search if row.part == part]
@@ -139,11 +142,14 @@ def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield f"{before}{key}", value
 
 
-def private_table(part: str, rows: Sequence[Row]) -> str:
+def private_table(part: str, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
     """Return the accuracy of full and of partial training at every noise, and what epsilon is."""
     shares = list(by_percent(rows))
     trained = (name for p in shares for name in (f"{p:.2f} % trained", "rate"))
-    head = ("noise", "epsilon", "at the paper's delta", *trained, "seeds")
+    deltas = (
+        f"epsilon at delta {settings[f'{part}_{name}']:g}" for name in ("delta", "strict_delta")
+    )
+    head = ("noise", *deltas, *trained, "seeds")
     lines = []
     for noise in sorted({row.noise or 0.0 for row in rows}):
         same = [row for row in rows if (row.noise or 0.0) == noise]

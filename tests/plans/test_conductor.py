@@ -300,7 +300,7 @@ def test_a_failed_run_leaves_nothing_that_blocks_the_corrected_plan(tmp_path: Pa
         ran(wrong, tmp_path / "run", tmp_path)
     assert not (tmp_path / "run").exists()
     first = ran(WITH_GAPS, tmp_path / "run", tmp_path)
-    with pytest.raises(FederationError, match="already holds a run; resume it, replace it"):
+    with pytest.raises(FederationError, match="already holds a run; resume it"):
         ran(WITH_GAPS, tmp_path / "run", tmp_path)
     (tmp_path / "run" / "notes.txt").write_text("mine")
     other = WITH_GAPS.replace("units = 20", "units = 21")

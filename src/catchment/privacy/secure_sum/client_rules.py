@@ -31,12 +31,13 @@ def check_clients(n_clients: int, min_clients: int) -> None:
 
     >>> check_clients(2, 3)
     Traceback (most recent call last):
-    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more
+    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more; ...
     """
     if n_clients < min_clients:
         raise RuleError(
             "clients",
-            f"the round has {n_clients} clients, this client asks for {min_clients} or more",
+            f"the round has {n_clients} clients, this client asks for {min_clients} or more; wait "
+            "until more are there",
         )
 
 
@@ -53,7 +54,7 @@ def check_share(n_clients: int, n_registered: int, min_share: float) -> None:
         raise RuleError(
             "share",
             f"the round has {n_clients} of {n_registered} registered clients, this client asks "
-            f"for {min_share:.0%} of them or more",
+            f"for {min_share:.0%} of them or more; wait until more are there, or register fewer",
         )
 
 

@@ -28,7 +28,7 @@ from catchment.errors import (
 )
 from catchment.federation.plan import Additive, Journal, Read, Turn
 from catchment.privacy.secure_sum import complaints, keys, transcript
-from catchment.privacy.secure_sum.client_notes import JUMP, STAGES
+from catchment.privacy.secure_sum.client_notes import STAGES
 from catchment.privacy.secure_sum.graph import neighbours
 from catchment.privacy.secure_sum.messages import (
     Bytes,
@@ -58,6 +58,10 @@ from catchment.wire import Parts, join
 
 STATES = {"update": "SEALED", "consistency": "SEALED", "unmask": "UNMASKED"}
 ENDS = "nothing was released"
+# How far the number of one client is followed beyond that of most. Far below what clients take at
+# once: else one that lies drove the numbers on in a few rounds, and those who were away were locked
+# out.
+LEAD = 1 << 10
 
 _counter = threading.Lock()
 _latest: dict[tuple[str, str], int] = {}
@@ -308,7 +312,7 @@ class SecureRound:
     def _begin_again(self) -> None:
         """Begin with a number above those that clients know, but for one far above the others'."""
         known = [*self._later.values(), *(self._number for _ in self._replies["keys"])]
-        bound = statistics.median_low(known) + JUMP // 2
+        bound = statistics.median_low(known) + LEAD
         self._begun_again = True
         self._advance("ABORTED")
         self._begin(after=max(number for number in known if number <= bound))
