@@ -153,8 +153,8 @@ class GaussianNoise:
         Fewest clients in a sum that is released. Below 100 a readout is mostly noise; fewer must be
         asked for with `small_cohort`.
     colluding
-        With distributed noise: clients that may tell the server what noise they added; if not given,
-        in a plan as many as its secure sum counts on, and a fifth of `min_clients` at least.
+        With distributed noise: clients that may tell the server what noise they added; if not
+        given, in a plan as many as its secure sum counts on, and a fifth of `min_clients` at least.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
