@@ -197,23 +197,3 @@ def test_what_the_audit_calls_refused_is_refused() -> None:
         release("3", 3, ["ann", "ben", "dan"])
     with pytest.raises(RuleError, match="have changed since"):
         release("4", 4, ["ann", "ben", "cat"])
-
-
-def test_noise_counts_on_as_many_bad_clients_as_the_secure_sum_around_it() -> None:
-    """Twenty of a hundred registered may be bad, and all of them among the forty of a sum."""
-    keys = {f"c{k}": f"{k:064x}" for k in range(100)}
-    secure = SecureSum(identities=keys, min_clients=40)
-    assert secure.n_corrupt == 20
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=3, inputs=1)))
-    ridge = FederatedRidge(features=features, ridge=0.1, keep_clients=False)
-
-    def plan(**settings: Any) -> Plan[Any, Any, Any]:
-        shared = noise(distributed=True, **settings)
-        return Plan(algorithm=ridge, protections=(shared, secure))
-
-    with pytest.raises(ValueError, match=r"20 of the 100 .* counts on 8; pass colluding=20, or"):
-        plan(min_clients=40)
-    with pytest.raises(ValueError, match="pass min_clients above 20 and colluding=20"):
-        plan(min_clients=10)
-    assert plan(min_clients=40, colluding=20).masking is secure
-    assert plan(min_clients=40, colluding=3).masking is secure  # the owner's own word

@@ -22,7 +22,9 @@ class Limits:
         Most weight per row: 1 unless recordings have weights of their own above that.
     over_median
         How many times the median of the round's clients one of them may claim; whoever claims more
-        is refused and named. Fewer than five clients are not compared.
+        is refused and named. At 10 a client is below half of the weight of a round of twelve or
+        more clients of like size; raise it where honest clients differ by more. Fewer than five
+        clients are not compared.
 
     >>> from catchment import Plan
     >>> plan = Plan(algorithm=None, limits=Limits(min_usable=0.9))

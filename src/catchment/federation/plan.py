@@ -51,6 +51,7 @@ __all__ = [
     "Plan",
     "Protection",
     "Read",
+    "Settling",
     "Turn",
     "Upload",
     "as_algorithm",
@@ -85,6 +86,14 @@ class Exacting(Protocol):
 
     def before(self, turn: Turn) -> None:
         """Raise to refuse a round before any client is asked."""
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A protection with settings that, where they are not given, follow from the masking."""
+
+    def beside(self, masking: Masking) -> Self:
+        """Return the protection as it is with that masking."""
 
 
 Read = Callable[[Parts, Turn], Additive]
@@ -230,10 +239,16 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
+        masking = self.masking
+        if masking is not None:
+            settled = (
+                p.beside(masking) if isinstance(p, Settling) else p for p in self.protections
+            )
+            object.__setattr__(self, "protections", tuple(settled))
         for protection in self.protections:
             if isinstance(protection, Exacting):
                 protection.check(self)
-        if self.masking is not None:
+        if masking is not None:
             self._refuse_hiding()
 
     def _refuse_hiding(self) -> None:

@@ -243,7 +243,7 @@ class SecureSum:
         >>> SecureSum(identities={"ann": "00" * 32}, neighbours=20).degree(100)
         (20, 14)
         """
-        bad = self._n_corrupt(n_clients)
+        bad = self.n_corrupt(n_clients)
         if self.neighbours is None:
             k, t = degree(n_clients, bad)
         else:
@@ -258,14 +258,14 @@ class SecureSum:
         >>> SecureSum(identities=keys).corrupt_holders(20)
         8
         """
-        bad = self._n_corrupt(n_clients)
+        bad = self.n_corrupt(n_clients)
         k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
         # On the full graph it is all of them, however many are asked.
         return bad if k >= n_clients - 1 else corrupt_among(n_clients, bad, k)
 
     def least_shares(self, n_clients: int) -> int:
         """Return how many shares must be needed for no part of a ring to be cut off from it."""
-        bad = self._n_corrupt(n_clients)
+        bad = self.n_corrupt(n_clients)
         k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
         return 1 if k >= n_clients - 1 else uncut(n_clients, bad, k)
 
@@ -274,16 +274,13 @@ class SecureSum:
         chosen = self.neighbours or 0
         return n_clients - 1 if chosen >= n_clients - 1 else chosen // 2 * 2
 
-    @property
-    def n_corrupt(self) -> int:
-        """How many of the registered clients may work with the server.
+    def n_corrupt(self, n_clients: int) -> int:
+        """Return how many of so many clients asked may work with the server.
 
-        >>> SecureSum(identities={f"c{k}": f"{k:064x}" for k in range(40)}).n_corrupt
+        >>> keys = {f"c{k}": f"{k:064x}" for k in range(40)}
+        >>> SecureSum(identities=keys).n_corrupt(20)
         8
         """
-        return self._n_corrupt(len(self.identities))
-
-    def _n_corrupt(self, n_clients: int) -> int:
         among = len(self.identities) if self.min_share else n_clients
         return math.floor(self.corrupt * among + 1e-9)  # 0.29 * 100 is not quite 29
 
