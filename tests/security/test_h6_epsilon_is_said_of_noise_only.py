@@ -16,10 +16,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment import FederatedRidge, Plan, Recipe, Reservoir, SecureSum
 from catchment.cli import app
 from catchment.errors import RuleError
-from catchment.features import EchoStateMap
 from catchment.federation.plan import Turn
 from catchment.federation.runs.explain import explain, in_words
 from catchment.federation.runs.ledger import Entry
