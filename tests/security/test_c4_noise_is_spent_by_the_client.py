@@ -150,10 +150,18 @@ def test_a_round_that_is_resumed_gets_the_same_bytes() -> None:
     assert answers[0] == answers[1]
 
 
-def test_a_session_that_died_before_the_sum_costs_nothing() -> None:
+def test_noise_is_spent_when_the_upload_leaves_whoever_opens_the_sum() -> None:
+    """A server that never asks a client to unmask would have its upload for nothing."""
+    people = fleet(n_clients=4, noise=replace(NOISE, min_clients=4))
+    people.until("update")
+    assert all(Releases(memory).entries() == [] for memory in people.memories.values())
     people = fleet(n_clients=4, noise=replace(NOISE, min_clients=4))
     people.until("consistency")
-    assert values(people.run().state).shape == (30,)
+    for memory in people.memories.values():
+        (entry,) = Releases(memory).entries()
+        assert (entry.n_clients, entry.epsilon) == (4, NOISE.epsilon)
+    with pytest.raises(TooFewClientsError, match="above this client's 1"):
+        people.run()
 
 
 def test_noise_of_the_server_is_exact_to_the_server() -> None:

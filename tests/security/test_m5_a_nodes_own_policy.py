@@ -197,7 +197,8 @@ def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
     path.write_text("min_clents = 3")
     with pytest.raises(ValueError, match="min_clents"):
         read_policy(path)
-    assert read_policy(tmp_path / "none.toml") == Policy()
+    with pytest.raises(FileNotFoundError, match="there is no policy"):
+        read_policy(tmp_path / "none.toml")
 
 
 def test_every_setting_is_in_the_file_that_keys_writes(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def policy_of(config: Config) -> Policy:
     found = Policy()
     if "policy" in config:
         found = read_policy(str(config["policy"]))
-    elif "keys" in config:
+    elif "keys" in config and (Path(str(config["keys"])) / NAME).is_file():
         found = read_policy(Path(str(config["keys"])) / NAME)
     return replace(found, clear=True) if config.get("allow-plain-statistics", False) else found
 

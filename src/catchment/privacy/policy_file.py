@@ -59,10 +59,10 @@ def template(*, min_clients: int = 10, rows_per_feature: float = 20.0) -> str:
 
 
 def read_policy(path: str | Path) -> Policy:
-    """Return the policy of a file; the default one if there is no such file."""
+    """Return the policy of a file; FileNotFoundError if there is none."""
     path = Path(path)
-    if not path.exists():
-        return Policy()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no policy {path}; check the path, or leave policy out")
     return parse_policy(path.read_text(encoding="utf-8"), str(path))
 
 

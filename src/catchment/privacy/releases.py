@@ -118,7 +118,7 @@ class Release:
         if not self.session:
             same = (self.plan, self.round, self.kind, self.data)
             return same == (before.plan, before.round, before.kind, before.data)
-        if self.clients != before.clients:
+        if self.is_exact and self.clients != before.clients:
             raise RuleError(
                 "replay",
                 "this client gave its shares for another set of clients in this round, and gives "
@@ -187,10 +187,16 @@ class Releases:
                 self._enter(made)
 
     def check(self, session: str, clients: Iterable[str]) -> None:
-        """Raise RuleError or BudgetError if a sum over these clients must not be released."""
+        """Raise RuleError or BudgetError if a sum over these clients must not be released.
+
+        An upload with noise is entered here, before it leaves: others can open the sum without
+        this client, and an epsilon is spent whoever opens it.
+        """
         with _DOOR:
             made, known = self._made(session).among(clients), self.entries()
-            if not any(made.is_again(one) for one in known):
+            if not made.is_exact:
+                self._enter(made)
+            elif not any(made.is_again(one) for one in known):
                 self._refuse(made, known)
 
     def release(self, session: str, clients: Iterable[str]) -> None:
