@@ -33,7 +33,7 @@ from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.loop import Result
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.unlearn import unlearn_from_run
-from catchment.privacy import Clip, FileMemory, GaussianNoise
+from catchment.privacy import Clip, FileMemory, GaussianNoise, Policy, Releases
 from catchment.readout import accumulate
 
 pytestmark = pytest.mark.slow
@@ -354,3 +354,31 @@ def test_an_algorithm_that_makes_no_model_runs_as_flower_apps(
     here = run_locally(plan, clients)
     for axes in ("mean", "components", "variances"):
         np.testing.assert_array_equal(getattr(result.result, axes), getattr(here.result, axes))
+
+
+@pytest.mark.filterwarnings("ignore:statistics are not anonymous")
+def test_flower_apps_note_clear_uploads_and_keep_to_a_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy of the app holds where the node's owner has none, whose own goes before it."""
+    for name in ("_run_id", "_task_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    clients = {name: held * 5 for name, held in people().items()}  # rows enough for the clear
+    plan = ct.Plan(algorithm=FederatedPCA(), min_usable=0.0, min_clients=1)
+    found: list[Result[Any, Any]] = []
+    strict = Policy(exact="never", clear=True)
+    app = client_app(plan, lambda config: clients[str(config["name"])], policy=strict)
+    (tmp_path / "policy.toml").write_text("clear = true\n")
+    contexts, (owned, *others) = {}, list(clients)
+    for number, name in enumerate(clients):
+        config: dict[str, Any] = {"name": name, "memory": str(tmp_path / name)}
+        if name == owned:
+            config["policy"] = str(tmp_path / "policy.toml")
+        contexts[number] = Context(1, number, config, RecordDict(), {})
+    grid: Any = Letters(app, contexts)
+    terms = Terms(expect=len(clients), allow_plain_statistics=True)
+    server_app(plan, terms=terms, done=found.append)(grid, Context(1, 0, {}, RecordDict(), {}))
+    refused = {one.client: one.reason for one in found[0].refused}
+    assert sorted(refused) == sorted(others)
+    assert all("allows no releases without noise" in reason for reason in refused.values())
+    assert len(Releases(FileMemory(tmp_path / owned)).entries()) == 1

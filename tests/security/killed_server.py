@@ -118,8 +118,11 @@ class Steps:
         if self.count == self.last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def install(self) -> None:
-        """Put a step before and after every transaction and every file of the server's stores."""
+    def install(self, *modules: Any) -> None:
+        """Put a step before and after every transaction and every file of the server's stores.
+
+        And every file that these modules write.
+        """
         for owner, name in ((Journal, "_transaction"), (Store, "transaction")):
             inner = getattr(owner, name)
 
@@ -135,7 +138,7 @@ class Steps:
                 return transaction()
 
             setattr(owner, name, around)
-        for module in (journal_module, store_module):
+        for module in (journal_module, store_module, *modules):
             write = module.replace_file
 
             def file(path: Path, content: bytes, write: Any = write, *, mode: int = 0o666) -> None:
@@ -143,7 +146,7 @@ class Steps:
                 write(path, content, mode=mode)
                 self.step()
 
-            module.replace_file = file  # type: ignore[attr-defined]
+            module.replace_file = file
 
 
 def serve_plan(plan: Plan[Any, Any, Any], folder: Path, line: socket.socket, last: int) -> None:

@@ -17,14 +17,14 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from catchment.engine.local import LocalEngine, data_of
-from catchment.errors import TooFewClientsError
+from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.course import (
@@ -45,11 +45,14 @@ from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
+    CHARGED_AS,
     DATABASE,
+    JOURNAL,
     MODEL,
     PLAN,
     Store,
     is_begun,
+    may_be_charged,
     remove_run,
 )
 from catchment.plans.baselines import compared
@@ -63,6 +66,7 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
+from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 
@@ -202,10 +206,10 @@ class Conductor:
         """Return the plan with its ledger told of this run, which is charged once."""
         if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
             return plan
-        if "run" not in self.store.facts():
-            self.store.write_facts({"run": secrets.token_hex(16)})
+        if CHARGED_AS not in self.store.facts():
+            self.store.write_facts({CHARGED_AS: secrets.token_hex(16)})
         # With the place: of two copies of a folder that go on, each makes a release.
-        run = f"{self.store.facts()['run']} {self.store.folder.resolve()}"
+        run = f"{self.store.facts()[CHARGED_AS]} {self.store.folder.resolve()}"
 
         def bound(one: Protection | Masking) -> Protection | Masking:
             if not isinstance(one, GaussianNoise) or one.budget is None:
@@ -315,13 +319,15 @@ def run_plan(
         Called with (stage, round, clients done, clients asked).
     """
     held = file.load_data(data)
-    with opened(file, folder, resume=resume, force=force) as store:
+    with opened(file, folder, resume=resume, force=force) as store, ExitStack() as stack:
         # Of a finished run only the public keys are left.
         identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
         memories: dict[str, Memory] = {}
+        journal = None
         if file.is_secret and not identities:
             memories = client_memories(store.folder, held.names)
             identities = {name: new_identity(memory) for name, memory in memories.items()}
+            journal = stack.enter_context(SumsJournal(store.folder / JOURNAL))
         course = file.course(held.about, identities, len(held.train))
         engines = InProcess(held, threads, memories)
         tested = None
@@ -333,6 +339,7 @@ def run_plan(
             held.about,
             engines,
             store,
+            journal,
             watch=watch,
             tested=tested,
             known=_known(held) if file.is_noisy else {},
@@ -347,6 +354,7 @@ def run_plan(
                 file, plan, held, done.result, done.model, done.features, threads, watch
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
+        stack.close()
         if file.is_secret:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores)
@@ -363,6 +371,9 @@ def opened(
 ) -> Iterator[Store]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
+    One whose noise was charged to a budget is kept all the same, and the error says so: to go on
+    with it costs nothing more, and any other run would be another release.
+
     Parameters
     ----------
     force
@@ -374,14 +385,24 @@ def opened(
             f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
             "run, such as --out runs/plan"
         )
-    if force or (not resume and not is_begun(folder)):
+    found = is_begun(folder) or may_be_charged(folder)
+    if force or (not resume and not found):
         remove_run(folder)
+        found = False
     try:
         with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
             yield store
-    except Exception:
-        if not is_begun(folder):
-            remove_run(folder)
+    except Exception as error:
+        if found or is_begun(folder):
+            raise
+        # The budget refuses before it is charged.
+        if may_be_charged(folder) and not isinstance(error, BudgetError):
+            error.add_note(
+                f"the run is kept in {folder}, because its noise may be charged to the budget by "
+                "now; go on with it (--resume), which is not charged again"
+            )
+            raise
+        remove_run(folder)
         raise
 
 
@@ -403,10 +424,12 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
 def forget_clients(store: Store, identities: dict[str, str]) -> None:
     """Remove what clients of this process remembered, private keys included: the run is over.
 
-    The public keys are kept, so that the plan is still the same.
+    So are its secure sums, and their journal goes. The public keys are kept, so that the plan is
+    still the same.
     """
     store.write_facts({"identities": json.dumps(identities)})
-    shutil.rmtree(store.folder / CLIENTS, ignore_errors=True)
+    for name in (CLIENTS, JOURNAL):
+        shutil.rmtree(store.folder / name, ignore_errors=True)
 
 
 def own_rows(file: PlanFile, done: Done) -> list[Row]:
