@@ -81,7 +81,7 @@ def summed(
 def test_the_same_clients_may_sum_again_and_no_others(memory: Memory) -> None:
     for session in "abc":
         summed(memory, session, data=recording())
-    with pytest.raises(RuleError, match="over 10 other clients") as refused:
+    with pytest.raises(RuleError, match="over another set of 10 clients") as refused:
         summed(memory, "d", TEN[:9], recording())
     assert refused.value.code == "cohort"
     kept = Releases(memory).entries()
@@ -93,7 +93,7 @@ def test_the_same_clients_may_sum_again_and_no_others(memory: Memory) -> None:
 def test_other_data_have_their_own_account(memory: Memory) -> None:
     summed(memory, "a", TEN, recording(seed=0))
     summed(memory, "b", TEN[:5], recording(seed=1))
-    with pytest.raises(RuleError, match="other clients"):
+    with pytest.raises(RuleError, match="another set of"):
         summed(memory, "c", TEN[:5], recording(seed=0))
 
 
@@ -154,7 +154,7 @@ def test_scores_are_compared_with_scores() -> None:
     memory: Memory = {}
     summed(memory, "a", TEN, recording())
     summed(memory, "b", TEN[:4], recording(), kind="score")
-    with pytest.raises(RuleError, match="over 4 other clients"):
+    with pytest.raises(RuleError, match="over another set of 4 clients"):
         summed(memory, "c", TEN, recording(), kind="score")
 
 

@@ -70,9 +70,10 @@ def values(state: Any) -> Array:
     return state.arrays[0]
 
 
-def test_the_second_of_many_repetitions_is_refused_by_every_client() -> None:
+@pytest.mark.parametrize("n_runs", [4, pytest.param(400, marks=pytest.mark.long)])
+def test_the_second_of_many_repetitions_is_refused_by_every_client(n_runs: int) -> None:
     people, accepted = fleet(), []
-    for number in range(4):
+    for number in range(n_runs):
         tapped = Tapped(people.engine())
         try:
             accepted.append(values(people.run(tapped).state))

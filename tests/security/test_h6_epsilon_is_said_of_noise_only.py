@@ -191,7 +191,7 @@ def test_what_the_audit_calls_refused_is_refused() -> None:
 
     release("1", 3, ["ann", "ben", "cat"])
     release("2", 3, ["ann", "ben", "cat"])
-    with pytest.raises(RuleError, match="over 3 other clients"):
+    with pytest.raises(RuleError, match="over another set of 3 clients"):
         release("3", 3, ["ann", "ben", "dan"])
     with pytest.raises(RuleError, match="have changed since"):
         release("4", 4, ["ann", "ben", "cat"])

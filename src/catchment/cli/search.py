@@ -9,6 +9,12 @@ import typer
 
 from catchment.cli.show import DataOption
 
+UNBOUNDED = (
+    "the plan has noise, and a search has none: it reads the training clients' data as they are, "
+    "and what it chooses and scores is outside the plan's epsilon; search on public data, or count "
+    "it as one more release"
+)
+
 
 def search(
     plan: Annotated[Path, typer.Argument(help="A plan file with a table called search.")],
@@ -19,17 +25,22 @@ def search(
     out: Annotated[Path | None, typer.Option(help="Write all trials to this JSON file.")] = None,
     data: DataOption = None,
 ) -> None:
-    """Search a plan's ranges on its training clients; run it again to go on where it stopped."""
+    """Search a plan's ranges on its training clients; run it again to go on where it stopped.
+
+    Protections of the plan are not applied: the clients' data are read here, as they are.
+    """
     from catchment.plans.file import read_plan
     from catchment.search.plan_search import advice, search_plan
     from catchment.search.trials import Trial
 
-    kept = storage or plan.with_suffix(".trials")
+    file, kept = read_plan(plan), storage or plan.with_suffix(".trials")
+    if file.is_noisy:
+        typer.secho(UNBOUNDED, fg=typer.colors.YELLOW, err=True)
 
     def watch(trial: Trial) -> None:
         typer.echo(f"trial {trial.number}: {trial.state}, {trial.score:.4f}", err=True)
 
-    result = search_plan(read_plan(plan), data=data, storage=kept, watch=watch)
+    result = search_plan(file, data=data, storage=kept, watch=watch)
     finished = sum(trial.state == "complete" for trial in result.trials)
     typer.echo(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "

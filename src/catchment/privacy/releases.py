@@ -120,7 +120,9 @@ class Release:
             return same == (before.plan, before.round, before.kind, before.data)
         if self.clients != before.clients:
             raise RuleError(
-                "replay", "this client gave its shares for another set of clients in this round"
+                "replay",
+                "this client gave its shares for another set of clients in this round; begin a new "
+                "round",
             )
         return True
 
@@ -135,7 +137,7 @@ class Releases:
     >>> ledger.upload("plan", 0, "ridge-statistics", session="8")
     >>> ledger.release("8", ["ann", "ben", "dan"])
     Traceback (most recent call last):
-    catchment.errors.RuleError: these data went into a sum without noise over 3 other clients; ...
+    catchment.errors.RuleError: these data went into a sum without noise over another set of 3 ...
     """
 
     def __init__(self, memory: Memory, policy: Policy | None = None) -> None:
@@ -252,7 +254,11 @@ class Releases:
     def _refuse_exact(self, made: Release, before: list[Release]) -> None:
         policy = self._policy
         if policy.exact == "never":
-            raise RuleError("exact", "this client's policy allows no releases without noise")
+            raise RuleError(
+                "exact",
+                'this client\'s policy has exact = "never" and allows no releases without noise; '
+                "use gaussian_noise with distributed = true and a secure sum",
+            )
         if len(before) >= policy.exact_sums:
             raise RuleError(
                 "releases",
@@ -270,9 +276,10 @@ class Releases:
         if made.session and policy.exact == "same clients" and others:
             raise RuleError(
                 "cohort",
-                f"these data went into a sum without noise over {others[0].n_clients} other "
-                "clients; sums over different clients can be subtracted: ask the same ones again, "
-                'use noise, or set exact = "any clients" in this client\'s policy',
+                "these data went into a sum without noise over another set of "
+                f"{others[0].n_clients} clients, and sums over different sets can be subtracted; "
+                "ask the same clients again, use noise, or set "
+                'exact = "any clients" in this client\'s policy',
             )
 
     def _refuse_noisy(self, made: Release, before: list[Release]) -> None:
@@ -283,7 +290,8 @@ class Releases:
         if not after <= limit * (1 + TOLERANCE):
             raise BudgetError(
                 f"a release of these data would bring them to epsilon {after:.4g} at delta "
-                f"{delta:g}, above this client's {limit:g}; nothing was sent"
+                f"{delta:g}, above this client's {limit:g}; nothing was sent; if more may be told, "
+                "raise epsilon in this client's policy"
             )
 
     def _overlap(self, one: str, other: str) -> bool:
@@ -312,7 +320,10 @@ class Releases:
         waiting = self._waiting()
         before = waiting.pop(made.session, None)
         if before is not None and before != asdict(made):
-            raise RuleError("changed", "the data of this client changed since it sent its upload")
+            raise RuleError(
+                "changed",
+                "the data of this client changed since it sent its upload; begin a new round",
+            )
         latest = [*waiting.items(), (made.session, asdict(made))][-MOST_PENDING:]
         self._memory[PENDING] = json.dumps(dict(latest)).encode()
 
@@ -327,7 +338,9 @@ class Releases:
         try:
             return Release(**self._waiting()[session])
         except KeyError as error:
-            raise RuleError("order", "this client has sent no upload in this round") from error
+            raise RuleError(
+                "order", "this client has sent no upload in this round; begin a new round"
+            ) from error
 
 
 def _read(lines: Iterable[bytes]) -> list[Release]:

@@ -131,8 +131,8 @@ class Store:
         found = (self.folder / DATABASE).is_file()
         if found and not resume:
             raise FederationError(
-                f"{folder} already holds a run; resume it, replace it (--force), or choose another "
-                "folder"
+                f"{folder} already holds a run; resume it (--resume), replace it (--force), or "
+                "choose another folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.folder / "states").mkdir(exist_ok=True, mode=0o700)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,7 +113,7 @@ class Budget:
                 return max(self._epsilon(spent) for spent in before)
             after = [self._epsilon(spent + cost for spent in costs) for costs in before]
             if max(after) > self.epsilon * (1 + TOLERANCE):
-                raise BudgetError(self._too_much(purpose, after))
+                raise BudgetError(self._too_much(purpose, before, after))
             line = {
                 "federation": self.federation,
                 "at": _now(),
@@ -128,7 +129,11 @@ class Budget:
                 _write(book, line, keys)
         return max(after)
 
-    def _too_much(self, purpose: str, after: Sequence[float]) -> str:
+    def _too_much(
+        self, purpose: str, before: Sequence[Sequence[Cost]], after: Sequence[float]
+    ) -> str:
+        spent = max(self._epsilon(costs) for costs in before)
+        earlier = f"from epsilon {spent:.4g}, of earlier releases of its clients' data, "
         why = ""
         if after[0] < max(after):
             why = (
@@ -136,10 +141,11 @@ class Budget:
                 "deleted or replaced, or another plan released the same data)"
             )
         return (
-            f"{purpose} would bring federation {self.federation!r} to epsilon {max(after):.4g} at "
-            f"delta {self.delta:g}, above its budget of {self.epsilon:g}; nothing was released"
-            f"{why}; if more may be told about these clients, raise the budget's epsilon "
-            "(budget_epsilon in a plan file)"
+            f"{purpose} would bring federation {self.federation!r} {earlier if spent else ''}to "
+            f"epsilon {max(after):.4g} at delta {self.delta:g}, above its budget of "
+            f"{self.epsilon:g}; nothing was released{why}; use the model that there is, go on with "
+            "a run that was stopped (--resume) or, if more may be told about these clients, raise "
+            f"the budget's epsilon (in a plan file budget_epsilon = {math.ceil(max(after))})"
         )
 
     def spent(self, client: str | None = None) -> float:
@@ -209,7 +215,7 @@ class Budget:
             raise BudgetError(
                 f"federation {self.federation!r} has a budget at delta {known[0]:g} per "
                 f"{known[1]}, not {self.delta:g} per {unit}; these cannot be changed once "
-                "something was released"
+                f"something was released: use delta = {known[0]:g} and unit = {known[1]!r}"
             )
 
     def _epsilon(self, costs: Iterable[Cost]) -> float:

@@ -31,12 +31,13 @@ def check_clients(n_clients: int, min_clients: int) -> None:
 
     >>> check_clients(2, 3)
     Traceback (most recent call last):
-    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more
+    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more; ...
     """
     if n_clients < min_clients:
         raise RuleError(
             "clients",
-            f"the round has {n_clients} clients, this client asks for {min_clients} or more",
+            f"the round has {n_clients} clients, this client asks for {min_clients} or more; ask "
+            "more clients, or wait until they are there",
         )
 
 
@@ -53,7 +54,8 @@ def check_share(n_clients: int, n_registered: int, min_share: float) -> None:
         raise RuleError(
             "share",
             f"the round has {n_clients} of {n_registered} registered clients, this client asks "
-            f"for {min_share:.0%} of them or more",
+            f"for {min_share:.0%} of them or more; ask more clients, or lower min_share in the "
+            "plan's secure sum",
         )
 
 
@@ -72,7 +74,7 @@ def check_threshold(threshold: int, n_holders: int, n_corrupt: int) -> None:
             "threshold",
             f"{threshold} shares of {n_holders} open a secret, and {n_corrupt} holders may work "
             f"with the server; {(n_holders + n_corrupt) // 2 + 1} to {n_holders} shares must be "
-            "needed",
+            "needed; ask more clients, or lower corrupt in the plan's secure sum",
         )
 
 
