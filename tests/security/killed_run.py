@@ -1,8 +1,9 @@
-"""`catchment run` of a plan with a secure sum and the clients' own noise, killed and resumed.
+"""A `catchment run` that is killed, with its clients in it, and taken up again.
 
-Run as a script with a folder and how many moments to kill it at, or 0 for all: each run is forked,
-kills itself before or after a write of its server or of one of its clients, and is resumed. What
-happened is printed as JSON: of runs from the beginning, and of one from where its noise is settled.
+Run as a script with a folder, how many steps lie between two kills, and from where ("begun", with
+the boxes of the secure sum closed, so that all copies draw the same noise; or "new"): a plan with
+distributed noise in a secure sum is forked, kills itself at one step, and is resumed. What happened
+is printed as JSON.
 """
 
 from __future__ import annotations
@@ -16,12 +17,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from tests.security.killed_server import Steps
 
-from catchment.federation.runs.write import MODEL
+from catchment.files import replace_file
 from catchment.plans import conductor
-from catchment.plans.conductor import CLIENTS, run_plan
 from catchment.plans.file import read_plan
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.releases import Releases
@@ -32,14 +31,13 @@ from catchment.privacy.secure_sum.server_journal import Journal
 PLAN = """
 [data]
 source = "wearables"
-users = 6
-windows_per_user = 30
-steps = 30
-test = 0.34
+users = 8
+windows_per_user = 60
+test = 0.375
 [prepare]
 scale = "own"
 [features]
-units = 4
+units = 5
 [learn]
 ridge = 0.0
 keep_clients = false
@@ -60,26 +58,48 @@ rows_per_feature = 2
 """
 
 
-def attempt(place: Path, last: int, *, until: str = "") -> int:
-    """Fork a process that runs or resumes the plan, and return how it ended.
+def steps_of(last: int) -> Steps:
+    """Return steps at the writes of the server's stores and of the clients' memories."""
+    steps = Steps(last)
+    steps.install()
+    write = replace_file
+
+    def file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+        write(path, content, mode=mode)
+        steps.step()
+
+    client_store.replace_file = file  # type: ignore[attr-defined]
+    return steps
+
+
+def process(place: Path, last: int, stage: str = "") -> int:
+    """Fork a run of the plan in a folder, or what is left of it, and return how it ended.
 
     Parameters
     ----------
     last
-        The write at which it kills itself.
-    until
-        The stage of the secure sum after which it does.
+        The step at which it is killed; 0 for none.
+    stage
+        Of the secure sum: it is killed when this one is closed.
     """
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            steps = Steps(last)
-            steps.install(client_store)
-            _count_entries(place)
-            if until:
-                _stop_after(until)
-            work(place)
+            os.environ["XDG_STATE_HOME"] = str(place / "state")
+            steps, removed = steps_of(last), conductor.forget_clients
+            if stage:
+                kill_after(stage)
+
+            def forget(store: Any, identities: dict[str, str]) -> None:
+                # What is removed at the end is looked at first.
+                folders = sorted((store.folder / "clients").iterdir())
+                counts = [len(Releases(FileMemory(folder)).entries()) for folder in folders]
+                (place / "ledgers.json").write_text(json.dumps(counts))
+                removed(store, identities)
+
+            conductor.forget_clients = forget
+            run(place)
             (place / "steps").write_text(str(steps.count))
             status = 0
         except BaseException:
@@ -89,87 +109,59 @@ def attempt(place: Path, last: int, *, until: str = "") -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def work(place: Path) -> None:
-    os.environ["XDG_STATE_HOME"] = str(place / "state")
-    run_plan(read_plan(place / "plan.toml"), place / "run", resume=True, threads=1)
+def run(place: Path) -> None:
+    conductor.run_plan(read_plan(place / "plan.toml"), place / "run", resume=True, threads=1)
 
 
-def _stop_after(stage: str) -> None:
+def kill_after(stage: str) -> None:
     close = Journal.close
 
-    def closed(self: Journal, number: int, at: str, *given: Any, **more: Any) -> None:
-        close(self, number, at, *given, **more)
-        if at == stage:
+    def dying(self: Journal, attempt: int, closed: str, *given: Any, **named: Any) -> None:
+        close(self, attempt, closed, *given, **named)
+        if closed == stage:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Journal.close = closed  # type: ignore[method-assign]
+    Journal.close = dying  # type: ignore[method-assign,assignment]
 
 
-def _count_entries(place: Path) -> None:
-    """Have the clients' ledgers counted before what clients remember is removed."""
-    forget = conductor.forget_clients
-
-    def counted(store: Any, identities: dict[str, str]) -> None:
-        if not (place / "entries").exists():
-            folders = sorted((place / "run" / CLIENTS).iterdir())
-            found = {one.name: len(Releases(FileMemory(one)).entries()) for one in folders}
-            (place / "entries").write_text(json.dumps(found))
-        forget(store, identities)
-
-    conductor.forget_clients = counted
-
-
-def killed_at(place: Path, start: Path | None, points: list[int]) -> dict[str, Any]:
-    """Return what became of a run that was killed at these steps, one after the other."""
-    shutil.rmtree(place, ignore_errors=True)
-    if start:
-        shutil.copytree(start, place)
-    else:
-        place.mkdir()
-        (place / "plan.toml").write_text(PLAN)
-    ends = [attempt(place, last) for last in (*points, 0)]
+def killed_at(base: Path, points: list[int]) -> dict[str, Any]:
+    """Return what became of a copy of a folder, killed at these steps and taken up again."""
+    # In one place: a run that is copied to another is another run.
+    place = base.parent / "run"
+    shutil.copytree(base, place)
+    ends = [process(place, last) for last in (*points, 0)]
     os.environ["XDG_STATE_HOME"] = str(place / "state")
-    budget = Budget(path=place / "budget.sqlite", epsilon=1.0, delta=1e-5)
-    return {
-        "points": points,
-        "ends": ends,
-        "model": (place / "run" / MODEL).read_bytes().hex(),
-        "charged": [one.purpose for one in budget.releases()],
-        "entries": json.loads((place / "entries").read_text()),
-        "left": sorted(path.name for path in (place / "run").iterdir()),
-        "n_steps": int((place / "steps").read_text()),
-    }
-
-
-def cases(place: Path, start: Path | None, n_kills: int) -> dict[str, Any]:
-    """Return what became of a run, and of the same run killed at moments spread over it."""
-    whole = killed_at(place, start, [])
-    n_steps = whole["n_steps"]
-    points = [[int(k)] for k in np.linspace(1, n_steps, n_kills or n_steps)]
-    points += [[n_steps // 2] * 3]
-    return {"whole": whole, "killed": [killed_at(place, start, each) for each in points]}
-
-
-def main(folder: Path, n_kills: int) -> None:
-    # Once in this process, so that nobody who is forked has to import or compile anything.
-    first, place, start = folder / "first", folder / "run", folder / "start"
-    for one in (first, place):
-        one.mkdir()
-        (one / "plan.toml").write_text(PLAN)
-    work(first)
-    report = {"anew": cases(place, None, n_kills)}
-    # A sum has keys of its own, and clients have secrets. From here on all of them are settled, and
-    # so is the noise. A run is known to its budget by its place, and put back there for every case.
+    charged = len(Budget(path=place / "budget.sqlite", epsilon=1.0, delta=1e-5).releases())
+    found = {"points": points, "ends": ends, "charged": charged}
+    if ends[-1] == 0:
+        found["left"] = sorted(path.name for path in (place / "run").iterdir())
+        found["model"] = (place / "run" / "model.safetensors").read_bytes().hex()
+        found["ledgers"] = json.loads((place / "ledgers.json").read_text())
+        found["steps"] = int((place / "steps").read_text())
     shutil.rmtree(place)
-    place.mkdir()
-    (place / "plan.toml").write_text(PLAN)
-    attempt(place, 0, until="boxes")
-    place.rename(start)
-    for client in (start / "run" / CLIENTS).iterdir():
-        Releases(FileMemory(client)).secret(b"")
-    report["settled"] = cases(place, start, n_kills)
+    return found
+
+
+def main(folder: Path, stride: int, *starts: str) -> None:
+    for name in ("warm", "run"):
+        (folder / name).mkdir()
+        (folder / name / "plan.toml").write_text(PLAN)
+    shutil.copytree(folder / "run", folder / "new")
+    # What takes long at first is done once, before any fork.
+    os.environ["XDG_STATE_HOME"] = str(folder / "warm" / "state")
+    run(folder / "warm")
+    ended = process(folder / "run", 0, "boxes")
+    for memory in (folder / "run" / "run" / "clients").iterdir():
+        Releases(FileMemory(memory)).secret(b"")  # of which the noise is drawn, in all copies
+    (folder / "run").rename(folder / "begun")
+    report: dict[str, Any] = {"begun": ended, "signal": -signal.SIGKILL}
+    for name in starts:
+        whole = killed_at(folder / name, [])
+        points = range(1, whole.get("steps", 0) + 1, stride)
+        killed = [killed_at(folder / name, [k]) for k in points]
+        report[f"{name}_cases"] = {"whole": whole, "killed": killed}
     print(json.dumps(report))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -118,11 +118,8 @@ class Steps:
         if self.count == self.last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def install(self, *modules: Any) -> None:
-        """Put a step before and after every transaction and every file of the server's stores.
-
-        And every file that these modules write.
-        """
+    def install(self) -> None:
+        """Put a step before and after every transaction and every file of the server's stores."""
         for owner, name in ((Journal, "_transaction"), (Store, "transaction")):
             inner = getattr(owner, name)
 
@@ -138,7 +135,7 @@ class Steps:
                 return transaction()
 
             setattr(owner, name, around)
-        for module in (journal_module, store_module, *modules):
+        for module in (journal_module, store_module):
             write = module.replace_file
 
             def file(path: Path, content: bytes, write: Any = write, *, mode: int = 0o666) -> None:
@@ -146,7 +143,7 @@ class Steps:
                 write(path, content, mode=mode)
                 self.step()
 
-            module.replace_file = file
+            module.replace_file = file  # type: ignore[attr-defined]
 
 
 def serve_plan(plan: Plan[Any, Any, Any], folder: Path, line: socket.socket, last: int) -> None:

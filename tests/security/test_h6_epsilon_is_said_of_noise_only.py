@@ -116,7 +116,7 @@ def test_a_fifth_of_the_clients_may_tell_their_noise_unless_said_otherwise() -> 
 
 
 def test_a_run_with_noise_of_the_server_says_for_whom_it_is(tmp_path: Path) -> None:
-    file = parse_plan(PLAN)
+    file = parse_plan(PLAN, base=tmp_path)
     run_plan(file, tmp_path / "run", threads=1)
     run = read_run(tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / "run.sqlite")) as database:

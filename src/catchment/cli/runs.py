@@ -135,12 +135,12 @@ def _simulate(
 ) -> None:
     from catchment.federation.left_out import headline
     from catchment.federation.runs.read import read_run
-    from catchment.federation.runs.write import is_begun, may_be_charged, remove_run
+    from catchment.federation.runs.write import is_begun, remove_run
     from catchment.plans.flower.simulation import simulate_plan
 
     if force:
         remove_run(folder)
-    if not resume and (is_begun(folder) or may_be_charged(folder)):
+    if is_begun(folder) and not resume:
         raise ValueError(f"{folder} already holds a run; pass --resume or --force")
     model = simulate_plan(file, folder, data=data)
     said = headline(read_run(folder).rounds, most=MOST_NAMED)

@@ -9,10 +9,9 @@ import typer
 
 from catchment.cli.show import DataOption
 
-UNBOUNDED = (
-    "the plan has noise, and a search has none: it reads the training clients' data as they are, "
-    "and what it chooses and scores is outside the plan's epsilon; search on public data, or count "
-    "it as one more release"
+UNPROTECTED = (
+    "warning: a search reads the training clients without noise, and no epsilon of the plan covers "
+    "what it chooses; search on other clients or public data if the settings are to be published"
 )
 
 
@@ -25,21 +24,19 @@ def search(
     out: Annotated[Path | None, typer.Option(help="Write all trials to this JSON file.")] = None,
     data: DataOption = None,
 ) -> None:
-    """Search a plan's ranges on its training clients; run it again to go on where it stopped.
-
-    Protections of the plan are not applied: the clients' data are read here, as they are.
-    """
+    """Search a plan's ranges on its training clients; run it again to go on where it stopped."""
     from catchment.plans.file import read_plan
     from catchment.search.plan_search import advice, search_plan
     from catchment.search.trials import Trial
 
-    file, kept = read_plan(plan), storage or plan.with_suffix(".trials")
-    if file.is_noisy:
-        typer.secho(UNBOUNDED, fg=typer.colors.YELLOW, err=True)
+    kept = storage or plan.with_suffix(".trials")
 
     def watch(trial: Trial) -> None:
         typer.echo(f"trial {trial.number}: {trial.state}, {trial.score:.4f}", err=True)
 
+    file = read_plan(plan)
+    if file.is_noisy:
+        typer.echo(UNPROTECTED, err=True)
     result = search_plan(file, data=data, storage=kept, watch=watch)
     finished = sum(trial.state == "complete" for trial in result.trials)
     typer.echo(

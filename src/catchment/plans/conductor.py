@@ -17,7 +17,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -45,14 +45,14 @@ from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
-    CHARGED_AS,
+    CHARGED,
+    CLIENTS,
     DATABASE,
     JOURNAL,
     MODEL,
     PLAN,
     Store,
     is_begun,
-    may_be_charged,
     remove_run,
 )
 from catchment.plans.baselines import compared
@@ -71,7 +71,6 @@ from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 
 Watch = Callable[[str, int, int, int], None]
-CLIENTS = "clients"  # what clients of this process remember, while the run lasts
 
 log = logging.getLogger(__name__)
 
@@ -206,10 +205,10 @@ class Conductor:
         """Return the plan with its ledger told of this run, which is charged once."""
         if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
             return plan
-        if CHARGED_AS not in self.store.facts():
-            self.store.write_facts({CHARGED_AS: secrets.token_hex(16)})
+        if CHARGED not in self.store.facts():
+            self.store.write_facts({CHARGED: secrets.token_hex(16)})
         # With the place: of two copies of a folder that go on, each makes a release.
-        run = f"{self.store.facts()[CHARGED_AS]} {self.store.folder.resolve()}"
+        run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
 
         def bound(one: Protection | Masking) -> Protection | Masking:
             if not isinstance(one, GaussianNoise) or one.budget is None:
@@ -319,32 +318,32 @@ def run_plan(
         Called with (stage, round, clients done, clients asked).
     """
     held = file.load_data(data)
-    with opened(file, folder, resume=resume, force=force) as store, ExitStack() as stack:
+    with opened(file, folder, resume=resume, force=force) as store:
         # Of a finished run only the public keys are left.
         identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
         memories: dict[str, Memory] = {}
-        journal = None
         if file.is_secret and not identities:
             memories = client_memories(store.folder, held.names)
             identities = {name: new_identity(memory) for name, memory in memories.items()}
-            journal = stack.enter_context(SumsJournal(store.folder / JOURNAL))
-        course = file.course(held.about, identities, len(held.train))
-        engines = InProcess(held, threads, memories)
-        tested = None
-        if file.sharing.test == "folds":
-            tested = partial(folded, file, held, threads, watch)
-        conductor = Conductor(
-            file,
-            course,
-            held.about,
-            engines,
-            store,
-            journal,
-            watch=watch,
-            tested=tested,
-            known=_known(held) if file.is_noisy else {},
-        )
-        done = conductor.conduct()
+        # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
+        place = store.folder / JOURNAL
+        with SumsJournal(place) if memories else nullcontext() as journal:
+            course = file.course(held.about, identities, len(held.train))
+            tested = None
+            if file.sharing.test == "folds":
+                tested = partial(folded, file, held, threads, watch)
+            conductor = Conductor(
+                file,
+                course,
+                held.about,
+                InProcess(held, threads, memories),
+                store,
+                journal,
+                watch=watch,
+                tested=tested,
+                known=_known(held) if file.is_noisy else {},
+            )
+            done = conductor.conduct()
         write_forecast(store, done.model, done.scores, held)
         if tested is not None:
             conductor.finish(own_rows(file, done))
@@ -354,7 +353,6 @@ def run_plan(
                 file, plan, held, done.result, done.model, done.features, threads, watch
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
-        stack.close()
         if file.is_secret:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores)
@@ -371,8 +369,8 @@ def opened(
 ) -> Iterator[Store]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
-    One whose noise was charged to a budget is kept all the same, and the error says so: to go on
-    with it costs nothing more, and any other run would be another release.
+    One that was charged for its noise is kept, and the error says so: taken up again, it is not
+    charged twice.
 
     Parameters
     ----------
@@ -385,24 +383,25 @@ def opened(
             f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
             "run, such as --out runs/plan"
         )
-    found = is_begun(folder) or may_be_charged(folder)
-    if force or (not resume and not found):
+    if force or (not resume and not is_begun(folder)):
         remove_run(folder)
-        found = False
+    # One that is moved is another to its budget, and nothing is lost if it is moved back.
+    found = is_begun(folder)
     try:
         with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
             yield store
+    except BudgetError:
+        if not found and not is_begun(folder, or_charged=False):
+            remove_run(folder)  # it was not charged
+        raise
     except Exception as error:
-        if found or is_begun(folder):
-            raise
-        # The budget refuses before it is charged.
-        if may_be_charged(folder) and not isinstance(error, BudgetError):
+        if not is_begun(folder):
+            remove_run(folder)
+        elif not is_begun(folder, or_charged=False):
             error.add_note(
                 f"the run is kept in {folder}, because its noise may be charged to the budget by "
                 "now; go on with it (--resume), which is not charged again"
             )
-            raise
-        remove_run(folder)
         raise
 
 
@@ -424,8 +423,8 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
 def forget_clients(store: Store, identities: dict[str, str]) -> None:
     """Remove what clients of this process remembered, private keys included: the run is over.
 
-    So are its secure sums, and their journal goes. The public keys are kept, so that the plan is
-    still the same.
+    The journal of their sums goes with it. The public keys are kept, so that the plan is still the
+    same.
     """
     store.write_facts({"identities": json.dumps(identities)})
     for name in (CLIENTS, JOURNAL):

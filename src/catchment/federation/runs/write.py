@@ -56,8 +56,9 @@ FORMAT = 2
 DATABASE = "run.sqlite"
 PLAN = "plan.toml"
 MODEL = "model.safetensors"
-JOURNAL = "sums"  # folder of a run's journal of secure sums
-CHARGED_AS = "run"  # the fact by which a run's noise is known to a budget
+CLIENTS = "clients"  # what clients of this process remember, while the run lasts
+CHARGED = "run"  # the fact by which a ledger of noise knows the run
+JOURNAL = "sums"  # the journal of secure sums
 PRIVATE = 0o600
 BATCH = 2048  # messages per transaction: few enough to be flat in memory, many enough to be quick
 
@@ -343,31 +344,30 @@ class Store:
         self.close()
 
 
-def is_begun(folder: str | Path) -> bool:
+def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
     """Return whether a run's folder holds more than a scaling: a round that took time.
+
+    Parameters
+    ----------
+    or_charged
+        Whether one counts, too, that was charged to a ledger of noise and is not finished.
 
     >>> is_begun("no-such-folder")
     False
     """
-    return _finds(folder, "SELECT count(*) FROM rounds WHERE stage != 'scaling'")
-
-
-def may_be_charged(folder: str | Path) -> bool:
-    """Return whether a run went so far that its noise may be charged to a budget.
-
-    >>> may_be_charged("no-such-folder")
-    False
-    """
-    return _finds(folder, f"SELECT count(*) FROM facts WHERE name = '{CHARGED_AS}'")
-
-
-def _finds(folder: str | Path, query: str) -> bool:
     path = Path(folder) / DATABASE
     if not path.is_file():
         return False
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-            return int(database.execute(query).fetchone()[0]) > 0
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            rounds = "SELECT 1 FROM rounds WHERE stage != 'scaling'"
+            charged = "SELECT 1 FROM facts WHERE name = ?"
+            return database.execute(rounds).fetchone() is not None or (
+                or_charged and database.execute(charged, (CHARGED,)).fetchone() is not None
+            )
+        finally:
+            database.close()
     except sqlite3.OperationalError:
         return False  # its tables were never made
     except sqlite3.DatabaseError:
@@ -396,7 +396,7 @@ def remove_run(folder: str | Path) -> None:
     if not (place / DATABASE).is_file():
         return
     _locked(place).close()
-    for name in ("states", "clients", JOURNAL):
+    for name in ("states", CLIENTS, JOURNAL):
         shutil.rmtree(place / name, ignore_errors=True)
     for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL):
         (place / name).unlink(missing_ok=True)

@@ -23,7 +23,6 @@ from typing import final
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.files import replace_file
 
-PRIVATE = 0o600
 FORMAT = 2  # of protocol 3: a round of an older one cannot go on
 ORDER = ("OPEN", "SEALED", "UNMASKED", "SOLVED", "PUBLISHED")
 FINISHED = ("PUBLISHED", "ABORTED")
@@ -57,9 +56,8 @@ class Journal:
         for place in (self.folder, self._payloads, self.folder / "journal.sqlite"):
             if place.is_symlink():
                 raise FederationError(f"{place} is a link; name the journal's folder itself")
-        # For nobody else: in the order of what came it says who took part, and when.
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._payloads.mkdir(exist_ok=True, mode=0o700)
+        for place in (self.folder, self._payloads):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.RLock()
         self._database = _opened(self.folder / "journal.sqlite")
         self._sweep()
@@ -138,7 +136,7 @@ class Journal:
                 if known[0] != sha256:
                     raise UploadError("conflict", f"{client} sent two different uploads")
                 return False
-            replace_file(self._payloads / sha256, message, mode=PRIVATE)
+            replace_file(self._payloads / sha256, message, mode=0o600)
             with self._transaction():
                 self._database.execute(
                     "INSERT INTO uploads VALUES (?, ?, ?, ?)",
@@ -230,8 +228,8 @@ class Journal:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    # Made by us first: the database's other files take its mode.
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
+    # Made by us first, for nobody else to read: the database's other files take its mode.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     # Transactions are our own: isolation_level None keeps the module from opening any.
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
     try:
