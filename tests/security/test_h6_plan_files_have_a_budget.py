@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from catchment.cli import app
+from catchment.cli import app, main
 from catchment.errors import BudgetError
+from catchment.federation.cost import Cost
 from catchment.plans.conductor import run_plan
 from catchment.plans.file import PlanFile, read_plan
 from catchment.privacy.dp.budget import Budget
@@ -84,6 +85,46 @@ def test_a_run_that_is_taken_up_again_is_no_second_release(
     assert len(Budget(path=tmp_path / "budget.sqlite", epsilon=1.0, delta=1e-5).releases()) == 1
     with pytest.raises(BudgetError, match="above its budget of 1"):
         run_plan(file, tmp_path / "copy", resume=True)
+
+
+def test_a_run_that_fails_after_it_was_charged_is_kept_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path)
+    words = ["run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "a")]
+    with monkeypatch.context() as patched:
+        patched.setattr(GaussianNoise, "on_server", failing)
+        with pytest.raises(SystemExit):
+            main(words)
+    said = capsys.readouterr().err
+    assert "the disk is full; the run is kept in" in said
+    assert "go on with it (--resume), which is not charged again" in said
+    # Nor is it replaced by whoever forgets to say so.
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "already holds a run; resume it" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="0"):
+        main([*words, "--resume"])
+    assert len(Budget(path=tmp_path / "budget.sqlite", epsilon=1.0, delta=1e-5).releases()) == 1
+    # What was refused cost nothing, and leaves nothing.
+    with pytest.raises(SystemExit):
+        main([*words[:-1], str(tmp_path / "b")])
+    assert "the run is kept" not in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def failing(*given: Any, release: Any = GaussianNoise.on_server) -> None:
+    release(*given)
+    raise OSError("the disk is full")
+
+
+def test_a_run_that_goes_on_with_more_clients_is_charged_for_them(tmp_path: Path) -> None:
+    budget = Budget(path=tmp_path / "b.sqlite", epsilon=9.0, delta=1e-5, run="r")
+    cost = Cost.of_gaussian(4.0)
+    for cohort, n_releases in ((["ann", "ben"], 1), (["ann"], 1), (["ann", "cat"], 2)):
+        budget.charge(cohort, cost, purpose="round 0")
+        assert len(budget.releases()) == n_releases
+    assert budget.spent("cat") == pytest.approx(budget.spent("ben"))
 
 
 class StoppedError(BaseException):

@@ -124,7 +124,8 @@ def node(
     from catchment.privacy.policy_file import NAME, read_policy
 
     folder = folder.resolve()
-    read_policy(folder / NAME)  # what is wrong with it is said now
+    if (folder / NAME).is_file():
+        read_policy(folder / NAME)  # what is wrong with it is said now
     apps = [checked_hash(text) for text in app_hash or ()]
     command = node_command(folder, server, node_settings(folder, data), port=port, apps=apps)
     _become(command, folder / "flwr")

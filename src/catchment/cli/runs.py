@@ -118,6 +118,8 @@ def run(
         typer.echo(f"rows but {own!r} are from raw data, outside the federation's protections")
     for bound in bounds_of(done):
         typer.echo(f"privacy of the {bound}")
+    if file.is_noisy:
+        typer.echo("other releases of the same data add to that; the plan's budget counts them")
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")

@@ -369,7 +369,8 @@ def opened(
 ) -> Iterator[Store]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
-    One that was charged for its noise is kept: taken up again, it is not charged twice.
+    One that was charged for its noise is kept, and the error says so: taken up again, it is not
+    charged twice.
 
     Parameters
     ----------
@@ -384,16 +385,23 @@ def opened(
         )
     if force or (not resume and not is_begun(folder)):
         remove_run(folder)
+    # One that is moved is another to its budget, and nothing is lost if it is moved back.
+    found = is_begun(folder)
     try:
         with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
             yield store
     except BudgetError:
-        if not is_begun(folder, or_charged=False):
+        if not found and not is_begun(folder, or_charged=False):
             remove_run(folder)  # it was not charged
         raise
-    except Exception:
+    except Exception as error:
         if not is_begun(folder):
             remove_run(folder)
+        elif not is_begun(folder, or_charged=False):
+            error.add_note(
+                f"the run is kept in {folder}, because its noise may be charged to the budget by "
+                "now; go on with it (--resume), which is not charged again"
+            )
         raise
 
 

@@ -18,17 +18,22 @@ Config = Mapping[str, bool | float | int | str]
 Protections = Iterable[Protection | Masking]
 
 
-def policy_of(config: Config) -> Policy:
+def policy_of(config: Config, default: Policy | None = None) -> Policy:
     """Return the policy of a node by its node config: `policy`, or `policy.toml` in its `keys`.
+
+    Parameters
+    ----------
+    default
+        What holds where there is no such file.
 
     >>> policy_of({"allow-plain-statistics": True}).clear
     True
     """
-    found = Policy()
+    found = default or Policy()
     if "policy" in config:
         found = read_policy(str(config["policy"]))
-    elif "keys" in config and (Path(str(config["keys"])) / NAME).is_file():
-        found = read_policy(Path(str(config["keys"])) / NAME)
+    elif "keys" in config and (path := Path(str(config["keys"])) / NAME).exists():
+        found = read_policy(path)
     return replace(found, clear=True) if config.get("allow-plain-statistics", False) else found
 
 

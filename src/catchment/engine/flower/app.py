@@ -32,6 +32,7 @@ from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.write import JOURNAL, Store
 from catchment.privacy.floors import check_floors, check_memory, policy_of
 from catchment.privacy.in_the_clear import networked
+from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.server_journal import Journal
@@ -202,6 +203,7 @@ def client_app(
     *,
     allow_plain_statistics: bool = False,
     name: Callable[[Config], str] | None = None,
+    policy: Policy | None = None,
 ) -> ClientApp:
     """Return the Flower app of a plan's nodes.
 
@@ -215,6 +217,9 @@ def client_app(
         Whether to answer without a secure sum; the node's policy may allow it, too.
     name
         Makes a client's name from its node config; if not given, `name` or `partition-id` in it.
+    policy
+        What this node allows, and counts in its ledger of releases, where its owner has no policy
+        file: one that the node config names goes before what an app says.
 
     >>> from catchment.data.recording import Recording
     >>> from catchment.federation.learn.input_scaling import FederatedScaling
@@ -229,12 +234,12 @@ def client_app(
         return Hello(named(config))
 
     def node(order: Order, config: Config, memory: Memory) -> Node[S, U, R]:
-        found = policy_of(config)
-        policy = replace(found, clear=found.clear or allow_plain_statistics)
-        check_floors(policy, plan.protections)
+        found = policy_of(config, policy)
+        own = replace(found, clear=found.clear or allow_plain_statistics)
+        check_floors(own, plan.protections)
         check_memory(config, memory, plan.protections)
-        agreed = networked(plan, allow_plain_statistics=policy.clear)
-        ledger = Releases(memory, policy)
+        agreed = networked(plan, allow_plain_statistics=own.clear)
+        ledger = Releases(memory, own)
         return Node(named(config), agreed, lambda: load_data(config), memory, ledger)
 
     return answering(hello, node)

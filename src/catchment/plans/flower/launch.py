@@ -142,7 +142,8 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _run(asked: argparse.Namespace, supernode: list[str]) -> None:
-    policy = read_policy(asked.policy) if asked.policy else Policy()
+    # Beside the keys of a node: one that has none there has the default policy.
+    policy = read_policy(asked.policy) if asked.policy and asked.policy.is_file() else Policy()
     same = [word for one in asked.app for word in ("--app", one)]
     same += ["--policy", str(asked.policy)] if asked.policy else []
     itself = [sys.executable, "-m", "catchment.plans.flower.launch"]

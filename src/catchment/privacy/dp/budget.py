@@ -109,7 +109,7 @@ class Budget:
         with self._books() as books:
             self._check(books[0], unit)
             before = [[_spent(book, keys) for keys in accounts.values()] for book in books]
-            if any(_is_charged(book, self.run, purpose, cost) for book in books):
+            if any(self._is_charged(book, purpose, cost, accounts) for book in books):
                 return max(self._epsilon(spent) for spent in before)
             after = [self._epsilon(spent + cost for spent in costs) for costs in before]
             if max(after) > self.epsilon * (1 + TOLERANCE):
@@ -173,6 +173,32 @@ class Budget:
         keys = [f"known {key}" for key in self.known.get(client, ())]
         # In the copy there are ledgers of other places, which may know others of the same name.
         return keys or [json.dumps(["name", str(self.path.resolve()), self.federation, client])]
+
+    def _is_charged(
+        self,
+        book: sqlite3.Connection,
+        purpose: str,
+        cost: Cost,
+        accounts: Mapping[str, Sequence[str]],
+    ) -> bool:
+        """Return whether a round of this run was charged to all these clients before.
+
+        It was begun then, and is taken up again.
+        """
+        if not self.run:
+            return False
+        rows = book.execute(
+            "SELECT release, key FROM accounts JOIN releases ON release = id WHERE run = ? "
+            "AND purpose = ? AND gaussian = ? AND concentrated = ?",
+            (self.run, purpose, cost.gaussian, cost.concentrated),
+        )
+        charged: dict[int, set[str]] = {}
+        for release, key in rows:
+            charged.setdefault(release, set()).add(key)
+        return any(
+            all(not known.isdisjoint(keys) for keys in accounts.values())
+            for known in charged.values()
+        )
 
     def _check(self, book: sqlite3.Connection, unit: str) -> None:
         """Fix the terms at the first release, and refuse others later."""
@@ -305,17 +331,6 @@ def _spent(book: sqlite3.Connection, keys: Sequence[str]) -> Cost:
         ).fetchone()
         cost = cost + Cost(*row)
     return cost
-
-
-def _is_charged(book: sqlite3.Connection, run: str, purpose: str, cost: Cost) -> bool:
-    """Return whether a round of a run was charged before: it was begun and is taken up again."""
-    wanted = (run, purpose, cost.gaussian, cost.concentrated)
-    found = book.execute(
-        "SELECT 1 FROM releases WHERE run = ? AND purpose = ? AND gaussian = ? "
-        "AND concentrated = ?",
-        wanted,
-    ).fetchone()
-    return bool(run) and found is not None
 
 
 def _damaged(path: Path) -> IntegrityError:
