@@ -323,7 +323,7 @@ def test_a_file_that_cannot_be_read_is_left_out_whatever_the_plan_leaves_open(
     paths = sorted((tmp_path / "people").iterdir())
     paths[0].write_text("")
     paths[1].write_text(paths[1].read_text().replace("activity", "what"))
-    run = ran(WITH_GAPS.replace("units = 20", "units = 4"), tmp_path / "run", tmp_path).run
+    run = ran(WITH_GAPS + "[learn]\nridge = 0.1\n", tmp_path / "run", tmp_path).run
     refused = {
         one.client: one.reason for kept in run.rounds.values() for r in kept for one in r.refused
     }

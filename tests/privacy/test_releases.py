@@ -214,7 +214,7 @@ def test_a_promise_of_the_server_is_no_cost() -> None:
 
 def test_noise_of_one_upload_is_not_taken_for_the_next() -> None:
     memory: Memory = {}
-    ledger = Releases(memory)
+    ledger = Releases(memory, Policy(exact="any clients"))
     sent(ledger, "a", recording(), noise=ONE)
     sent(ledger, "b", recording())
     list(ledger.reading(lambda: [recording()])())
@@ -226,13 +226,21 @@ def test_noise_of_one_upload_is_not_taken_for_the_next() -> None:
 
 
 def test_the_same_release_again_is_none(memory: Memory) -> None:
-    summed(memory, "a", noise=ONE)
+    summed(memory, "a")
     for _ in range(3):
         Releases(memory).check("a", TEN)
         Releases(memory).release("a", TEN)
     assert len(Releases(memory).entries()) == 1
     with pytest.raises(RuleError, match="another set of clients"):
         Releases(memory).release("a", TEN[:9])
+
+
+def test_noise_is_entered_once_whoever_is_in_the_sum(memory: Memory) -> None:
+    sent(Releases(memory), "a", recording(), noise=ONE)
+    Releases(memory).check("a", TEN)
+    assert [one.n_clients for one in Releases(memory).entries()] == [10]
+    Releases(memory).release("a", TEN[:9])
+    assert len(Releases(memory).entries()) == 1
 
 
 def test_an_upload_that_was_sent_does_not_change() -> None:

@@ -48,7 +48,7 @@ def test_a_client_that_allows_nothing_exact_is_in_no_exact_sum() -> None:
 
 def test_one_client_s_new_row_is_not_the_difference_of_two_sums() -> None:
     """Only the victim's data have changed; eleven others agree to the same set again."""
-    fleet = Fleet.drawn(12, length=20, min_clients=10)
+    fleet = Fleet.drawn(12, length=400, min_clients=10)
     fleet.run(Owners(fleet))
     changed = fleet.vectors[VICTIM].copy()
     changed[7] += 1234.5

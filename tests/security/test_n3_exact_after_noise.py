@@ -49,4 +49,5 @@ def test_a_plan_for_each_washout_reads_no_values(tmp_path: Path) -> None:
         else:
             sums.append(Score.from_parts(answer).errors.target_sum[0])
     assert len(sums) == 1  # two differ by a raw value
-    assert all("in all plans together" in reason for reason in reasons)
+    assert len(reasons) > 5
+    assert all("evaluations" in reason for reason in reasons), reasons[0]

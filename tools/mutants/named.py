@@ -285,7 +285,11 @@ _LEDGER = {
         Edit(RELEASES, "if SECRET in self._memory or _page(0) in self._memory:", "if False:"),
     ),
     "another set of one session released": (
-        Edit(RELEASES, "        if self.clients != before.clients:", "        if False:"),
+        Edit(
+            RELEASES,
+            "        if self.is_exact and self.clients != before.clients:",
+            "        if False:",
+        ),
     ),
 }
 

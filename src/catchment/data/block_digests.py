@@ -7,6 +7,9 @@ its own values say: one that lost its first steps, or other channels, is cut at 
 stretch of hardly any different values, which hardly changes, is left out, because other recordings
 have it, too.
 
+A recording of fewer steps than the shortest stretch of 16 that has changed within shares nothing
+with what it was, and one of fewer than 256 may not; others of the same client's still do.
+
 The digests are for a client's own use: of data that can be guessed they would tell whether the
 guess is right.
 """
