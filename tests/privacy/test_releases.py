@@ -474,3 +474,20 @@ def test_no_sums_that_are_released_add_up_to_one_client(asked: list[set[int]]) -
         out.append([int(k in members) for k in range(8)])
     for k in range(8):
         assert not in_the_span(out, [int(j == k) for j in range(8)])
+
+
+def test_before_the_upload_leaves_the_set_of_before_may_still_come_out(memory: Memory) -> None:
+    """Eleven are there, one of whom was in no sum and is lost again before the sum is sealed."""
+    summed(memory, "a", TEN, recording())
+    sent(Releases(memory), "b", recording())
+    more = [*TEN, "one more"]
+    Releases(memory).check("b", more, lost=1)
+    for refused in (
+        lambda: Releases(memory).check("b", more),
+        lambda: Releases(memory).release("b", more),
+    ):
+        with pytest.raises(RuleError, match="over another set of 10 clients"):
+            refused()
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        Releases(memory).check("b", TEN[:9], lost=5)
+    Releases(memory).release("b", TEN)

@@ -68,3 +68,12 @@ def test_a_client_is_not_summed_with_others_than_before() -> None:
     assert [(one.client, one.code) for one in result.refused] == [(VICTIM, "cohort")]
     fleet.vectors = everybody
     np.testing.assert_array_equal(released(result), fleet.expected(names[10:]))
+
+
+def test_one_who_never_gets_to_its_upload_does_not_end_a_plan_of_several_rounds() -> None:
+    """It shows keys and shares in every round, so that it is there until the sums are sealed."""
+    fleet = Fleet.drawn(13, rounds=3, min_clients=10)
+    fleet.vectors = {**fleet.vectors, VICTIM: np.array([1.0, np.nan, 2.0])}
+    result = fleet.run()
+    assert [record.n_used for record in result.records] == [12, 12, 12]
+    assert {one.client for one in result.refused} == {VICTIM}

@@ -82,8 +82,11 @@ class Ledger(Protocol):
     def upload(self, plan: str, round_: int, kind: str, session: str = "") -> None:
         """Note an upload before it leaves; without a session it is seen by itself, a release."""
 
-    def check(self, session: str, clients: Iterable[str]) -> None:
-        """Raise RuleError or BudgetError if a sum over these clients must not be released."""
+    def check(self, session: str, clients: Iterable[str], *, lost: int = 0) -> None:
+        """Raise RuleError or BudgetError if a sum over these clients must not be released.
+
+        Nor over those left when up to `lost` of them are lost.
+        """
 
     def release(self, session: str, clients: Iterable[str]) -> None:
         """Note, where it lasts, that a sum over these clients is released, or raise as `check`."""

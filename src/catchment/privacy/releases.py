@@ -186,23 +186,35 @@ class Releases:
             else:
                 self._enter(made)
 
-    def check(self, session: str, clients: Iterable[str]) -> None:
+    def check(self, session: str, clients: Iterable[str], *, lost: int = 0) -> None:
         """Raise RuleError or BudgetError if a sum over these clients must not be released.
 
-        An upload with noise is entered here, before it leaves: others can open the sum without
-        this client, and an epsilon is spent whoever opens it.
+        Nor over those left when up to `lost` of them are lost. An upload with noise is entered
+        here, before it leaves: others can open the sum without this client, and an epsilon is
+        spent whoever opens it.
         """
         with _DOOR:
-            made, known = self._made(session).among(clients), self.entries()
+            names = set(clients)
+            made, known = self._made(session).among(names), self.entries()
             if not made.is_exact:
                 self._enter(made)
-            elif not any(made.is_again(one) for one in known):
+                return
+            for text in {one.clients for one in known if one.session and one.is_exact}:
+                before = self._names(text)
+                if before <= names and len(names) - len(before) <= lost:
+                    made = made.among(before)
+            if not any(made.is_again(one) for one in known):
                 self._refuse(made, known)
 
     def release(self, session: str, clients: Iterable[str]) -> None:
         """Note, where it lasts, that a sum over these clients is released, or raise as `check`."""
         with _DOOR:
-            self._enter(self._made(session).among(clients))
+            names = sorted(set(clients))
+            made = self._made(session).among(names)
+            kept = self._memory.setdefault(_set(made.clients), json.dumps(names).encode())
+            if hashlib.sha256(kept).hexdigest() != made.clients:
+                raise _damaged()
+            self._enter(made)
 
     def entries(self) -> list[Release]:
         """Return every release, the oldest first; IntegrityError if one is not as written."""
@@ -355,6 +367,13 @@ class Releases:
         latest = [*waiting.items(), (made.session, asdict(made))][-MOST_PENDING:]
         self._memory[PENDING] = json.dumps(dict(latest)).encode()
 
+    def _names(self, text: str) -> set[str]:
+        """Return the clients of a sum by the SHA-256 of their names."""
+        kept = self._memory.get(_set(text), b"")
+        if hashlib.sha256(kept).hexdigest() != text:
+            raise _damaged()
+        return set(json.loads(kept))
+
     def _waiting(self) -> dict[str, dict[str, Any]]:
         try:
             waiting: dict[str, dict[str, Any]] = json.loads(self._memory.get(PENDING, b"{}"))
@@ -371,6 +390,10 @@ class Releases:
                 "this client is asked to open a sum into which it sent no upload; start the round "
                 "anew",
             ) from error
+
+
+def _set(text: str) -> str:
+    return f"{ROOT}/set/{text}"
 
 
 def _read(lines: Iterable[bytes]) -> list[Release]:

@@ -98,7 +98,7 @@ def test_other_formats_and_closed_folders(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_journal_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path, content: bytes, *, mode: int = 0) -> None:
         raise OSError(28, "No space left on device")
 
     with Journal(tmp_path) as journal:
