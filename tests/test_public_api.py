@@ -33,7 +33,7 @@ FACES = {
         "load_statistics nrmse save_statistics train"
     ),
     "federation": (
-        "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Needs Plan "
+        "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
         "Protection Record Result Rows Store Turn as_algorithm explain messages_of read_run"
     ),
     "federation.learn": (

@@ -27,10 +27,10 @@ from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
-from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.left_out import LeftOut, left_out, warn_of
+from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
@@ -247,10 +247,7 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
-    min_usable: float = 0.5,
-    max_rows: int = MAX_ROWS,
-    max_weight: float = MAX_WEIGHT,
-    over_median: float = OVER_MEDIAN,
+    limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -267,10 +264,7 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
-    min_usable: float = 0.5,
-    max_rows: int = MAX_ROWS,
-    max_weight: float = MAX_WEIGHT,
-    over_median: float = OVER_MEDIAN,
+    limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -298,16 +292,9 @@ def federate(
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
         Fewest answers with which a round may end.
-    min_usable
-        Least share of the clients asked whose answers must be usable. A client that is refused is
+    limits
+        How much one client may claim, and how many must be usable. A client that is refused is
         named in a `RefusedClientsWarning` and in `.refused`.
-    max_rows
-        Most rows that one client may claim to have.
-    max_weight
-        Most weight per row: raise it if recordings have weights above 1.
-    over_median
-        How many times the median of all clients one of them may claim; whoever claims more is
-        refused and named. Fewer than five clients are not compared.
     seed
         Names the algorithm's own draws; a map has its own.
     threads
@@ -333,10 +320,10 @@ def federate(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None or out is not None:
+        if protect or ridge != "auto" or classes is not None or limits != LIMITS or out is not None:
             raise ValueError(
-                "a plan says protections, ridge and classes itself, and run_locally takes a keeper "
-                "for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
+                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
             )
         done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
         warn_of({TRAINING: done.records})
@@ -353,10 +340,7 @@ def federate(
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
-        min_usable=min_usable,
-        max_rows=max_rows,
-        max_weight=max_weight,
-        over_median=over_median,
+        limits=limits,
         protections=tuple(protect),
         seed=seed,
     )

@@ -72,7 +72,8 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     lines = result.output.splitlines()
     assert lines[0] == "A small run: 4 of 4 clients trained"
-    assert lines[1].split() == [
+    assert lines[1].startswith("4 of 4 clients have fewer rows than features")
+    assert lines[2].split() == [
         "accuracy",
         "worst",
         "client",
@@ -82,7 +83,7 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
         "rounds",
         "seconds",
     ]
-    assert [line.split()[0] for line in lines[2:5]] == ["random", "majority", "exact"]
+    assert [line.split()[0] for line in lines[3:6]] == ["random", "majority", "exact"]
     assert f"run: {tmp_path / 'out'}" in result.output
     assert read_run(tmp_path / "out").facts["title"] == "A small run"
 

@@ -21,6 +21,7 @@ from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.optimisers import Adam
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.limits import Limits
 from catchment.federation.plan import Plan
 from catchment.federation.runs.write import MODEL
 from catchment.plans.conductor import run_plan
@@ -66,7 +67,7 @@ def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     assert isinstance(algorithm.features, EchoStateMap)
     assert algorithm.features.pool == "mean_std"
     assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (1, 1.0, 1, 0)
-    assert (plan.max_rows, plan.max_weight, plan.over_median) == (10**8, 1.0, 100.0)
+    assert plan.limits == Limits()
     assert plan.channels == ABOUT.channels
     per_step = training(SMALL).algorithm
     assert isinstance(per_step, FederatedRidge)
@@ -130,7 +131,7 @@ name = "float32"
     assert (recipe.units, recipe.inputs, recipe.seed) == ((10, 8), 6, 5)
     assert recipe.leak_rate == Spread("uniform", 0.1, 0.9)
     assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
-    assert (plan.max_rows, plan.max_weight, plan.over_median) == (5000, 2.5, 20.0)
+    assert plan.limits == Limits(max_rows=5000, max_weight=2.5, over_median=20.0)
     assert [type(p).__name__ for p in plan.protections] == ["Float32"]
     assert file.title == "T"
     assert file.prepare == Prepare(

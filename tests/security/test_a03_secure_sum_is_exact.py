@@ -86,7 +86,7 @@ def test_exactly_the_threshold_survives_and_one_less_does_not() -> None:
 
 
 def test_a_sparse_graph_is_exact_too() -> None:
-    fleet = Fleet.drawn(24, neighbours=10)
+    fleet = Fleet.drawn(24, neighbours=10, corrupt=0.0)
     assert fleet.masking.degree(24) == (10, 8)
     fates = {"c003": "update", "c007": "consistency", "c011": "unmask", "c020": "keys"}
     result = fleet.run(Lossy(fleet.engine(), losing(fates)))

@@ -18,6 +18,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.limits import Limits
 from catchment.federation.loop import run
 from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Memory, Plan
@@ -92,7 +93,7 @@ def test_the_same_clients_may_be_summed_again() -> None:
 
 def of_nine(policy: Policy | None = None) -> Fleet:
     fleet = Fleet.drawn(9, min_share=0.4, corrupt=0.0, policy=policy)
-    fleet.plan = replace(fleet.plan, min_usable=0.0)
+    fleet.plan = replace(fleet.plan, limits=Limits(min_usable=0.0))
     return fleet
 
 

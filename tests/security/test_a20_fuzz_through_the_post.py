@@ -18,6 +18,7 @@ from catchment.engine.local import LocalEngine
 from catchment.errors import IntegrityError
 from catchment.federation import messages
 from catchment.federation.client import Request
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Reply, Result, run
 from catchment.federation.plan import Turn
 from catchment.federation.runs import ledger
@@ -26,7 +27,7 @@ from catchment.federation.runs.write import Store
 from catchment.wire import NOTHING, Parts
 
 BUDGET = 3_000  # messages within which each of the old faults is found
-FUZZED = replace(PLAN, min_usable=0.0)
+FUZZED = replace(PLAN, limits=Limits(min_usable=0.0))
 
 
 @dataclass(frozen=True, eq=False)

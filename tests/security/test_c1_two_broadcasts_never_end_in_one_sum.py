@@ -198,7 +198,7 @@ def test_colluders_who_sign_anything_do_not_help() -> None:
 
 
 def test_a_client_answers_one_context_only_in_a_round() -> None:
-    fleet = Fleet.drawn(4)
+    fleet = Fleet.drawn(4, rounds=2)
     exchange = fleet.until("shares")
     letter = exchange.letter("shares", "c000", NOTHING)
     plan = fleet.plan.fingerprint()
@@ -209,7 +209,7 @@ def test_a_client_answers_one_context_only_in_a_round() -> None:
 
 
 def test_the_server_itself_refuses_what_was_signed_for_another_round() -> None:
-    fleet = Fleet.drawn(4)
+    fleet = Fleet.drawn(4, rounds=2)
     exchange = fleet.open()
     letter = exchange.letter("keys", "c000", NOTHING)
     answer = fleet.ask("c000", "keys", letter, round_=1)

@@ -72,7 +72,7 @@ def test_three_sums_do_not_give_one_client() -> None:
     people = People()
     for names in (X, Y):
         np.testing.assert_allclose(people.summed(names), people.expected(names))
-    with pytest.raises(TooFewClientsError, match="over 3 other clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 3 clients"):
         people.summed(EVERYBODY)
 
 
@@ -88,7 +88,7 @@ def test_sixteen_other_sums_are_not_enough_to_forget_one() -> None:
     people.summed(EVERYBODY)
     for k in range(16):
         people.summed(EVERYBODY, label=f"another plan {k}")
-    with pytest.raises(TooFewClientsError, match="over 7 other clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 7 clients"):
         people.summed([*X, *Y])
 
 
@@ -96,7 +96,7 @@ def test_sixteen_other_sums_are_not_enough_to_forget_one() -> None:
 def test_another_name_does_not_start_anew(change: Mapping[str, str]) -> None:
     people = People()
     people.summed(EVERYBODY)
-    with pytest.raises(TooFewClientsError, match="over 7 other clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 7 clients"):
         people.summed([*X, *Y], **change)
 
 
@@ -116,7 +116,7 @@ def test_another_recipe_does_not_start_anew() -> None:
 
     truth = np.sum([s.y for name in EVERYBODY for s in data[name] if s.y is not None], axis=0)
     np.testing.assert_allclose(counts(0, EVERYBODY), 20 * truth)  # each of 20 steps
-    with pytest.raises(TooFewClientsError, match="over 7 other clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 7 clients"):
         counts(1, [*X, *Y])
     counts(1, EVERYBODY)
 
@@ -142,5 +142,5 @@ def test_a_client_without_a_ledger_of_its_own_keeps_one() -> None:
     people = People()
     people.summed(X)
     assert all("releases/head" in people.memories[name] for name in X)
-    with pytest.raises(TooFewClientsError, match="over 3 other clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 3 clients"):
         people.summed([*X, VICTIM])

@@ -21,6 +21,7 @@ from catchment.cli import app
 from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Reply, run
 from catchment.federation.plan import Plan
 from catchment.federation.running_sums import BLOCK, MOST_GROUPS, Outline, Sums
@@ -55,7 +56,11 @@ def test_the_place_of_the_name_does_not_matter(name: str) -> None:
 
 
 def test_a_number_of_targets_that_the_plan_knows_needs_no_majority() -> None:
-    plan = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1), n_targets=1, min_usable=0.1)
+    plan = Plan(
+        algorithm=FederatedRidge(features=FEATURES, ridge=0.1),
+        n_targets=1,
+        limits=Limits(min_usable=0.1),
+    )
     wide = {f"a{k}": [ct.Recording(U[:-1], np.stack([U[1:]] * 3, axis=1))] for k in range(5)}
     done = run_locally(plan, {**wide, **honest(2)})
     assert done.records[0].n_used == 2

@@ -126,6 +126,19 @@ def test_twenty_washouts_of_the_servers_choice_read_nothing(tmp_path: Path) -> N
     assert not (tmp_path / "model").exists()  # it is not even kept
 
 
+def test_a_plan_for_every_washout_reads_nothing(tmp_path: Path) -> None:
+    """Each model is the plan's own, and each plan a new one: 23 of 23 values were read."""
+    client = victim(tmp_path)
+    sums = []
+    for washout in range(5, 29):
+        text = PLAN.format(of="clients").replace("washout = 5", f"washout = {washout}")
+        (tmp_path / "plan.toml").write_text(text)
+        answer = client.scored(client.own_model())
+        if answer.kind != "refusal":
+            sums.append(Score.from_parts(answer).errors.target_sum[0])
+    assert len(sums) == 1
+
+
 def test_a_preparation_of_the_servers_choice_is_refused(tmp_path: Path) -> None:
     client = victim(tmp_path)
     (features,) = client.node().agreed.course.start().maps

@@ -154,7 +154,7 @@ def test_sequences_that_are_claimed_are_compared_with_the_other_clients() -> Non
     def many(one: Clipped, n: int) -> Clipped:
         return replace(one, vector=one.vector * n, n_records=3 * n)
 
-    for n, refused in ((1000, [("c05", "over-median")]), (50, [])):
+    for n, refused in ((1000, [("c05", "over-median")]), (9, [])):
         result = run(plan, Tampering(plan, data, clipped(lambda one, n=n: many(one, n))))  # type: ignore[misc]
         assert [(r.client, r.code) for r in result.records[0].refused] == refused
 

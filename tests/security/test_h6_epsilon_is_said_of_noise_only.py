@@ -116,7 +116,7 @@ def test_a_fifth_of_the_clients_may_tell_their_noise_unless_said_otherwise() -> 
 
 
 def test_a_run_with_noise_of_the_server_says_for_whom_it_is(tmp_path: Path) -> None:
-    file = parse_plan(PLAN)
+    file = parse_plan(PLAN, base=tmp_path)
     run_plan(file, tmp_path / "run", threads=1)
     run = read_run(tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / "run.sqlite")) as database:
@@ -191,7 +191,7 @@ def test_what_the_audit_calls_refused_is_refused() -> None:
 
     release("1", 3, ["ann", "ben", "cat"])
     release("2", 3, ["ann", "ben", "cat"])
-    with pytest.raises(RuleError, match="over 3 other clients"):
+    with pytest.raises(RuleError, match="over another set of 3 clients"):
         release("3", 3, ["ann", "ben", "dan"])
     with pytest.raises(RuleError, match="have changed since"):
         release("4", 4, ["ann", "ben", "cat"])

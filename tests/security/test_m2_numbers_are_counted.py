@@ -74,3 +74,20 @@ def test_a_client_that_claims_a_huge_number_moves_nobody() -> None:
     assert first < exchange._number < first + JUMP
     fleet.step(exchange, "keys")
     assert set(exchange.asked("shares")) == set(fleet.vectors)
+
+
+@pytest.mark.parametrize("ahead", [(1 << 19) - 1, 1000])
+def test_one_client_that_lies_locks_nobody_out_who_was_away(ahead: int) -> None:
+    """It says each time that it knows a number that the server still follows; c007 is away."""
+    fleet = Fleet.drawn(8)
+    for _ in range(4):
+        exchange = fleet.open()
+        lie = Parts("secure-later", {"latest": exchange._number + ahead})
+        exchange.take("keys", lie, Turn(0, (), client="c000"))
+        while exchange.asked("keys"):
+            for client in sorted(fleet.vectors)[1:7]:
+                answer = fleet.ask(client, "keys", exchange.letter("keys", client, NOTHING))
+                exchange.take("keys", answer, Turn(0, (), client=client))
+            exchange.close("keys")
+    letter = fleet.open().letter("keys", "c007", NOTHING)
+    assert fleet.ask("c007", "keys", letter).kind == "secure-keys"

@@ -137,8 +137,8 @@ def test_an_algorithm_that_is_not_listed_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("min_clients = 5\n", "min_clients = 4, this node's policy.toml 5"),
-        ("rows_per_feature = 10.0\n", "rows_per_feature = 3, this node's policy.toml 10"),
+        ("min_clients = 5\n", "min_clients = 4, this node's policy.toml asks for 5"),
+        ("rows_per_feature = 10.0\n", "rows_per_feature = 3, this node's policy.toml asks for 10"),
     ],
 )
 def test_the_floors_are_the_nodes_own(tmp_path: Path, policy: str, said: str) -> None:
@@ -180,7 +180,7 @@ def test_a_secure_sum_needs_a_memory_that_lasts(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
     for text, said in (
-        ("min_client = 3", "has 'min_client'; choose from"),
+        ("min_client = 3", "has no setting 'min_client'; choose from"),
         ("min_clients = 2.5", "min_clients is 2.5; give a whole number"),
         ("min_clients = true", "give a whole number"),
         ("clear = 1", "clear is 1; give true or false"),
@@ -238,3 +238,15 @@ def test_a_policy_that_is_there_is_kept(tmp_path: Path) -> None:
     (tmp_path / "nodes" / "ann" / NAME).write_text("min_clients = 50\n")
     make_node(tmp_path, "ann")
     assert read_policy(tmp_path / "nodes" / "ann" / NAME).min_clients == 50
+
+
+@pytest.mark.parametrize("setting", ["corrupt", "min_share"])
+def test_a_plan_cannot_assume_that_nobody_works_with_the_server(
+    tmp_path: Path, setting: str
+) -> None:
+    """With corrupt = 0 in the server's plan the split view opened a client of twelve again."""
+    plan = RIDGE + SECURE.format(10, 20) + f"{setting} = 0.0\n"
+    owned = Owned(tmp_path, "min_clients = 10\nrows_per_feature = 20\n", plan)
+    assert f"the plan's secure sum has {setting} = 0, this node's" in owned.refused()
+    owned.policy.write_text(f"{setting} = 0.0\n")
+    assert owned.train("keys").facts.get("code") != "policy"

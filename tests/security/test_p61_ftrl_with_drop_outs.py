@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from catchment import Plan, federate
+from catchment import Limits, Plan, federate
 from catchment.arrays import Array
 from catchment.engine.local import run_locally
 from catchment.errors import FederationError, UploadError
@@ -59,7 +59,7 @@ def lost() -> Iterable[Examples]:
 def moved(training: FederatedTraining, share: float, failing: Iterable[str]) -> Array:
     """Return how far a round moves all values, as one vector."""
     clients = {name: lost if name in failing else source(k) for k, name in enumerate(NAMES)}
-    plan = Plan(algorithm=training, share=share, seed=2)
+    plan = Plan(algorithm=training, share=share, seed=2, limits=Limits(min_usable=0.0))
     state = run_locally(plan, clients, threads=1).state
     pairs = zip(state.values, training.start().values, strict=True)
     return np.concatenate([(a - b).ravel() for a, b in pairs])
@@ -133,8 +133,12 @@ def test_a_longer_or_heavier_change_is_refused() -> None:
     sent = training.client_update(told, source(0), turn)
     training.read_update(sent.parts(), turn)
     longer = replace(sent, changes=tuple(c * np.float32(1.01) for c in sent.changes))
-    for bad in (longer, replace(sent, weight=7.0)):
-        with pytest.raises(UploadError, match="were agreed on"):
+    heavier = replace(sent, weight=7.0)
+    for bad, reason in (
+        (longer, "were agreed on"),
+        (heavier, "the weight is 7; where changes are"),
+    ):
+        with pytest.raises(UploadError, match=reason):
             training.read_update(bad.parts(), turn)
 
 

@@ -156,11 +156,12 @@ def ledger(
     ] = False,
 ) -> None:
     """Print what was released of a node's data: what, when, in which sum, at what cost."""
+    from catchment import privacy
     from catchment.engine.deploy import ledger as kept
 
     with kept.memory_at(folder) as memory:
         if forget_rounds:
-            names = kept.forget_rounds(memory)
+            names = privacy.forget_rounds(memory)
             typer.echo(f"rounds of {', '.join(names) or 'no federation'} are forgotten")
         for line in kept.ledger_lines(kept.releases_in(memory)):
             typer.echo(line)

@@ -4,7 +4,8 @@ A recording gives one digest for all that it is, with its targets and its weight
 stretch of it, so that one that has grown, or has other targets, shares most of its digests with
 what it was. Stretches are of all channels from the start, and of each channel by itself, cut where
 its own values say: one that lost its first steps, or other channels, is cut at the same places. A
-stretch of hardly any different values is left out, because other recordings have it, too.
+stretch of hardly any different values, which hardly changes, is left out, because other recordings
+have it, too.
 
 The digests are for a client's own use: of data that can be guessed they would tell whether the
 guess is right.
@@ -24,7 +25,9 @@ from catchment.data.recording import Recording
 
 FIRST = 16  # steps of the first stretch
 STRETCH = 256
-FEWEST_VALUES = 8  # different ones, in a stretch that tells recordings apart
+FEWEST_VALUES = 8  # different ones, in a stretch that tells recordings apart,
+FEWEST_CHANGES = 24  # or so many steps after which a value is another: levels, or on and off
+TOGETHER = 8  # values that say where a channel is cut
 DIGEST_BYTES = 8
 
 
@@ -62,17 +65,26 @@ def digest_of_blocks(blocks: Iterable[bytes]) -> str:
 
 def _stretches(n_steps: int) -> Iterator[tuple[int, int]]:
     yield 0, min(FIRST, n_steps)
+    yield 0, min(4 * FIRST, n_steps)
     for start in range(0, n_steps, STRETCH):
         yield start, min(start + STRETCH, n_steps)
 
 
 def _tells(stretch: Array) -> bool:
-    return len(set(stretch.ravel().tolist())) >= FEWEST_VALUES
+    n_changes = int(np.count_nonzero(stretch[1:] != stretch[:-1]))
+    return n_changes >= FEWEST_CHANGES or len(set(stretch.ravel().tolist())) >= FEWEST_VALUES
 
 
 def _own_cuts(channel: Array) -> list[int]:
-    """Return where a channel is cut, about every 64 steps: after values whose hash ends so."""
-    mixed = channel.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    """Return where a channel is cut, about every 64 steps: after values whose hash ends so.
+
+    Of a few values together: a channel of a few levels has too few that differ.
+    """
+    values = channel.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    values ^= values >> np.uint64(29)
+    mixed = values.copy()
+    for back in range(1, min(TOGETHER, len(values))):
+        mixed[back:] += values[:-back] * np.uint64(0xD6E8FEB86659FD93 ** (back + 1) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     cuts: list[int] = (np.flatnonzero(mixed >> np.uint64(58) == 0) + 1).tolist()
     return cuts

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from catchment.federation.compression import FactorUpload as FactorUpload
     from catchment.federation.compression import Float32 as Float32
     from catchment.federation.course import Course as Course
+    from catchment.federation.limits import Limits as Limits
     from catchment.federation.loop import Result as Result
     from catchment.federation.messages import Engine as Engine
     from catchment.federation.messages import Record as Record
@@ -40,6 +41,7 @@ __all__, __getattr__, __dir__ = face(
         "algorithm": ["Algorithm", "Data", "Learner", "Needs", "Turn", "as_algorithm"],
         "compression": ["FactorUpload", "Float32"],
         "course": ["Course"],
+        "limits": ["Limits"],
         "loop": ["Result"],
         "messages": ["Engine", "Record"],
         "plan": ["Plan", "Protection"],

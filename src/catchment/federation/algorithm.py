@@ -141,16 +141,19 @@ class Needs:
         before anything leaves.
     rounds
         How many rounds it takes.
+    other_targets
+        Whether its messages are about other targets than those of the recordings' rows.
 
     >>> Needs(rounds=2) | Needs(each_client="it keeps clients apart; pass keep_clients=False")
     Needs(each_client='it keeps clients apart; pass keep_clients=False', data_choice='',
-          per_sequence=False, rounds=2)
+          per_sequence=False, rounds=2, other_targets=False)
     """
 
     each_client: str = ""
     data_choice: str = ""
     per_sequence: bool = False
     rounds: int = 1
+    other_targets: bool = False
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -158,6 +161,7 @@ class Needs:
             data_choice=self.data_choice or other.data_choice,
             per_sequence=self.per_sequence or other.per_sequence,
             rounds=max(self.rounds, other.rounds),
+            other_targets=self.other_targets or other.other_targets,
         )
 
 
@@ -472,7 +476,7 @@ def as_algorithm(value: Learner[S, U, R_co] | Algorithm[S, U, R_co]) -> Complete
     ...     def server_update(self, state, total, turn): return max(state, total)
     ...     def result(self, state): return state
     >>> as_algorithm(Longest()).needs
-    Needs(each_client='', data_choice='', per_sequence=False, rounds=1)
+    Needs(each_client='', data_choice='', per_sequence=False, rounds=1, other_targets=False)
     """
     return value if isinstance(value, Completed) else Completed(value)
 

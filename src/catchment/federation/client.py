@@ -142,7 +142,7 @@ class Node(Generic[S, U, R]):
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
         # Within a secure sum nobody else can say whose upload breaks the plan's limits.
-        claimed(upload).check(self.plan)
+        claimed(upload).check(self.plan.limits)
         for protection in self.plan.plain:
             upload = protection.on_client(upload, turn)
         return upload

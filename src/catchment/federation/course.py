@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -26,8 +26,8 @@ from catchment.features.feature_map import FeatureMap, MapDescription, Recognisi
 from catchment.features.kept import restored
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
-from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
 from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
 from catchment.wire import Parts, join, split
@@ -111,8 +111,9 @@ class Course:
         Makes what adapts the reservoir before the training, if anything does.
     targets
         How many numbers are predicted, where that is known and they are not classes or the inputs.
-    rounds, share, min_clients, min_usable, protections, seed, max_rows, max_weight, over_median
-        As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
+    rounds, share, min_clients, protections, seed, limits
+        As in `Plan`, for the training; limits for every stage, rounds if not
+        given as many as the algorithm needs.
     """
 
     prepare: Prepare
@@ -127,12 +128,9 @@ class Course:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = 0.5
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
-    max_rows: int = MAX_ROWS
-    max_weight: float = MAX_WEIGHT
-    over_median: float = OVER_MEDIAN
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         fitting = (
@@ -247,10 +245,8 @@ class Course:
             case "training":
                 return self._training(known)
             case "delivery" if place is not None:
-                return Plan(
-                    algorithm=Delivery(sha256=known.model, place=place),
-                    min_usable=self.min_usable,
-                )
+                delivery = Delivery(sha256=known.model, place=place)
+                return Plan(algorithm=delivery, limits=self.limits)
             case "evaluation" if place is not None:
                 masks = tuple(
                     p.exact(of_few=True) for p in self.protections if isinstance(p, Masking)
@@ -258,7 +254,7 @@ class Course:
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )
-                return Plan(algorithm=algorithm, min_usable=self.min_usable, protections=masks)
+                return Plan(algorithm=algorithm, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
     def _training(self, known: Known) -> AnyPlan:
@@ -268,12 +264,9 @@ class Course:
             rounds=self.rounds or needs_of(algorithm).rounds,
             share=self.share,
             min_clients=self.min_clients,
-            min_usable=self.min_usable,
             protections=self.protections,
             seed=self.seed,
-            max_rows=self.max_rows,
-            max_weight=self.max_weight,
-            over_median=self.over_median,
+            limits=self.limits,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
@@ -291,12 +284,9 @@ class Course:
             algorithm=algorithm,
             rounds=rounds,
             share=share,
-            min_usable=self.min_usable,
             protections=masks,
             seed=self.seed,
-            max_rows=self.max_rows,
-            max_weight=self.max_weight,
-            over_median=self.over_median,
+            limits=self.limits,
         )
 
     @staticmethod

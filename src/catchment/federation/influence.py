@@ -1,9 +1,9 @@
 """How much one client may weigh in a sum by its own word: its rows, its weight, and that it is one.
 
 What a client says of its size cannot be checked against its data, which stay with it. So it is
-bounded: by the plan's `max_rows` and `max_weight`, and, where five or more clients can be compared,
-by `over_median` times the median of the round's clients. An upload beyond is refused and its
-client named; nothing is ever scaled down in silence.
+bounded by the plan's `Limits`: by `max_rows` and `max_weight`, and, where five or more clients can
+be compared, by `over_median` times the median of the round's clients. An upload beyond is refused
+and its client named; nothing is ever scaled down in silence.
 
 The median is known when the last upload is here, the sum begins with the first, and not all uploads
 fit into memory. So the first five are kept back, and later each one that is too large for the
@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from catchment.errors import FederationError, UploadError
+from catchment.federation.limits import Limits
 from catchment.federation.sums import Tally
 from catchment.structure import CLIENTS, COUNTED, ROWS, WEIGHT
 from catchment.structure.fields import marks_of
@@ -32,22 +33,6 @@ V = TypeVar("V")
 FEWEST = 5  # clients of which a median says something
 MOST_HELD = 8  # uploads kept back because they look too large
 SLACK = 0.02  # what a compressed upload may be off by
-MAX_ROWS = 10**8
-MAX_WEIGHT = 1.0
-OVER_MEDIAN = 100.0
-
-
-class Limits(Protocol):
-    """The part of a plan that says how much a client may claim."""
-
-    @property
-    def max_rows(self) -> int: ...
-
-    @property
-    def max_weight(self) -> float: ...
-
-    @property
-    def over_median(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -90,10 +75,9 @@ class Claim:
     def check(self, limits: Limits, n_clients: int = 1) -> None:
         """Raise UploadError if so many clients cannot claim this.
 
-        >>> from catchment import Plan
-        >>> plan = Plan(algorithm=None, max_rows=1000)
-        >>> Claim(rows=40.0, weight=40.0, per_row=1.0, clients=1).check(plan)
-        >>> Claim(rows=5000.0).check(plan)
+        >>> limits = Limits(max_rows=1000)
+        >>> Claim(rows=40.0, weight=40.0, per_row=1.0, clients=1).check(limits)
+        >>> Claim(rows=5000.0).check(limits)
         Traceback (most recent call last):
         catchment.errors.UploadError: 5000 rows are claimed, a client may have 1000 in a round; if
         that is right raise max_rows
@@ -124,18 +108,6 @@ class Claim:
                 f"{_short(limits.max_rows * limits.max_weight * n_clients)}; if that is right "
                 "raise max_rows or max_weight",
             )
-
-
-def check_limits(limits: Limits) -> None:
-    """Raise ValueError if the limits of a plan leave nothing."""
-    if limits.max_rows < 1:
-        raise ValueError(f"max_rows is {limits.max_rows}; pass 1 or more")
-    if not 0 < limits.max_weight < np.inf:
-        raise ValueError(f"max_weight is {limits.max_weight}; pass a finite number above 0")
-    if not 1 <= limits.over_median < np.inf:
-        raise ValueError(
-            f"over_median is {limits.over_median}; pass 1 or more, such as 1e9 for no limit"
-        )
 
 
 def claimed(value: object) -> Claim:
@@ -197,16 +169,15 @@ class Screen:
     Parameters
     ----------
     limits
-        The plan.
+        Those of the plan.
     n_asked
         How many clients were asked; fewer than five are not compared.
     refuse
         Told the client and the reason of every refusal.
 
-    >>> from catchment import Plan
     >>> from catchment.federation.sums import WeightedSum
     >>> sent = {f"c{k}": WeightedSum((), 40.0) for k in range(6)} | {"ann": WeightedSum((), 4e7)}
-    >>> screen = Screen(Plan(algorithm=None), len(sent), lambda client, error: print(error))
+    >>> screen = Screen(Limits(), len(sent), lambda client, error: print(error))
     >>> passed = list(screen.passed(sent.items()))
     ann claims a weight of 4e7, 1000000 times the median of 40; if that is right raise over_median
     >>> len(passed)

@@ -179,7 +179,7 @@ def gather(
             update = read(parts, turn)
             return update, Outline.of(parts), claimed(update)
 
-        screen = Screen(plan, len(cohort), post.refuse)
+        screen = Screen(plan.limits, len(cohort), post.refuse)
         answers = post.ask_all(cohort, payload, looked_at)
         for client, (update, outline, _) in screen.passed(answers, itemgetter(2)):
             sums.add(client, update, outline)
@@ -201,7 +201,7 @@ def gather(
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
     hidden, n_used = exchange.result(read)
-    check_total(hidden, plan, n_used)
+    check_total(hidden, plan.limits, n_used)
     return hidden, n_used, exchange.publish
 
 
@@ -216,7 +216,7 @@ def readers(plan: Plan[S, U, R]) -> list[Read]:
 def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
     """Return an upload as the algorithm reads it; UploadError if it has other targets."""
     update: Additive = plan.whole.read_update(parts, turn)
-    if plan.n_targets is not None:
+    if plan.n_targets is not None and not plan.needs.other_targets:
         for found in measured(update):
             came = found.sizes.get("targets", plan.n_targets)
             if came != plan.n_targets:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -31,7 +31,7 @@ from catchment.federation.algorithm import (
     as_algorithm,
     needs_of,
 )
-from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN, check_limits
+from catchment.federation.limits import Limits
 from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
@@ -51,6 +51,7 @@ __all__ = [
     "Plan",
     "Protection",
     "Read",
+    "Settling",
     "Turn",
     "Upload",
     "as_algorithm",
@@ -85,6 +86,14 @@ class Exacting(Protocol):
 
     def before(self, turn: Turn) -> None:
         """Raise to refuse a round before any client is asked."""
+
+
+@runtime_checkable
+class Settling(Protocol):
+    """A protection with settings that, where they are not given, follow from the masking."""
+
+    def beside(self, masking: Masking) -> Self:
+        """Return the protection as it is with that masking."""
 
 
 Read = Callable[[Parts, Turn], Additive]
@@ -197,18 +206,10 @@ class Plan(Generic[S, U, R]):
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
         Fewest answers with which a round may end.
-    min_usable
-        Least share of the clients asked whose answers must be usable: with half of them refused
-        something is wrong with the plan or with them, and a model of the rest would hide it.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
-    max_rows
-        Most rows, or examples, that one client may claim to have in a round.
-    max_weight
-        Most weight per row: 1 unless recordings have weights of their own above that.
-    over_median
-        How many times the median of the round's clients one of them may claim; whoever claims more
-        is refused and named. Fewer than five clients are not compared.
+    limits
+        How much one client may claim in a round, and how many must be usable.
     prepare
         What each client does to its raw recordings before the algorithm sees them.
     channels
@@ -222,13 +223,10 @@ class Plan(Generic[S, U, R]):
     rounds: int = 1
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = 0.5
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
-    max_rows: int = MAX_ROWS
-    max_weight: float = MAX_WEIGHT
-    over_median: float = OVER_MEDIAN
+    limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
 
@@ -239,15 +237,18 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"share is {self.share}; pass a fraction above 0 and at most 1")
         if self.min_clients < 1:
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
-        if not 0 <= self.min_usable <= 1:
-            raise ValueError(f"min_usable is {self.min_usable}; pass a share from 0 to 1")
-        check_limits(self)
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
+        masking = self.masking
+        if masking is not None:
+            settled = (
+                p.beside(masking) if isinstance(p, Settling) else p for p in self.protections
+            )
+            object.__setattr__(self, "protections", tuple(settled))
         for protection in self.protections:
             if isinstance(protection, Exacting):
                 protection.check(self)
-        if self.masking is not None:
+        if masking is not None:
             self._refuse_hiding()
 
     def _refuse_hiding(self) -> None:
@@ -290,7 +291,7 @@ class Plan(Generic[S, U, R]):
     def fewest(self, n_asked: int) -> int:
         """Return with how many usable answers a round may end at least."""
         # A product such as 0.1 * 30 is a little more than the whole number that is meant.
-        return max(self.min_clients, math.ceil(self.min_usable * n_asked - 1e-9))
+        return max(self.min_clients, math.ceil(self.limits.min_usable * n_asked - 1e-9))
 
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""
@@ -339,6 +340,6 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+            inner = {one.name: describe(getattr(value, one.name)) for one in fields(value)}
             return {type(value).__name__: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

@@ -17,14 +17,14 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from catchment.engine.local import LocalEngine, data_of
-from catchment.errors import TooFewClientsError
+from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.course import (
@@ -45,7 +45,10 @@ from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
+    CHARGED,
+    CLIENTS,
     DATABASE,
+    JOURNAL,
     MODEL,
     PLAN,
     Store,
@@ -63,11 +66,11 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
+from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 
 Watch = Callable[[str, int, int, int], None]
-CLIENTS = "clients"  # what clients of this process remember, while the run lasts
 
 log = logging.getLogger(__name__)
 
@@ -202,10 +205,10 @@ class Conductor:
         """Return the plan with its ledger told of this run, which is charged once."""
         if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
             return plan
-        if "run" not in self.store.facts():
-            self.store.write_facts({"run": secrets.token_hex(16)})
+        if CHARGED not in self.store.facts():
+            self.store.write_facts({CHARGED: secrets.token_hex(16)})
         # With the place: of two copies of a folder that go on, each makes a release.
-        run = f"{self.store.facts()['run']} {self.store.folder.resolve()}"
+        run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
 
         def bound(one: Protection | Masking) -> Protection | Masking:
             if not isinstance(one, GaussianNoise) or one.budget is None:
@@ -322,22 +325,25 @@ def run_plan(
         if file.is_secret and not identities:
             memories = client_memories(store.folder, held.names)
             identities = {name: new_identity(memory) for name, memory in memories.items()}
-        course = file.course(held.about, identities, len(held.train))
-        engines = InProcess(held, threads, memories)
-        tested = None
-        if file.sharing.test == "folds":
-            tested = partial(folded, file, held, threads, watch)
-        conductor = Conductor(
-            file,
-            course,
-            held.about,
-            engines,
-            store,
-            watch=watch,
-            tested=tested,
-            known=_known(held) if file.is_noisy else {},
-        )
-        done = conductor.conduct()
+        # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
+        place = store.folder / JOURNAL
+        with SumsJournal(place) if memories else nullcontext() as journal:
+            course = file.course(held.about, identities, len(held.train))
+            tested = None
+            if file.sharing.test == "folds":
+                tested = partial(folded, file, held, threads, watch)
+            conductor = Conductor(
+                file,
+                course,
+                held.about,
+                InProcess(held, threads, memories),
+                store,
+                journal,
+                watch=watch,
+                tested=tested,
+                known=_known(held) if file.is_noisy else {},
+            )
+            done = conductor.conduct()
         write_forecast(store, done.model, done.scores, held)
         if tested is not None:
             conductor.finish(own_rows(file, done))
@@ -363,6 +369,8 @@ def opened(
 ) -> Iterator[Store]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
+    One that was charged for its noise is kept: taken up again, it is not charged twice.
+
     Parameters
     ----------
     force
@@ -379,6 +387,10 @@ def opened(
     try:
         with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
             yield store
+    except BudgetError:
+        if not is_begun(folder, or_charged=False):
+            remove_run(folder)  # it was not charged
+        raise
     except Exception:
         if not is_begun(folder):
             remove_run(folder)
@@ -403,10 +415,12 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
 def forget_clients(store: Store, identities: dict[str, str]) -> None:
     """Remove what clients of this process remembered, private keys included: the run is over.
 
-    The public keys are kept, so that the plan is still the same.
+    The journal of their sums goes with it. The public keys are kept, so that the plan is still the
+    same.
     """
     store.write_facts({"identities": json.dumps(identities)})
-    shutil.rmtree(store.folder / CLIENTS, ignore_errors=True)
+    for name in (CLIENTS, JOURNAL):
+        shutil.rmtree(store.folder / name, ignore_errors=True)
 
 
 def own_rows(file: PlanFile, done: Done) -> list[Row]:

@@ -8,7 +8,7 @@
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, min_usable, seed, baselines
+    [run]                         # rounds, share, min_clients, limits, seed, baselines
     [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
@@ -31,7 +31,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
-from catchment.federation.influence import MAX_ROWS, MAX_WEIGHT, OVER_MEDIAN
+from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
@@ -109,13 +109,23 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
-    min_usable: float = 0.5
-    max_rows: int = MAX_ROWS
-    max_weight: float = MAX_WEIGHT
-    over_median: float = OVER_MEDIAN
+    min_usable: float = LIMITS.min_usable
+    max_rows: int = LIMITS.max_rows
+    max_weight: float = LIMITS.max_weight
+    over_median: float = LIMITS.over_median
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a round."""
+        return Limits(
+            min_usable=self.min_usable,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,10 +254,7 @@ class PlanFile:
             rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
-            min_usable=self.run.min_usable,
-            max_rows=self.run.max_rows,
-            max_weight=self.run.max_weight,
-            over_median=self.run.over_median,
+            limits=self.run.limits,
             protections=protections,
             seed=self.run.seed,
         )

@@ -39,21 +39,18 @@ def check_floors(policy: Policy, protections: Protections) -> None:
         raise RuleError(
             "policy",
             "the plan has no secure sum, and clear = false in this node's policy.toml: its "
-            "statistics would leave in the clear",
+            "statistics would leave in the clear; add a secure sum to the plan, or set clear = "
+            "true",
         )
     for mask in masks:
-        if mask.min_clients < policy.min_clients:
-            raise RuleError(
-                "policy",
-                f"the plan's secure sum has min_clients = {mask.min_clients}, this node's "
-                f"policy.toml {policy.min_clients}",
-            )
-        if mask.rows_per_feature < policy.rows_per_feature:
-            raise RuleError(
-                "policy",
-                f"the plan's secure sum has rows_per_feature = {mask.rows_per_feature:g}, this "
-                f"node's policy.toml {policy.rows_per_feature:g}",
-            )
+        for name in ("min_clients", "rows_per_feature", "corrupt", "min_share"):
+            asked, least = getattr(mask, name), getattr(policy, name)
+            if asked < least:
+                raise RuleError(
+                    "policy",
+                    f"the plan's secure sum has {name} = {asked:g}, this node's policy.toml asks "
+                    f"for {least:g} or more; raise it in the plan",
+                )
 
 
 def check_memory(config: Config, memory: Memory, protections: Protections) -> None:

@@ -38,11 +38,16 @@ class Policy:
     min_clients, rows_per_feature
         Least of either that a plan's secure sum, or its clear statistics, may ask for. The rows
         count for every upload, averages of weights and gradients too.
+    corrupt, min_share
+        Least of either that a plan's secure sum may assume: the share of the registered clients
+        that may work with a server that lies, and the share of them in a round. With 0 a plan gives
+        up what protects from a server that shows clients different sets.
     clear
         Whether statistics may leave without a secure sum.
     evaluations
-        How many models of one plan the client scores. To be asked again for the same model, with
-        the same data, is no new one: the answer is the same.
+        How many models the client scores: of each plan where `plans` or `signer` say which there
+        are, and else of all plans together, which a server can vary at will. To be asked again for
+        the same model, with the same data, is no new one: the answer is the same.
     score_rows
         Fewest rows behind a score. A score of one row is that row.
     code, apps
@@ -64,6 +69,8 @@ class Policy:
     algorithms: tuple[str, ...] = ()
     min_clients: int = 3
     rows_per_feature: float = 2.0
+    corrupt: float = 0.2
+    min_share: float = 0.5
     clear: bool = False
     evaluations: int = 1
     score_rows: int = 10
@@ -92,6 +99,9 @@ class Policy:
                     raise ValueError(
                         f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
                     )
+        for name in ("corrupt", "min_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass a fraction from 0 to 1")
         least = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0, "score_rows": 1}
         for name, lowest in least.items():
             if not getattr(self, name) >= lowest:

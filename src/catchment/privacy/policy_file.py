@@ -25,6 +25,8 @@ TEMPLATE = """\
 # The least that a plan may ask for: clients in a sum, and rows for every feature.
 min_clients = {min_clients}
 rows_per_feature = {rows_per_feature}
+# corrupt = 0.2                # share of all clients that may work with the server, at least
+# min_share = 0.5              # share of all clients that a round must have
 # clear = false                # true: statistics may leave without a secure sum
 
 # Releases of this node's data, which it notes in its ledger (`catchment flower ledger`).
@@ -35,7 +37,8 @@ rows_per_feature = {rows_per_feature}
 # delta = 1e-6                 # neither is given
 
 # Scores of models.
-# evaluations = 1              # models of one plan that are scored
+# evaluations = 1              # models that are scored: of each plan if plans or signer is given,
+#                              # else of all plans together
 # score_rows = 10              # fewest rows behind a score
 
 # Code that runs here: "mine", the library installed on this node, with the plan that is sent; or
@@ -70,7 +73,7 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
     3
     >>> parse_policy('exact_sum = 3')
     Traceback (most recent call last):
-    ValueError: policy.toml has 'exact_sum'; choose from exact, exact_sums, changed_data, epsilon...
+    ValueError: policy.toml has no setting 'exact_sum'; choose from exact, exact_sums, ...
     """
     try:
         table = tomllib.loads(text)
@@ -79,7 +82,7 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
     known = [field.name for field in fields(Policy)]
     for key in table:
         if key not in known:
-            raise ValueError(f"{name} has {key!r}; choose from {', '.join(known)}")
+            raise ValueError(f"{name} has no setting {key!r}; choose from {', '.join(known)}")
     try:
         return Policy(**{key: _typed(key, value) for key, value in table.items()})
     except ValueError as error:

@@ -120,7 +120,9 @@ class Release:
             return same == (before.plan, before.round, before.kind, before.data)
         if self.clients != before.clients:
             raise RuleError(
-                "replay", "this client gave its shares for another set of clients in this round"
+                "replay",
+                "this client gave its shares for another set of clients in this round, and gives "
+                "them once; start the round anew",
             )
         return True
 
@@ -135,7 +137,7 @@ class Releases:
     >>> ledger.upload("plan", 0, "ridge-statistics", session="8")
     >>> ledger.release("8", ["ann", "ben", "dan"])
     Traceback (most recent call last):
-    catchment.errors.RuleError: these data went into a sum without noise over 3 other clients; ...
+    catchment.errors.RuleError: these data went into a sum without noise over another set of 3 ...
     """
 
     def __init__(self, memory: Memory, policy: Policy | None = None) -> None:
@@ -245,34 +247,60 @@ class Releases:
         near = {data for data in {one.data for one in alike} if self._overlap(data, made.data)}
         before = [one for one in alike if one.data in near and one.is_exact == made.is_exact]
         if made.is_exact:
+            noisy = [one for one in known if not one.is_exact and one.data != NO_DATA]
+            if any(self._overlap(one.data, made.data) for one in noisy):
+                self._refuse_after_noise()
             self._refuse_exact(made, before)
         else:
             self._refuse_noisy(made, before)
 
+    def _refuse_after_noise(self) -> None:
+        # Scores too: nothing exact is covered by what an earlier epsilon promised.
+        if self._policy.exact != "any clients":
+            raise RuleError(
+                "noise",
+                "these data were released with noise, which exact numbers of them would undo; use "
+                'noise, or set exact = "any clients" in this client\'s policy',
+            )
+
     def _refuse_exact(self, made: Release, before: list[Release]) -> None:
         policy = self._policy
         if policy.exact == "never":
-            raise RuleError("exact", "this client's policy allows no releases without noise")
+            raise RuleError(
+                "exact",
+                'exact = "never" in this client\'s policy, and this release has no noise; add '
+                "noise inside a secure sum to the plan (gaussian_noise, distributed = true)",
+            )
         if len(before) >= policy.exact_sums:
             raise RuleError(
                 "releases",
-                f"these data went into {len(before)} releases without noise, as many as this "
-                "client's policy allows; use noise, or raise exact_sums in the policy",
+                f"these data went into {len(before)} releases without noise, and this client's "
+                f"policy allows {policy.exact_sums}; use noise, or raise exact_sums in the policy",
             )
         if not policy.changed_data and any(one.data != made.data for one in before):
             raise RuleError(
                 "data",
-                "these data were released before and have changed since, and the difference of "
-                "the two would tell of the new rows alone; use noise, or allow changed_data in "
-                "this client's policy",
+                "these data were released before and have changed since: the difference of the "
+                "two releases would tell of the changed rows alone; use noise, or set "
+                "changed_data = true in this client's policy",
+            )
+        # The plan of an evaluation has the model in its fingerprint.
+        models = {one.plan for one in (*before, made) if one.kind == SCORES[0]}
+        if made.kind == SCORES[0] and len(models) > max(policy.evaluations, 1):
+            raise RuleError(
+                "scores",
+                f"{len(models) - 1} models were scored with these data, in all plans together, and "
+                f"evaluations in this client's policy is {policy.evaluations}; the difference of "
+                "two scores can tell of single rows",
             )
         others = [one for one in before if one.session and one.clients != made.clients]
         if made.session and policy.exact == "same clients" and others:
             raise RuleError(
                 "cohort",
-                f"these data went into a sum without noise over {others[0].n_clients} other "
-                "clients; sums over different clients can be subtracted: ask the same ones again, "
-                'use noise, or set exact = "any clients" in this client\'s policy',
+                "these data went into a sum without noise over another set of "
+                f"{others[0].n_clients} clients; two sums over different sets can be subtracted: "
+                "ask the first set again, use noise inside the secure sum, or set "
+                'exact = "any clients" in this client\'s policy',
             )
 
     def _refuse_noisy(self, made: Release, before: list[Release]) -> None:
@@ -282,8 +310,9 @@ class Releases:
         after = epsilon_of(sum((one.cost for one in before), start=made.cost), delta)
         if not after <= limit * (1 + TOLERANCE):
             raise BudgetError(
-                f"a release of these data would bring them to epsilon {after:.4g} at delta "
-                f"{delta:g}, above this client's {limit:g}; nothing was sent"
+                f"with this release these data would have told epsilon {after:.4g} at delta "
+                f"{delta:g} in all, above this client's {limit:g}; nothing was sent; if more may "
+                "be told, the client's owner raises epsilon in its policy"
             )
 
     def _overlap(self, one: str, other: str) -> bool:
@@ -312,7 +341,11 @@ class Releases:
         waiting = self._waiting()
         before = waiting.pop(made.session, None)
         if before is not None and before != asdict(made):
-            raise RuleError("changed", "the data of this client changed since it sent its upload")
+            raise RuleError(
+                "changed",
+                "the data of this client changed since it sent its upload in this round; start "
+                "the round anew",
+            )
         latest = [*waiting.items(), (made.session, asdict(made))][-MOST_PENDING:]
         self._memory[PENDING] = json.dumps(dict(latest)).encode()
 
@@ -327,7 +360,11 @@ class Releases:
         try:
             return Release(**self._waiting()[session])
         except KeyError as error:
-            raise RuleError("order", "this client has sent no upload in this round") from error
+            raise RuleError(
+                "order",
+                "this client is asked to open a sum into which it sent no upload; start the round "
+                "anew",
+            ) from error
 
 
 def _read(lines: Iterable[bytes]) -> list[Release]:

@@ -121,7 +121,7 @@ def test_what_is_bounded_is_said_with_delta_and_the_number_of_clients(distribute
 
 def test_what_a_message_says_of_itself_is_no_bound() -> None:
     said = in_words(a_run(replace(up("clipped"), epsilon=2.5)), [])
-    assert "epsilon" not in said
+    assert "2.5" not in said
     assert "nothing: no protection of the plan states an epsilon" in said
 
 

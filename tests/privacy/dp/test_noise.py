@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,24 @@ def test_shares_add_up_to_the_promised_noise() -> None:
     steps = total / shared.grid
     np.testing.assert_array_equal(steps, np.rint(steps))
     assert shared.multiplier > noise(epsilon=2.0).multiplier
+
+
+def test_noise_counts_on_as_many_telling_theirs_as_the_secure_sum_does() -> None:
+    """Of 40 registered clients 8 may be corrupt, and all of them in the smallest sum."""
+    registered = make_identities(f"c{k}" for k in range(40))
+    shared = noise(distributed=True, min_clients=10)
+    for n, colluding in ((10, 8), (12, 6), (16, 2), (30, 2)):
+        secure = SecureSum(registered, min_clients=n)
+        settled, _ = Plan(algorithm=RIDGE, protections=(shared, secure)).protections
+        assert isinstance(settled, GaussianNoise)
+        assert settled.n_colluding == colluding
+        assert settled.share * np.sqrt(n - 8) >= settled.spread * (1 - 1e-12)
+    few = SecureSum(registered, min_clients=10)
+    with pytest.raises(ValueError, match=r"8 of the 40 .* min_clients=16, or leave out colluding"):
+        Plan(algorithm=RIDGE, protections=(replace(shared, colluding=2), few))
+    many = SecureSum(make_identities(f"c{k}" for k in range(50)), min_clients=10)
+    with pytest.raises(ValueError, match=r"10 of the 50 .* min_clients=18"):
+        Plan(algorithm=RIDGE, protections=(shared, many))
 
 
 def test_distributed_noise_needs_its_secure_sum() -> None:

@@ -1,4 +1,4 @@
-"""A node's memory for its owner to look at, and to repair: releases are shown and never removed."""
+"""A node's memory for its owner to look at: releases are shown and never removed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from catchment.engine.flower.app import one_at_a_time
 from catchment.federation.plan import Memory
 from catchment.privacy.releases import Release, Releases
 from catchment.privacy.secure_sum.client_store import FileMemory
-from catchment.privacy.secure_sum.keys import IDENTITY
-
-SUMS = "secure-sum/"  # what a client remembers of rounds lies under the name of its federation
 
 
 @contextmanager
@@ -61,24 +58,3 @@ def _cost(one: Release) -> str:
 def releases_in(memory: Memory) -> list[Release]:
     """Return what was released of a node's data; IntegrityError if the ledger was tampered with."""
     return Releases(memory).entries()
-
-
-def forget_rounds(memory: Memory) -> list[str]:
-    """Make a node forget the numbers and secrets of past rounds, and return its federations.
-
-    For a node that a server with a wrong clock has locked out. Its key, its releases and what it
-    has scored stay. Without the secrets it can answer nothing more in a round that was under way.
-
-    >>> names = ("secure-sum/identity", "secure-sum/town/latest", "releases/head")
-    >>> memory = dict.fromkeys(names, b"0")
-    >>> forget_rounds(memory)
-    ['town']
-    >>> sorted(memory)
-    ['releases/head', 'secure-sum/identity']
-    """
-    found = [key for key in memory if key.startswith(SUMS) and key != IDENTITY]
-    # Sets of clients whose sums were released are no rounds.
-    rounds = [key for key in found if "/past/" not in key]
-    for key in rounds:
-        del memory[key]
-    return sorted({key.split("/")[1] for key in rounds})

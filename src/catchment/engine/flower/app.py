@@ -29,7 +29,7 @@ from catchment.federation.client import REFUSED, Node, refusal
 from catchment.federation.loop import Result, model_of, run
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.runs.logged import Logged
-from catchment.federation.runs.write import Store
+from catchment.federation.runs.write import JOURNAL, Store
 from catchment.privacy.floors import check_floors, check_memory, policy_of
 from catchment.privacy.in_the_clear import networked
 from catchment.privacy.releases import Releases
@@ -43,8 +43,6 @@ R = TypeVar("R")
 Config = Mapping[str, bool | float | int | str]
 Load = Callable[[Config], Iterable[Any]]
 Answering = Callable[[Order, Config, Memory], "Node[Any, Any, Any]"]
-
-JOURNAL = "sums"  # folder of a run's journal of secure sums
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,9 @@ FORMAT = 2
 DATABASE = "run.sqlite"
 PLAN = "plan.toml"
 MODEL = "model.safetensors"
+CLIENTS = "clients"  # what clients of this process remember, while the run lasts
+CHARGED = "run"  # the fact by which a ledger of noise knows the run
+JOURNAL = "sums"  # the journal of secure sums
 PRIVATE = 0o600
 BATCH = 2048  # messages per transaction: few enough to be flat in memory, many enough to be quick
 
@@ -129,8 +132,8 @@ class Store:
         found = (self.folder / DATABASE).is_file()
         if found and not resume:
             raise FederationError(
-                f"{folder} already holds a run; resume it, replace it (--force), or choose another "
-                "folder"
+                f"{folder} already holds a run; resume it (--resume), replace it (--force), or "
+                "choose another folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.folder / "states").mkdir(exist_ok=True, mode=0o700)
@@ -341,8 +344,13 @@ class Store:
         self.close()
 
 
-def is_begun(folder: str | Path) -> bool:
+def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
     """Return whether a run's folder holds more than a scaling: a round that took time.
+
+    Parameters
+    ----------
+    or_charged
+        Whether one counts, too, that was charged to a ledger of noise and is not finished.
 
     >>> is_begun("no-such-folder")
     False
@@ -353,8 +361,11 @@ def is_begun(folder: str | Path) -> bool:
     try:
         database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
-            query = "SELECT count(*) FROM rounds WHERE stage != 'scaling'"
-            return int(database.execute(query).fetchone()[0]) > 0
+            rounds = "SELECT 1 FROM rounds WHERE stage != 'scaling'"
+            charged = "SELECT 1 FROM facts WHERE name = ?"
+            return database.execute(rounds).fetchone() is not None or (
+                or_charged and database.execute(charged, (CHARGED,)).fetchone() is not None
+            )
         finally:
             database.close()
     except sqlite3.OperationalError:
@@ -385,7 +396,7 @@ def remove_run(folder: str | Path) -> None:
     if not (place / DATABASE).is_file():
         return
     _locked(place).close()
-    for name in ("states", "clients", "sums"):
+    for name in ("states", CLIENTS, JOURNAL):
         shutil.rmtree(place / name, ignore_errors=True)
     for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL):
         (place / name).unlink(missing_ok=True)

@@ -5,8 +5,9 @@ plans      is this a plan, and an algorithm, that the owner allows; does it ask 
 models     a model that is delivered, or to be scored, is one that the plan makes: the plan's
            maps, its preparation, its outputs. With a map or a washout of the server's choice,
            the difference of two scores is a single row
-scores     one model of a plan is scored, with enough rows behind the score, and no score
-           without noise comes from a client that trained under noise
+scores     one model is scored, or one of each plan that the owner listed or had signed, with
+           enough rows behind the score, and no score without noise comes from a client that
+           trained under noise
 """
 
 from __future__ import annotations
@@ -195,7 +196,9 @@ class ScoreGuard:
                 f"a score of {n} rows would tell of these rows; with score_rows = "
                 f"{self.policy.score_rows} in this node's policy.toml it sends none",
             )
-        key = f"scored/{self.course}"
+        # Whoever may send any plan has as many as it likes: with other washouts, or another seed.
+        pinned = self.policy.plans or self.policy.signer
+        key = f"scored/{self.course}" if pinned else "scored"
         known: dict[str, str] = json.loads(self.memory.get(key, b"{}"))
         # Under the model and what it said: the same answer once more tells nothing new.
         made = sha256_of(f"{model} {sha256_of(score.parts().to_bytes())}".encode())
@@ -204,7 +207,7 @@ class ScoreGuard:
         if len(known) >= self.policy.evaluations:
             raise RuleError(
                 "policy",
-                f"this client has scored {len(known)} models of this plan, evaluations in its "
+                f"this client has scored {len(known)} models, evaluations in its "
                 f"policy.toml is {self.policy.evaluations}; the difference of two scores can tell "
                 "of single rows",
             )

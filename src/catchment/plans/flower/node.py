@@ -23,6 +23,7 @@ Without `data` a node takes one client of the plan's own source: the one of its 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -48,6 +49,7 @@ from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
 
 Config = Mapping[str, bool | float | int | str]
+log = logging.getLogger(__name__)
 
 KNOWN = (
     "name",
@@ -228,7 +230,14 @@ class OwnFiles:
     how: Files
 
     def __call__(self) -> list[Recording]:
-        found = self.how.read(self.how.paths(Path()))
+        try:
+            found = self.how.read(self.how.paths(Path()))
+        except ValueError as error:
+            # Its words may quote a cell, and the refusal goes to a server that chose the column.
+            log.error("this node's files do not fit the plan: %s", error)
+            raise ValueError(
+                "this node's files do not fit the plan; the log of the node says why"
+            ) from None
         return [one for name in sorted(found) for one in found[name]]
 
 

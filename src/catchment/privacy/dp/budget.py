@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,7 +113,8 @@ class Budget:
                 return max(self._epsilon(spent) for spent in before)
             after = [self._epsilon(spent + cost for spent in costs) for costs in before]
             if max(after) > self.epsilon * (1 + TOLERANCE):
-                raise BudgetError(self._too_much(purpose, after))
+                spent = max(self._epsilon(costs) for costs in before)
+                raise BudgetError(self._too_much(purpose, spent, after))
             line = {
                 "federation": self.federation,
                 "at": _now(),
@@ -128,18 +130,20 @@ class Budget:
                 _write(book, line, keys)
         return max(after)
 
-    def _too_much(self, purpose: str, after: Sequence[float]) -> str:
-        why = ""
+    def _too_much(self, purpose: str, spent: float, after: Sequence[float]) -> str:
+        why = f"; earlier releases of the same data told epsilon {spent:.4g}" if spent else ""
         if after[0] < max(after):
-            why = (
+            why += (
                 f" ({self.path.name} knows of less than the copy in {_state_folder()}: it was "
                 "deleted or replaced, or another plan released the same data)"
             )
         return (
-            f"{purpose} would bring federation {self.federation!r} to epsilon {max(after):.4g} at "
-            f"delta {self.delta:g}, above its budget of {self.epsilon:g}; nothing was released"
-            f"{why}; if more may be told about these clients, raise the budget's epsilon "
-            "(budget_epsilon in a plan file)"
+            f"{purpose} would bring what is told about the clients of federation "
+            f"{self.federation!r} to epsilon {max(after):.4g} at delta {self.delta:g}, above its "
+            f"budget of {self.epsilon:g}; nothing was released{why}; go on with a run that was cut "
+            "short (--resume), or, if more may be told about these clients, raise the budget's "
+            f"epsilon (budget_epsilon in a plan file) to {math.ceil(max(after) * 100) / 100:g} or "
+            "more"
         )
 
     def spent(self, client: str | None = None) -> float:
@@ -183,7 +187,7 @@ class Budget:
             raise BudgetError(
                 f"federation {self.federation!r} has a budget at delta {known[0]:g} per "
                 f"{known[1]}, not {self.delta:g} per {unit}; these cannot be changed once "
-                "something was released"
+                "something was released; write the first ones into the plan"
             )
 
     def _epsilon(self, costs: Iterable[Cost]) -> float:

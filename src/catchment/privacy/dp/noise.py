@@ -35,7 +35,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from catchment.arrays import Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
 from catchment.federation.algorithm import Ledger
 from catchment.federation.cost import Cost
-from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
+from catchment.federation.plan import Additive, Masking, Plan, Read, Turn, Upload
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import (
     LARGEST,
@@ -153,8 +153,8 @@ class GaussianNoise:
         Fewest clients in a sum that is released. Below 100 a readout is mostly noise; fewer must be
         asked for with `small_cohort`.
     colluding
-        With distributed noise: clients that may tell the server what noise they added; a fifth of
-        `min_clients` if not given.
+        With distributed noise: clients that may tell the server what noise they added; if not
+        given, in a plan as many as its secure sum counts on, and a fifth of `min_clients` at least.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
@@ -209,6 +209,26 @@ class GaussianNoise:
         if self.colluding is not None:
             return self.colluding
         return math.floor(COLLUDING * self.min_clients) if self.distributed else 0
+
+    def beside(self, masking: Masking) -> Self:
+        """Return the noise with as many colluding clients as a secure sum counts on, if not given.
+
+        >>> from catchment import Clip, SecureSum
+        >>> noise = GaussianNoise(epsilon=1, delta=1e-5, clip=Clip(bound=1), distributed=True)
+        >>> keys = {f"c{k}": f"{k:064x}" for k in range(150)}
+        >>> noise.n_colluding, noise.beside(SecureSum(keys, min_clients=100)).n_colluding
+        (20, 30)
+        """
+        if not self.distributed or self.colluding is not None or not isinstance(masking, SecureSum):
+            return self
+        needed = self.min_clients - self._n_honest(masking)
+        more = self.n_colluding < needed < self.min_clients
+        return replace(self, colluding=needed) if more else self
+
+    @staticmethod
+    def _n_honest(secure: SecureSum) -> int:
+        """Return how many clients of the smallest sum do not work with the server."""
+        return secure.min_clients - secure.n_corrupt(secure.min_clients)
 
     @property
     def sensitivity(self) -> float:
@@ -299,6 +319,14 @@ class GaussianNoise:
             raise ValueError(
                 f"the secure sum may end with {secure.min_clients} clients, too few for noise "
                 f"shared out among {self.min_clients}; pass it min_clients={self.min_clients}"
+            )
+        honest = self.min_clients - self.n_colluding
+        if self._n_honest(secure) < honest:
+            corrupt = secure.n_corrupt(secure.min_clients)
+            raise ValueError(
+                f"{corrupt} of the {len(secure.identities)} registered clients may work with the "
+                f"server: a secure sum of {secure.min_clients} can lack the noise of {honest} "
+                f"others; pass it min_clients={honest + corrupt}, or leave out colluding"
             )
         if self.grid < 2.0**-secure.ring.fraction:
             raise ValueError(

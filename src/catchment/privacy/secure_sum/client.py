@@ -23,6 +23,7 @@ from catchment.privacy.secure_sum import keys, transcript
 from catchment.privacy.secure_sum.client_notes import Notebook
 from catchment.privacy.secure_sum.client_rules import (
     check_clients,
+    check_ring,
     check_share,
     check_threshold,
 )
@@ -176,6 +177,7 @@ def _checked_members(
     check_share(n, len(agreed.names), agreed.min_share)
     k, t = agreed.degree(n)
     check_threshold(t, k + 1, agreed.corrupt_holders(n))
+    check_ring(t, k, agreed.least_shares(n))
     if me not in members:
         raise IntegrityError("this client is asked to join a round it is not part of")
     shown = from_rows(adverts, n, ADVERT_BYTES)

@@ -152,17 +152,25 @@ class Notebook:
                 del self._memory[key]
 
 
-def forget_rounds(memory: Memory, federation: str) -> None:
-    """Make a client forget the rounds of a federation and their numbers; its releases stay.
+def forget_rounds(memory: Memory, federation: str | None = None) -> list[str]:
+    """Make a client forget the rounds of a federation, or of all, and return whose it forgot.
+
+    Its key, its releases and what it has scored stay. Without the secrets of a round that was under
+    way it can answer nothing more in it.
 
     For a client whose server lost count, or that was driven to a number far above the others'. The
     client then takes numbers again that it has seen: call it only if no server that lies can have
     kept messages of old rounds, or together with a new identity and a new name of the federation.
 
-    >>> memory = {"secure-sum/f/highest": b"7", "secure-sum/g/highest": b"8"}
-    >>> forget_rounds(memory, "f")
+    >>> names = ("secure-sum/identity", "secure-sum/f/highest", "secure-sum/g/highest")
+    >>> memory = dict.fromkeys(names, b"7")
+    >>> forget_rounds(memory, "f"), forget_rounds(memory)
+    (['f'], ['g'])
     >>> memory
-    {'secure-sum/g/highest': b'8'}
+    {'secure-sum/identity': b'7'}
     """
-    for key in [k for k in memory if k.startswith(f"{ROOT}/{federation}/")]:
+    start = f"{ROOT}/" if federation is None else f"{ROOT}/{federation}/"
+    found = [key for key in memory if key.startswith(start) and key.count("/") > 1]
+    for key in found:
         del memory[key]
+    return sorted({key.split("/")[1] for key in found})

@@ -31,12 +31,13 @@ def check_clients(n_clients: int, min_clients: int) -> None:
 
     >>> check_clients(2, 3)
     Traceback (most recent call last):
-    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more
+    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more; ...
     """
     if n_clients < min_clients:
         raise RuleError(
             "clients",
-            f"the round has {n_clients} clients, this client asks for {min_clients} or more",
+            f"the round has {n_clients} clients, this client asks for {min_clients} or more; wait "
+            "until more are there",
         )
 
 
@@ -53,7 +54,7 @@ def check_share(n_clients: int, n_registered: int, min_share: float) -> None:
         raise RuleError(
             "share",
             f"the round has {n_clients} of {n_registered} registered clients, this client asks "
-            f"for {min_share:.0%} of them or more",
+            f"for {min_share:.0%} of them or more; wait until more are there, or register fewer",
         )
 
 
@@ -73,6 +74,22 @@ def check_threshold(threshold: int, n_holders: int, n_corrupt: int) -> None:
             f"{threshold} shares of {n_holders} open a secret, and {n_corrupt} holders may work "
             f"with the server; {(n_holders + n_corrupt) // 2 + 1} to {n_holders} shares must be "
             "needed",
+        )
+
+
+def check_ring(threshold: int, n_neighbours: int, least: int) -> None:
+    """Refuse a ring of which those who work with the server could cut off a part.
+
+    >>> check_ring(1, 0, 2)
+    Traceback (most recent call last):
+    catchment.errors.RuleError: 1 shares of 1 open a secret; in a ring of 0 neighbours 2 must be ...
+    """
+    if threshold < least:
+        raise RuleError(
+            "neighbours",
+            f"{threshold} shares of {n_neighbours + 1} open a secret; in a ring of {n_neighbours} "
+            f"neighbours {least} must be needed, or a few clients could be summed by themselves; "
+            "ask for more neighbours",
         )
 
 

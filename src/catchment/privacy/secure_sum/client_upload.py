@@ -69,9 +69,11 @@ def masked(
         before, bits = side.book["transcript"], side.book["present"]
         told = transcript.of_update(side.session, before, bits, named["payload"])
         made = upload(named["payload"], replace(turn, ledger=side.ledger, session=told.hex()))
-        message = _mask(side, made, present, told, given)
         side.ledger.upload(turn.plan, turn.round, made.parts().kind, session=told.hex())
-        return message
+        # Asked now, not only about the sealed set: what has left can be summed without this
+        # client's consent, by the shares of others.
+        side.ledger.check(told.hex(), side.named(present))
+        return _mask(side, made, present, told, given)
 
 
 def _checked_present(side: Side, letter: Parts) -> tuple[int, ...]:

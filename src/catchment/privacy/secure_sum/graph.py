@@ -61,11 +61,22 @@ def degree(n_clients: int, n_corrupt: int, *, lost: float = 0.1) -> tuple[int, i
     for k in range(2, min(MOST, n_clients - 2) + 1, 2) if n_clients > FULL else ():
         if _falls_apart(n_clients, n_corrupt + gone, k) >= PRIVACY:
             continue
-        c, half = (corrupt_among(n_clients, n_corrupt, draws) for draws in (k, k // 2))
-        t = max((k + 1 + c) // 2, k // 2 + 1 + half) + 1
+        c = corrupt_among(n_clients, n_corrupt, k)
+        t = max((k + 1 + c) // 2 + 1, uncut(n_clients, n_corrupt, k))
         if t <= k and n_clients * _tails(n_clients - 1, gone, k)[k - t + 1] < LIVENESS:
             return k, t
     return n_clients - 1, threshold(n_clients, n_corrupt)
+
+
+def uncut(n_clients: int, n_corrupt: int, k: int) -> int:
+    """Return the least threshold with which no part of a ring is cut off; above k + 1: none is.
+
+    With two neighbours two corrupt clients around an honest one take all its masks off.
+
+    >>> uncut(1000, 200, 202), uncut(12, 2, 2), uncut(12, 0, 0)
+    (157, 4, 2)
+    """
+    return k // 2 + 2 + corrupt_among(n_clients, n_corrupt, k // 2)
 
 
 @lru_cache(maxsize=4096)

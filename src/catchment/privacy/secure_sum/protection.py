@@ -58,7 +58,7 @@ from catchment.privacy.secure_sum.client_rules import (
     FEWEST_ROWS_PER_FEATURE,
     is_name,
 )
-from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold
+from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold, uncut
 from catchment.privacy.secure_sum.identities import Identities
 from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Ring
@@ -96,7 +96,8 @@ class SecureSum:
         `corrupt` counts among those who are asked, whom the server chose.
     neighbours, shares_needed
         With how many others each client masks and how many shares open a secret; chosen by the
-        number of clients if None.
+        number of clients if None. Clients refuse so few that corrupt ones could stand on all sides
+        of an honest one.
     bits
         128: sums are exact. 64: half the bytes, rounded to fit `bound`. Statistics on a grid are
         whole numbers and exact in any ring: theirs has 64 bits, or with 32 half of that, and then
@@ -242,12 +243,12 @@ class SecureSum:
         >>> SecureSum(identities={"ann": "00" * 32}, neighbours=20).degree(100)
         (20, 14)
         """
-        bad = self._n_corrupt(n_clients)
+        bad = self.n_corrupt(n_clients)
         if self.neighbours is None:
             k, t = degree(n_clients, bad)
         else:
             k = self._k(n_clients)
-            t = threshold(k + 1, self.corrupt_holders(n_clients))
+            t = max(threshold(k + 1, self.corrupt_holders(n_clients)), self.least_shares(n_clients))
         return k, t if self.shares_needed is None else self.shares_needed
 
     def corrupt_holders(self, n_clients: int) -> int:
@@ -257,17 +258,29 @@ class SecureSum:
         >>> SecureSum(identities=keys).corrupt_holders(20)
         8
         """
-        bad = self._n_corrupt(n_clients)
+        bad = self.n_corrupt(n_clients)
         k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
         # On the full graph it is all of them, however many are asked.
         return bad if k >= n_clients - 1 else corrupt_among(n_clients, bad, k)
+
+    def least_shares(self, n_clients: int) -> int:
+        """Return how many shares must be needed for no part of a ring to be cut off from it."""
+        bad = self.n_corrupt(n_clients)
+        k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
+        return 1 if k >= n_clients - 1 else uncut(n_clients, bad, k)
 
     def _k(self, n_clients: int) -> int:
         # Even, because half of them stand on either side.
         chosen = self.neighbours or 0
         return n_clients - 1 if chosen >= n_clients - 1 else chosen // 2 * 2
 
-    def _n_corrupt(self, n_clients: int) -> int:
+    def n_corrupt(self, n_clients: int) -> int:
+        """Return how many of so many clients asked may work with the server.
+
+        >>> keys = {f"c{k}": f"{k:064x}" for k in range(40)}
+        >>> SecureSum(identities=keys).n_corrupt(20)
+        8
+        """
         among = len(self.identities) if self.min_share else n_clients
         return math.floor(self.corrupt * among + 1e-9)  # 0.29 * 100 is not quite 29
 

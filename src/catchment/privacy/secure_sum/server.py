@@ -28,7 +28,7 @@ from catchment.errors import (
 )
 from catchment.federation.plan import Additive, Journal, Read, Turn
 from catchment.privacy.secure_sum import complaints, keys, transcript
-from catchment.privacy.secure_sum.client_notes import JUMP, STAGES
+from catchment.privacy.secure_sum.client_notes import STAGES
 from catchment.privacy.secure_sum.graph import neighbours
 from catchment.privacy.secure_sum.messages import (
     Bytes,
@@ -58,6 +58,10 @@ from catchment.wire import Parts, join
 
 STATES = {"update": "SEALED", "consistency": "SEALED", "unmask": "UNMASKED"}
 ENDS = "nothing was released"
+# How far the number of one client is followed beyond that of most. Far below what clients take at
+# once: else one that lies drove the numbers on in a few rounds, and those who were away were locked
+# out.
+LEAD = 1 << 10
 
 _counter = threading.Lock()
 _latest: dict[tuple[str, str], int] = {}
@@ -110,6 +114,7 @@ class SecureRound:
         self._members: dict[str, tuple[int, ...]] = {}
         self._replies: dict[str, dict[int, Parts]] = {stage: {} for stage in STAGES}
         self._later: dict[int, int] = {}
+        self._shown: dict[bytes, tuple[int, bytes]] = {}
         self._uploads = Uploads()
         self._threshold, self._is_ring = 0, False
         self._adverts_seen = self._transcript = b""
@@ -226,6 +231,7 @@ class SecureRound:
         if stage == "keys":
             (advert,) = from_rows(parts.expect("secure-keys", 1).arrays[0], 1, ADVERT_BYTES)
             self._verify("keys", client, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])
+            self._check_keys(client, place, advert)
         elif stage == "nonces":
             (reveal,) = from_rows(parts.expect("secure-nonce", 1).arrays[0], 1, REVEAL_BYTES)
             nonce = reveal[:NONCE_BYTES]
@@ -255,6 +261,15 @@ class SecureRound:
             (given,) = parts.expect("secure-shares-given", 1).arrays
             for share in from_rows(given, len(self._holders[place]), SHARE_BYTES):
                 share_from(share)
+
+    def _check_keys(self, client: str, place: int, advert: bytes) -> None:
+        """Refuse keys for which all other clients would refuse the round."""
+        for key in (advert[: keys.KEY_BYTES], advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]):
+            keys.Agreement(keys.new_key()).shared(key)
+            if self._shown.setdefault(key, (place, advert)) != (place, advert):
+                raise UploadError("keys", f"{client} shows a key that another client has shown")
+        if advert[: keys.KEY_BYTES] == advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]:
+            raise UploadError("keys", f"{client} shows one key for two purposes")
 
     def _checked_upload(self, parts: Parts, client: str) -> tuple[Outline, Residues, bytes, bytes]:
         numbers, signature = parts.expect("secure-upload", 2).arrays
@@ -308,7 +323,7 @@ class SecureRound:
     def _begin_again(self) -> None:
         """Begin with a number above those that clients know, but for one far above the others'."""
         known = [*self._later.values(), *(self._number for _ in self._replies["keys"])]
-        bound = statistics.median_low(known) + JUMP // 2
+        bound = statistics.median_low(known) + LEAD
         self._begun_again = True
         self._advance("ABORTED")
         self._begin(after=max(number for number in known if number <= bound))

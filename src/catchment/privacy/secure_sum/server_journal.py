@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +56,8 @@ class Journal:
         for place in (self.folder, self._payloads, self.folder / "journal.sqlite"):
             if place.is_symlink():
                 raise FederationError(f"{place} is a link; name the journal's folder itself")
-        self._payloads.mkdir(parents=True, exist_ok=True)
+        for place in (self.folder, self._payloads):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.RLock()
         self._database = _opened(self.folder / "journal.sqlite")
         self._sweep()
@@ -134,7 +136,7 @@ class Journal:
                 if known[0] != sha256:
                     raise UploadError("conflict", f"{client} sent two different uploads")
                 return False
-            replace_file(self._payloads / sha256, message)
+            replace_file(self._payloads / sha256, message, mode=0o600)
             with self._transaction():
                 self._database.execute(
                     "INSERT INTO uploads VALUES (?, ?, ?, ?)",
@@ -226,6 +228,8 @@ class Journal:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    # Made by us first, for nobody else to read: the database's other files take its mode.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     # Transactions are our own: isolation_level None keeps the module from opening any.
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
     try:
