@@ -491,3 +491,23 @@ def test_before_the_upload_leaves_the_set_of_before_may_still_come_out(memory: M
     with pytest.raises(RuleError, match="over another set of 10 clients"):
         Releases(memory).check("b", TEN[:9], lost=5)
     Releases(memory).release("b", TEN)
+
+
+def test_a_later_plan_does_not_raise_what_the_first_one_said(memory: Memory) -> None:
+    summed(memory, "a", TEN, recording(), noise=ONE)
+    ledger = Releases(memory)
+    list(ledger.reading(lambda: [recording()])())
+    ledger.charge(ONE, epsilon=100.0, delta=1e-5)
+    ledger.upload("another plan", 0, KIND, "b")
+    with pytest.raises(BudgetError, match="above this client's 1;"):
+        ledger.check("b", TEN)
+
+
+@pytest.mark.parametrize(("of_the_limit", "fits"), [(0.999, True), (1.01, False)])
+def test_an_epsilon_has_no_slack(memory: Memory, of_the_limit: float, fits: bool) -> None:
+    policy = Policy(epsilon=1 / of_the_limit, delta=1e-5)
+    if fits:
+        summed(memory, "a", TEN, recording(), policy, noise=ONE)
+        return
+    with pytest.raises(BudgetError):
+        summed(memory, "a", TEN, recording(), policy, noise=ONE)

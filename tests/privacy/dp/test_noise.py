@@ -14,6 +14,7 @@ from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
+from catchment.federation.cost import Cost
 from catchment.federation.learn.averaging import GradientAveraging
 from catchment.federation.learn.plasticity import FederatedPlasticity
 from catchment.federation.loop import run
@@ -21,6 +22,7 @@ from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Turn, as_algorithm
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.sums import WeightedSum
+from catchment.privacy.dp.accounting import epsilon_spent
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.noise import GaussianNoise
@@ -322,3 +324,13 @@ def test_the_ledger_has_the_cost_of_uploads_with_noise_in_them_and_of_no_other()
     masked = [e for e in entries if e.purpose == "secure-upload"]
     assert len(masked) == len(CLIENTS)
     assert {e.epsilon for e in masked} == {2.0}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("distributed", [True, False])
+def test_all_releases_together_cost_the_epsilon_and_no_less(whole: bool, distributed: bool) -> None:
+    """By dp-accounting, of the noise of one release seven times over."""
+    seven = noise(epsilon=2.0, releases=7, distributed=distributed)
+    cost = seven.amount(whole=whole).cost
+    spent = epsilon_spent(Cost(7 * cost.gaussian, 7 * cost.concentrated), 1e-5)
+    assert 0.9 * 2.0 < spent <= 2.0 * (1 + 1e-4)
