@@ -482,12 +482,10 @@ def test_before_the_upload_leaves_the_set_of_before_may_still_come_out(memory: M
     sent(Releases(memory), "b", recording())
     more = [*TEN, "one more"]
     Releases(memory).check("b", more, lost=1)
-    for refused in (
-        lambda: Releases(memory).check("b", more),
-        lambda: Releases(memory).release("b", more),
-    ):
-        with pytest.raises(RuleError, match="over another set of 10 clients"):
-            refused()
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        Releases(memory).check("b", more)
+    with pytest.raises(RuleError, match="over another set of 10 clients"):
+        Releases(memory).release("b", more)
     with pytest.raises(RuleError, match="over another set of 10 clients"):
         Releases(memory).check("b", TEN[:9], lost=5)
     Releases(memory).release("b", TEN)
