@@ -30,8 +30,8 @@ from catchment.arrays import Array
 from catchment.engine.local import run_locally
 from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
+from catchment.federation.running_sums import BLOCK
 from catchment.federation.sums import Tally
 from catchment.parallel import ordered_map, single_blas_thread
 from catchment.readout.model import Model

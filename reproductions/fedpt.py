@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ import torch
 from numpy.typing import NDArray
 
 from catchment.engine.local import run_locally
+from catchment.errors import FederationError
 from catchment.federation.learn.optimisers import ServerOptimiser
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
@@ -29,24 +33,23 @@ from catchment.partial.training import FederatedTraining, Trained, forget_record
 from reproductions.fedpt_search import (
     Curve,
     chosen,
+    failure,
     finished,
+    freezes_of,
     key_of,
     rated,
+    runs_of,
     searches_of,
 )
 from reproductions.fedpt_tasks import Task, task_of
 from reproductions.fedpt_values import FedptResult, FedptSettings, Row, Run
-from reproductions.networks import (
-    EMNIST_FREEZE,
-    RESNET_FREEZES,
-    TRANSFORMER_FREEZES,
-    EmnistCnn,
-)
+from reproductions.networks import EmnistCnn
 from reproductions.pool import Pool
 from reproductions.study import Began, Value, environment
 
 PACED = 5  # rounds that are timed alone, the first not counted
-PARTS = ("writers", "cifar", "text", "speeches", "private")
+UNEVEN = Limits(over_median=1e9)  # authors differ by far more than ten, and all of them are honest
+PARTS = ("writers", "cifar", "text", "speeches", "private", "hundred", "addresses")
 
 
 def fedpt(
@@ -66,7 +69,8 @@ def fedpt(
     ----------
     parts
         Which of writers (Table 1), cifar (Tables 2 and 4), text and speeches (Table 3, of authors
-        and of roles in plays) and private (Table 5).
+        and of roles in plays), private, hundred and addresses (Table 5, of digits with few and with
+        100 clients a round, and of texts).
     workers
         Processes that trainings are dealt to, each in one of its own. Round times are then measured
         before, a few rounds of every share alone.
@@ -92,22 +96,28 @@ def fedpt(
     for kind in ("search", "rows"):
         runs = [one for part in parts for one in runs_of(part, settings)]
         if kind == "search":
-            runs = [*searches_of(settings)] if "cifar" in parts else []
-        found = dict[Run, Row]()
-        runs = rated(runs, chosen(result.search))
-        for one, outcome in work.outcomes(runs):
+            runs = [one for part in parts for one in searches_of(part, settings)]
+        runs = rated(runs, chosen(result.search)) if kind == "rows" else runs
+        found = work.done(runs)
+        result = _with(result, kind, [found[one] for one in runs if one in found])
+        for one, outcome in work.outcomes([one for one in runs if one not in found]):
             if isinstance(outcome, Exception):
                 failure = f"{one.part}: {one} failed: {outcome!r:.300}"
                 result = replace(result, notes=(*result.notes, failure))
                 say(failure)
                 continue
             found[one] = outcome
-            so_far = tuple(found[done] for done in runs if done in found)
-            new = replace(result, seconds=time.perf_counter() - start)
-            result = replace(new, search=so_far) if kind == "search" else replace(new, rows=so_far)
+            result = _with(result, kind, [found[done] for done in runs if done in found])
+            result = replace(result, seconds=time.perf_counter() - start)
             if kept:
                 kept(result)
     return result
+
+
+def _with(result: FedptResult, kind: str, rows: Sequence[Row]) -> FedptResult:
+    if kind == "search":
+        return replace(result, search=tuple(rows))
+    return replace(result, rows=tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -120,20 +130,20 @@ class _Work:
     finished: Mapping[Any, Row]
     say: Began
 
+    def done(self, runs: Sequence[Run]) -> dict[Run, Row]:
+        """Return those of the trainings that were there before."""
+        keys = {one: key_of(one, self.settings) for one in runs}
+        return {one: self.finished[key] for one, key in keys.items() if key in self.finished}
+
     def outcomes(self, runs: Sequence[Run]) -> Iterator[tuple[Run, Row | Exception]]:
-        """Yield trainings with what came of them, first those that were there before."""
-        before = {one: key_of(one, self.settings) for one in runs}
-        left = [one for one in runs if before[one] not in self.finished]
-        for one in runs:
-            if before[one] in self.finished:
-                yield one, self.finished[before[one]]
+        """Yield trainings with what came of them, as they end."""
         alone = {}
-        if self.workers > 1 and any(not one.search for one in left):
+        if self.workers > 1 and any(not one.search for one in runs):
             self.say("round times first, one share after another")
-            alone = paces(self.settings, self.directory, left)
+            alone = paces(self.settings, self.directory, runs)
         work = partial(outcome_of, self.settings, self.directory)
         with Pool(work, self.workers, fresh=True) as pool:
-            for one, outcome in pool.run(left):
+            for one, outcome in pool.run(runs):
                 if isinstance(outcome, Row):
                     seconds = alone.get((one.part, one.percent), outcome.seconds_per_round)
                     outcome = replace(outcome, seconds_per_round=seconds)
@@ -145,8 +155,21 @@ def outcome_of(settings: FedptSettings, directory: Path | None, one: Run) -> Row
     """Return what came of one training."""
     task, freeze = _task(settings, directory, one), freezes_of(one.part)[one.percent]
     every = settings.cifar_every if one.part == "cifar" and not one.search else 0
-    row = run(one.part, task, freeze, one.seed, settings=settings, noise=one.noise, every=every)
-    return replace(row, rate=one.rate)
+    try:
+        return run(
+            one.part,
+            task,
+            freeze,
+            one.seed,
+            settings=settings,
+            noise=one.noise,
+            rate=one.rate,
+            every=every,
+        )
+    except FederationError as error:
+        if not one.search:
+            raise
+        return failure(one, task, freeze, str(error))
 
 
 def paces(
@@ -174,19 +197,21 @@ def _task(settings: FedptSettings, directory: Path | None, one: Run) -> Task:
             rate=one.rate,
             search=one.search,
         )
-    return _kept_task(one.part, settings, directory)
+    return _kept_task(one.part, settings, directory, search=one.search)
 
 
 @lru_cache(maxsize=1)
-def _kept_task(part: str, settings: FedptSettings, directory: Path | None) -> Task:
+def _kept_task(part: str, settings: FedptSettings, directory: Path | None, *, search: bool) -> Task:
     """Return the same as `task_of`, read once for the runs that follow each other."""
-    return task_of(part, settings, directory)
+    return task_of(part, settings, directory, search=search)
 
 
 def described(row: Row) -> str:
     """Return one line about a row."""
     noise = "" if row.noise is None else f", noise {row.noise:g}"
     rate = "" if row.rate is None else f", rate {row.rate:g}"
+    if row.failed:
+        return f"{row.part}: {row.percent:.4g} % trained, seed {row.seed}{noise}{rate}: failed"
     return (
         f"{row.part}: {row.percent:.4g} % trained, seed {row.seed}{noise}{rate}: "
         f"{100 * row.accuracy:.2f} % right, {row.seconds_per_round:.2f} s a round"
@@ -196,30 +221,20 @@ def described(row: Row) -> str:
 def _note(part: str, settings: FedptSettings, directory: Path | None, workers: int) -> str:
     task = task_of(part, settings, directory)
     many = "" if workers == 1 else f"; {workers} trainings at once, round times measured alone"
-    return f"{part}: {task.name}, {task.notes}{many}"
-
-
-def runs_of(part: str, settings: FedptSettings) -> Iterator[Run]:
-    """Yield every training that a part needs."""
-    shares: tuple[float, ...] = tuple(freezes_of(part))
-    if part == "cifar":
-        shares = settings.cifar_shares
-    if part in ("text", "speeches"):
-        shares = settings.text_shares
-    for noise in settings.noises if part == "private" else (None,):
-        for seed in settings.seeds:
-            for percent in shares:
-                yield Run(part=part, percent=percent, seed=seed, noise=noise)
-
-
-def freezes_of(part: str) -> dict[float, Freeze]:
-    """Return what is frozen, by the percentage that is trained."""
-    in_part = {
-        "cifar": RESNET_FREEZES,
-        "text": TRANSFORMER_FREEZES,
-        "speeches": TRANSFORMER_FREEZES,
-    }.get(part, {4.96: EMNIST_FREEZE})
-    return {100.0: Freeze(), **in_part}
+    private = settings.noisy(part)
+    if private is None:
+        return f"{part}: {task.name}, {task.notes}{many}"
+    choice = (
+        f"; the server's rates were chosen on {private.held_out} clients whom nobody trained on, "
+        f"seeds {', '.join(map(str, private.search_seeds))}"
+        if private.candidates
+        else ""
+    )
+    return (
+        f"{part}: {task.name}, {task.notes}, {task.clients_per_round} of them in each of "
+        f"{task.rounds} rounds; epsilon is for leaving out the client who was drawn most{choice}"
+        f"{many}"
+    )
 
 
 def run(
@@ -230,33 +245,50 @@ def run(
     *,
     settings: FedptSettings,
     noise: float | None = None,
+    rate: float | None = None,
     every: int = 0,
 ) -> Row:
     """Return the outcome of one federated training; with a noise, private by DP-FTRL.
 
     Parameters
     ----------
+    rate
+        Of the server's learning with a noise, if not that of the settings.
     every
         Rounds between two points of the curve; none if 0.
     """
-    algorithm = training(task, freeze, seed, settings=settings, noise=noise)
+    private = settings.noisy(part) if noise is not None else None
+    rule = None
+    if private is not None:
+        rule = FollowTheLeader(
+            noise_multiplier=noise or 0.0,
+            clip=private.clip,
+            clients=task.clients_per_round,
+            rounds=task.rounds,
+            learning_rate=rate or private.rates[bool(freeze.names)],
+        )
+    algorithm = training(task, freeze, seed, settings=settings, rule=rule)
     plan = Plan(
         algorithm=algorithm,
         rounds=task.rounds,
         share=task.clients_per_round / len(task.clients),
         seed=seed,
+        limits=UNEVEN,
     )
     share = algorithm.network.share()
-    epsilon = None
-    if noise and isinstance(algorithm.optimiser, FollowTheLeader):
-        cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
-        epsilon = schedule_epsilon(algorithm.optimiser, cohorts, settings.delta)
+    cohorts = [plan.cohort(list(task.clients), k) for k in range(plan.rounds)]
+    epsilon = strict = None
+    if private is not None and rule is not None and noise:
+        epsilon = schedule_epsilon(rule, cohorts, private.delta)
+        strict = schedule_epsilon(rule, cohorts, private.strict_delta)
 
     def measure(state: Trained) -> float:
         return accuracy(algorithm.result(state), task.test)
 
     curve = Curve(measure, every) if every else None
     result, peak = _fitted(plan, task, curve)
+    if rule is not None and any(record.n_used != rule.clients for record in result.records):
+        raise FederationError(f"epsilon is for {rule.clients} answers a round; some had fewer")
     # The first round sets up libraries and records steps.
     seconds = [record.seconds for record in result.records[1:] or result.records]
     return Row(
@@ -271,6 +303,10 @@ def run(
         seed=seed,
         noise=noise,
         epsilon=epsilon,
+        strict_epsilon=strict,
+        participations=max(Counter(chain(*cohorts)).values()),
+        n_clients=len(task.clients),
+        rate=rate,
         rounds=task.rounds,
         curve=tuple(curve.points) if curve else (),
     )
@@ -305,18 +341,15 @@ def _aside(measure: Callable[[Any], float], peaks: list[int]) -> Callable[[Any],
 
 
 def training(
-    task: Task, freeze: Freeze, seed: int, *, settings: FedptSettings, noise: float | None
+    task: Task,
+    freeze: Freeze,
+    seed: int,
+    *,
+    settings: FedptSettings,
+    rule: FollowTheLeader | None = None,
 ) -> FederatedTraining:
-    """Return the algorithm of one run."""
-    optimiser: ServerOptimiser = task.optimiser
-    if noise is not None:
-        optimiser = FollowTheLeader(
-            noise_multiplier=noise,
-            clip=settings.clip,
-            clients=task.clients_per_round,
-            rounds=task.rounds,
-            learning_rate=settings.rates[settings.noises.index(noise)][bool(freeze.names)],
-        )
+    """Return the algorithm of one run, private with a rule."""
+    optimiser: ServerOptimiser | FollowTheLeader = task.optimiser if rule is None else rule
     at_once = None
     if torch.cuda.is_available():
         at_once = settings.at_once if task.make is EmnistCnn else task.clients_per_round
@@ -325,7 +358,7 @@ def training(
         steps=task.steps,
         schedule=task.schedule,
         optimiser=optimiser,
-        clip=None if noise is None else settings.clip,
+        clip=None if rule is None else rule.clip,
         at_once=at_once,
     )
 

@@ -1,24 +1,68 @@
-"""How `fedpt` chooses a learning rate, goes on where it stopped, and follows a training."""
+"""Which trainings `fedpt` needs, how it chooses learning rates, and goes on where it stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
+from statistics import fmean
 from typing import Any
 
 from catchment.federation.messages import Record
 from catchment.federation.runs.ledger import Entry
+from catchment.partial.freeze import Freeze, PartialNetwork
+from reproductions.fedpt_tasks import Task
 from reproductions.fedpt_values import FedptResult, FedptSettings, Row, Run
+from reproductions.networks import EMNIST_FREEZE, RESNET_FREEZES, TRANSFORMER_FREEZES
 from reproductions.study import Value
 
 # Settings that every row states itself, or that say no more than which rows there are.
-_IN_ROWS = ("seeds", "rounds", "shares", "cifar_candidates", "cifar_rates", "cifar_search_seed")
+_IN_ROWS = ("seeds", "rounds", "shares", "candidates", "rates", "search_seed", "noises")
+# What a part's rows depend on has the part's name in front, or is for all parts.
+_OWNED = ("writers", "cifar", "text", "private", "hundred", "addresses")
+_Choice = tuple[str, float, float | None]
 _Key = tuple[str, float, int, float | None, float | None, int | None, bool]
 
 
-def searches_of(settings: FedptSettings) -> Iterator[Run]:
-    """Yield the trainings that each share's rate on CIFAR-10 is chosen by."""
-    for percent in settings.cifar_shares:
+def runs_of(part: str, settings: FedptSettings) -> Iterator[Run]:
+    """Yield every training that a part needs."""
+    private = settings.noisy(part)
+    for seed in settings.seeds if private is None else private.seeds:
+        for noise in (None,) if private is None else private.noises:
+            for percent in shares_of(part, settings):
+                yield Run(part=part, percent=percent, seed=seed, noise=noise)
+
+
+def shares_of(part: str, settings: FedptSettings) -> tuple[float, ...]:
+    """Return the percentages of a part's parameters that are trained."""
+    return {
+        "cifar": settings.cifar_shares,
+        "text": settings.text_shares,
+        "speeches": settings.text_shares,
+        "addresses": settings.addresses_shares,
+    }.get(part, tuple(freezes_of(part)))
+
+
+def freezes_of(part: str) -> dict[float, Freeze]:
+    """Return what is frozen, by the percentage that is trained."""
+    in_part = {
+        "cifar": RESNET_FREEZES,
+        "text": TRANSFORMER_FREEZES,
+        "speeches": TRANSFORMER_FREEZES,
+        "addresses": TRANSFORMER_FREEZES,
+    }.get(part, {4.96: EMNIST_FREEZE})
+    return {100.0: Freeze(), **in_part}
+
+
+def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
+    """Yield the trainings that rates are chosen by: on CIFAR-10 each share's, with noise too."""
+    private = settings.noisy(part)
+    if private is not None:
+        for seed, noise, percent, rate in product(
+            private.search_seeds, private.noises, shares_of(part, settings), private.candidates
+        ):
+            yield Run(part=part, percent=percent, seed=seed, noise=noise, rate=rate, search=True)
+    for percent in settings.cifar_shares if part == "cifar" else ():
         for rate in settings.cifar_candidates:
             yield Run(
                 part="cifar",
@@ -29,38 +73,62 @@ def searches_of(settings: FedptSettings) -> Iterator[Run]:
             )
 
 
-def chosen(search: Iterable[Row]) -> dict[float, float]:
-    """Return, by the percentage trained, the rate with the best accuracy on held-out images.
+def chosen(search: Iterable[Row]) -> dict[_Choice, float]:
+    """Return the rate with the best mean accuracy on what was held out.
 
-    Of equal ones the smallest is taken.
+    It is by part, percentage trained and noise. Of equal ones the smallest is taken, and a rate
+    with which a training failed is none to choose.
     """
-    best: dict[float, Row] = {}
+    search = tuple(search)
+    failed = {(_choice(row), row.rate) for row in search if row.failed}
+    scores: dict[_Choice, dict[float, list[float]]] = {}
     for row in sorted(search, key=lambda row: row.rate or 0.0):
-        percent = round(row.percent, 2)
-        if percent not in best or row.accuracy > best[percent].accuracy:
-            best[percent] = row
-    return {percent: row.rate for percent, row in best.items() if row.rate is not None}
+        if row.rate is not None and (_choice(row), row.rate) not in failed:
+            scores.setdefault(_choice(row), {}).setdefault(row.rate, []).append(row.accuracy)
+    return {
+        choice: max(of_rate, key=lambda rate: fmean(of_rate[rate]))
+        for choice, of_rate in scores.items()
+    }
 
 
-def rated(runs: Iterable[Run], rates: Mapping[float, float]) -> list[Run]:
-    """Return runs with the rate of their share, where one was chosen."""
-    return [
-        replace(one, rate=rates[one.percent])
-        if one.part == "cifar" and one.percent in rates
-        else one
-        for one in runs
-    ]
+def failure(one: Run, task: Task, freeze: Freeze, reason: str) -> Row:
+    """Return the row of a training that a rate was to be chosen by, and that failed with it."""
+    share = PartialNetwork(make=task.make, freeze=freeze, seed=one.seed).share()
+    return Row(
+        part=one.part,
+        data=task.name,
+        percent=share.percent,
+        reduction=share.reduction,
+        accuracy=0.0,
+        seconds_per_round=0.0,
+        bytes_up_per_client=0,
+        peak_mebibytes=None,
+        seed=one.seed,
+        noise=one.noise,
+        rate=one.rate,
+        rounds=task.rounds,
+        failed=reason,
+    )
+
+
+def rated(runs: Iterable[Run], rates: Mapping[_Choice, float]) -> list[Run]:
+    """Return runs with the rate of their part, share and noise, where one was chosen."""
+    return [replace(one, rate=rates.get(_choice(one), one.rate)) for one in runs]
+
+
+def _choice(one: Run | Row) -> _Choice:
+    return one.part, round(one.percent, 2), one.noise
 
 
 def finished(earlier: FedptResult | None, settings: Mapping[str, Value]) -> dict[_Key, Row]:
-    """Return the rows of an earlier result, if its settings are these, by what was run."""
-    if earlier is None or _relevant(earlier.settings) != _relevant(settings):
+    """Return the rows of an earlier result whose part had the same settings, by what was run."""
+    if earlier is None:
         return {}
     return {
         _key(row, row.rounds, search=search): row
         for rows, search in ((earlier.rows, False), (earlier.search, True))
         for row in rows
-        if row.rounds is not None
+        if row.rounds is not None and _same(row.part, earlier.settings, settings)
     }
 
 
@@ -68,7 +136,9 @@ def key_of(one: Run, settings: FedptSettings) -> _Key:
     """Return what `finished` knows a training by."""
     rounds = {
         "writers": settings.writers_rounds,
-        "private": settings.private_rounds,
+        "private": settings.private.rounds,
+        "hundred": settings.hundred.rounds,
+        "addresses": settings.addresses.rounds,
         "cifar": settings.cifar_search_rounds if one.search else settings.cifar_rounds,
     }.get(one.part, settings.text_rounds)
     return _key(one, rounds, search=one.search)
@@ -78,8 +148,20 @@ def _key(one: Run | Row, rounds: int | None, *, search: bool) -> _Key:
     return one.part, round(one.percent, 2), one.seed, one.noise, one.rate, rounds, search
 
 
-def _relevant(settings: Mapping[str, Value]) -> dict[str, Value]:
-    return {name: value for name, value in settings.items() if not name.endswith(_IN_ROWS)}
+def _same(part: str, before: Mapping[str, Value], now: Mapping[str, Value]) -> bool:
+    had = _relevant(part, before)
+    return all(had.get(name) == value for name, value in _relevant(part, now).items())
+
+
+def _relevant(part: str, settings: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the settings that a part's rows depend on and do not state themselves."""
+    own = "text" if part == "speeches" else part
+    others = tuple(name for name in _OWNED if name != own)
+    return {
+        name: _relevant(part, value) if isinstance(value, dict) else value
+        for name, value in settings.items()
+        if not name.startswith(others) and not name.endswith(_IN_ROWS)
+    }
 
 
 @dataclass(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -33,22 +33,33 @@ TITLES = {
     "cifar": "Tables 2 and 4: ResNet-18 with group normalisation on CIFAR-10",
     "text": "Table 3: the Transformer on text by author, next word",
     "speeches": "Table 3 again, on speeches by role",
-    "private": "Table 5: DP-FTRL by tree aggregation, the EMNIST network",
+    "private": "Table 5: DP-FTRL by tree aggregation, the EMNIST network on digits by writer",
+    "hundred": "Table 5 with the paper's 100 clients a round, digits by writer",
+    "addresses": "Table 5 again: DP-FTRL, the Transformer on text by address, next word",
 }
+# The paper's Table 5, on Stack Overflow with 100 clients a round: all trained, and in part.
+PAPER_PRIVATE = {
+    0.0: (23.22, 22.44),
+    1.13: (19.67, 19.58),
+    4.03: (17.28, 17.03),
+    6.21: (16.24, 16.28),
+    8.83: (14.60, 15.01),
+}
+PRIVATE = ("private", "hundred", "addresses")
 UP, DOWN = 0.25e6, 0.75e6  # bytes a second, the paper's model of a mobile network
 
 
 def markdown(result: FedptResult) -> str:
     """Return a whole result as a Markdown document."""
     e = result.environment
-    kind = "quick run" if result.quick else "full run"
+    kind = "A quick run" if result.quick else "Put together from full runs, the last"
     head = (
         f"Accuracy in per cent, mean ± standard deviation over seeds; in brackets the paper's "
         "figure, which is on other data and many more rounds. Minutes of traffic are a client's "
         "for 100 rounds at 0.25 MB/s up and 0.75 MB/s down.\n\n"
-        f"A {kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
+        f"{kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
         f"catchment {e.get('catchment')}, torch {e.get('torch')}. Settings: "
-        + ", ".join(f"{key} {value}" for key, value in result.settings.items())
+        + ", ".join(f"{key} {value}" for key, value in flat(result.settings))
         + "."
     )
     parts = ["# Partially trainable networks", head]
@@ -57,11 +68,15 @@ def markdown(result: FedptResult) -> str:
         rows = [row for row in result.rows if row.part == part]
         if not rows:
             continue
-        table = private_table(rows) if part == "private" else share_table(part, rows)
+        if part in PRIVATE:
+            table = private_table(part, rows, dict(flat(result.settings)))
+        else:
+            table = share_table(part, rows)
         parts += [f"## {TITLES[part]}", table]
         parts += [curve_table(rows)] if any(row.curve for row in rows) else []
         search = [row for row in result.search if row.part == part]
-        parts += [search_table(search)] if search else []
+        shown = private_search_table if part in PRIVATE else search_table
+        parts += [shown(search)] if search else []
     parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(result.rows))]
     return "\n\n".join(parts) + "\n"
 
@@ -114,23 +129,73 @@ def search_table(rows: Sequence[Row]) -> str:
     return grid(head, lines)
 
 
-def private_table(rows: Sequence[Row]) -> str:
-    """Return the accuracy of full and of partial training at every noise."""
+def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings one by one, inner ones with the names of the outer before them.
+
+    >>> list(flat({"a": 1, "b": {"c": 2}}))
+    [('a', 1), ('b_c', 2)]
+    """
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{before}{key}_")
+        else:
+            yield f"{before}{key}", value
+
+
+def private_table(part: str, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
+    """Return the accuracy of full and of partial training at every noise, and what epsilon is."""
     shares = list(by_percent(rows))
-    head = ("noise", "epsilon", *(f"{percent:.2f} % trained" for percent in shares))
+    trained = (name for p in shares for name in (f"{p:.2f} % trained", "rate"))
+    deltas = (
+        f"epsilon at delta {settings[f'{part}_{name}']:g}" for name in ("delta", "strict_delta")
+    )
+    head = ("noise", *deltas, *trained, "seeds")
     lines = []
     for noise in sorted({row.noise or 0.0 for row in rows}):
         same = [row for row in rows if (row.noise or 0.0) == noise]
-        known = [row.epsilon for row in same if row.epsilon is not None]
-        cells = [spread([100 * r.accuracy for r in of]) for of in by_percent(same).values()]
-        lines.append((f"{noise:g}", spread(known) if known else "∞", *cells))
+        cells = []
+        for k, percent in enumerate(shares):
+            of = by_percent(same).get(percent, [])
+            paper = PAPER_PRIVATE.get(noise) if part == "addresses" else None
+            shown = spread([100 * row.accuracy for row in of]) if of else "-"
+            cells.append(f"{shown} ({paper[min(k, 1)]:.2f})" if paper and of else shown)
+            cells.append(", ".join(f"{r:g}" for r in sorted({row.rate or 0.0 for row in of})))
+        epsilons = (
+            _epsilon([row.epsilon for row in same]),
+            _epsilon([row.strict_epsilon for row in same]),
+        )
+        lines.append((f"{noise:g}", *epsilons, *cells, str(len({row.seed for row in same}))))
+    return grid(head, lines)
+
+
+def _epsilon(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{min(known):.2f} to {max(known):.2f}" if known else "∞"
+
+
+def private_search_table(rows: Sequence[Row]) -> str:
+    """Return the mean accuracy on held-out clients, by noise, share and the server's rate.
+
+    A rate with which a training failed has none.
+    """
+    rates = sorted({row.rate or 0.0 for row in rows})
+    head = ("noise, held-out clients", "trained", *(f"rate {rate:g}" for rate in rates))
+    lines = []
+    for noise in sorted({row.noise or 0.0 for row in rows}):
+        for percent, same in by_percent(r for r in rows if (r.noise or 0.0) == noise).items():
+            tried = [[row for row in same if row.rate == rate] for rate in rates]
+            cells = (
+                "-" if not of or any(row.failed for row in of) else f"{100 * mean(of):.1f}"
+                for of in tried
+            )
+            lines.append((f"{noise:g}", f"{percent:.2f} %", *cells))
     return grid(head, lines)
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
     """Return what the rows show, one sentence each."""
     lines = []
-    for part in dict.fromkeys(row.part for row in rows if row.part != "private"):
+    for part in dict.fromkeys(row.part for row in rows if row.part not in PRIVATE):
         groups = by_percent([row for row in rows if row.part == part])
         if 100.0 not in groups:
             continue
@@ -142,18 +207,20 @@ def findings(rows: Sequence[Row]) -> list[str]:
                     f"{100 * mean(same) - full:+.2f} points, {len(same)} against "
                     f"{len(groups[100.0])} seeds"
                 )
-    private = [row for row in rows if row.part == "private"]
-    if private:
-        levels = differences(private)
+    for part in PRIVATE:
+        levels = differences([row for row in rows if row.part == part])
+        if not levels:
+            continue
         lines.append(
-            "private: partial less full training "
+            f"{part}: partial less full training "
             + ", ".join(f"{gain:+.2f} points at noise {noise:g}" for noise, gain in levels)
         )
         where = crossover(levels)
         lines.append(
-            "private: no crossover between the noises tried"
+            f"{part}: no crossover between the noises tried"
             if where is None
-            else f"private: partial training is ahead from noise {where:.2g} on, interpolated"
+            else f"{part}: partial training is behind at noise {where[0]:g} and ahead from "
+            f"{where[1]:g} on"
         )
     return lines
 
@@ -169,11 +236,11 @@ def differences(rows: Sequence[Row]) -> list[tuple[float, float]]:
     return found
 
 
-def crossover(levels: Sequence[tuple[float, float]]) -> float | None:
-    """Return the noise at which a difference turns positive for good, or None if it never does.
+def crossover(levels: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """Return the noises between which a difference turns positive for good, None if it does not.
 
     >>> crossover([(0.0, -1.0), (1.0, 3.0), (4.0, 5.0)])
-    0.25
+    (0.0, 1.0)
     >>> crossover([(0.0, 1.0), (1.0, 3.0)]) is None
     True
     """
@@ -181,7 +248,7 @@ def crossover(levels: Sequence[tuple[float, float]]) -> float | None:
         if above <= 0:
             return None
         if below <= 0:
-            return low + (high - low) * -below / (above - below)
+            return low, high
     return None
 
 
@@ -249,8 +316,8 @@ def _private(ax: Axes, rows: Sequence[Row], colours: Theme) -> None:
         label = f"{percent:g} % trained"
         ax.errorbar(noises, y, e, marker="o", capsize=2, color=colours.series[k], label=label)
     if rows and (where := crossover(differences(rows))) is not None:
-        ax.axvline(where, color=colours.muted, ls=":")
-    ax.set_xlabel("noise multiplier; dotted: the crossover", color=colours.text)
+        ax.axvspan(*where, color=colours.muted, alpha=0.2, lw=0)
+    ax.set_xlabel("noise multiplier; shaded: the crossover", color=colours.text)
     if rows:
         ax.legend(frameon=False, labelcolor=colours.text)
 
@@ -285,6 +352,10 @@ def _rows(plain: Iterable[Any]) -> tuple[Row, ...]:
     return tuple(replace(row, curve=tuple((k, a) for k, a in row.curve)) for row in rows)
 
 
+def part_of(note: str) -> str:
+    return note.split(":")[0]
+
+
 def write(result: FedptResult, folder: Path, *, merge: bool = False) -> list[Path]:
     """Write a result's figures, tables and picture into a folder, and return their paths.
 
@@ -298,11 +369,18 @@ def write(result: FedptResult, folder: Path, *, merge: bool = False) -> list[Pat
     text, picture = (data.with_suffix(end) for end in (".md", ".png"))
     if merge and data.is_file():
         new = {row.part for row in result.rows}
+        noted = {part_of(note) for note in result.notes}
         earlier = load(data)
         kept = tuple(row for row in earlier.rows if row.part not in new)
-        notes = tuple(n for n in earlier.notes if n.split(":")[0] not in new)
-        search = result.search or earlier.search
-        result = replace(result, rows=kept + result.rows, notes=notes + result.notes, search=search)
+        notes = tuple(n for n in earlier.notes if part_of(n) not in noted)
+        searched = {row.part for row in result.search}
+        search = tuple(row for row in earlier.search if row.part not in searched)
+        result = replace(
+            result,
+            rows=kept + result.rows,
+            notes=notes + result.notes,
+            search=search + result.search,
+        )
     data.write_text(json.dumps(asdict(result), indent=1, allow_nan=False) + "\n")
     text.write_text(markdown(result))
     draw(result).savefig(picture, dpi=110)

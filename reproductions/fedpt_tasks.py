@@ -3,6 +3,7 @@
     writers   MNIST digits by writer, for federated EMNIST (Tables 1 and 5)
     cifar     CIFAR-10 cut by Dirichlet(1) (Tables 2 and 4)
     text      addresses or speeches by author, for Stack Overflow (Table 3)
+    addresses the same texts, every address a client of its own (Table 5)
 
 Where a set is not on this machine, invented data of the same shape stand in, to see that all works.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from catchment.partial.local import IGNORED, Examples, LocalSteps
 from catchment.partial.schedule import Schedule
 from reproductions.data.load import load_images, load_texts
 from reproductions.data.values import Images, Text
-from reproductions.fedpt_values import FedptSettings
+from reproductions.fedpt_values import FedptSettings, PrivateSettings
 from reproductions.networks import EmnistCnn, ResNet18, Transformer
 from reproductions.places import find
 
@@ -42,9 +43,11 @@ _WRITERS = ("femnist", "mnist_writers")
 _SETS = {
     "writers": _WRITERS,
     "private": _WRITERS,
+    "hundred": _WRITERS,
     "cifar": ("cifar10",),
     "text": ("stackoverflow", "sotu"),
     "speeches": ("shakespeare",),
+    "addresses": ("sotu",),
 }
 
 
@@ -84,11 +87,16 @@ def task_of(
     rate
         Of learning on CIFAR-10, if not that of the settings.
     search
-        Whether it is to choose that rate: in place of the test part, held-out training images.
+        Whether it is to choose that rate, or with noise the server's: in place of the test part,
+        training images or clients that are held out.
     """
     s, known = settings, _SETS[part]
     name = next((n for n in known if find(n, directory=directory) is not None), known[-1])
     invented = find(name, directory=directory) is None
+    private = s.noisy(part)
+    if private is not None:
+        task = _private_task(part, s, private, name, directory, invented=invented)
+        return held_out_clients(task, private.held_out) if search else task.tested_on(s.n_test)
     if part in ("text", "speeches"):
         texts = text_set(name, directory, invented=invented)
         steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
@@ -109,13 +117,59 @@ def task_of(
             ),
         )
         return task if search else task.tested_on(s.n_test)
-    rounds, cohort = (
-        (s.writers_rounds, s.writers_cohort)
-        if part == "writers"
-        else (s.private_rounds, s.private_cohort)
+    task = writers_task(
+        images, rounds=s.writers_rounds, cohort=s.writers_cohort, n_writers=s.n_writers
     )
-    task = writers_task(images, rounds=rounds, cohort=cohort, n_writers=s.n_writers)
     return task.tested_on(s.n_test)
+
+
+def _private_task(
+    part: str,
+    settings: FedptSettings,
+    private: PrivateSettings,
+    name: str,
+    directory: Path | None,
+    *,
+    invented: bool,
+) -> Task:
+    rounds, cohort = private.rounds, private.cohort
+    if part != "addresses":
+        images = image_set(name, directory, invented=invented)
+        return writers_task(images, rounds=rounds, cohort=cohort, n_writers=settings.n_writers)
+    texts = by_text(text_set(name, directory, invented=invented))
+    steps = replace(TEXT_STEPS, max_steps=settings.addresses_steps, precision=settings.precision)
+    shown = "invented" if invented else name
+    return text_task(shown, texts, rounds=rounds, cohort=cohort, steps=steps, clients="addresses")
+
+
+def held_out_clients(task: Task, n: int) -> Task:
+    """Return a task whose test part is n clients, drawn at random, who are not trained on."""
+    names = sorted(task.clients)
+    n = min(n, len(names) // 2)
+    out = {names[k] for k in np.random.default_rng(0).permutation(len(names))[:n]}
+    held = [e for name in sorted(out) for e in cast(list[Examples], task.clients[name])]
+    x, y = np.concatenate([e.x for e in held]), np.concatenate([e.y for e in held])
+    if task.make is Transformer:
+        y = np.where(y == UNKNOWN, IGNORED, y)
+    chosen = np.random.default_rng(0).permutation(len(x))[:4000]
+    kept = {name: source for name, source in task.clients.items() if name not in out}
+    return replace(
+        task,
+        clients=kept,
+        test=Examples(x[chosen], y[chosen]),
+        clients_per_round=min(task.clients_per_round, len(kept)),
+    )
+
+
+def by_text(texts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return texts by author and number, each by itself.
+
+    >>> by_text({"ann": ["one", "two"]})
+    {'ann 000': ['one'], 'ann 001': ['two']}
+    """
+    return {
+        f"{author} {k:03d}": [text] for author, own in texts.items() for k, text in enumerate(own)
+    }
 
 
 def writers_task(images: Images, *, rounds: int, cohort: int, n_writers: int | None = None) -> Task:
@@ -214,6 +268,7 @@ def text_task(
     cohort: int,
     steps: LocalSteps = TEXT_STEPS,
     n_steps: int = 20,
+    clients: str = "authors",
 ) -> Task:
     """Return next-word prediction by author; the last tenth of each author's words is for test.
 
@@ -243,7 +298,7 @@ def text_task(
         steps=steps,
         clients_per_round=min(cohort, len(train)),
         rounds=rounds,
-        notes=f"{len(train)} authors, {len(known)} words known",
+        notes=f"{len(train)} {clients}, {len(known)} words known",
     )
 
 

@@ -7,6 +7,47 @@ from typing import Literal
 
 from reproductions.study import Value
 
+PAPER_NOISES = (0.0, 1.13, 2.33, 4.03, 6.21, 8.83)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSettings:
+    """How a table of private trainings is made.
+
+    Parameters
+    ----------
+    cohort
+        Clients of a round. Who takes part is drawn anew in every round, and epsilon is that of
+        the client who was drawn most.
+    noises
+        Noise multipliers; 0 clips and adds none.
+    clip
+        Bound of a client's change.
+    delta, strict_delta
+        What epsilon is stated at: one below one in the number of clients, and the paper's.
+    rates
+        The server's learning rate with everything trained, and in part, where none is chosen.
+    candidates
+        Rates from which that of every noise and share is chosen, by the accuracy on clients who
+        are held out for it; with none of them, `rates` are taken.
+    held_out
+        Clients that the choice is made on. The runs of the table have all clients.
+    search_seeds
+        Networks and draws that the choice is made with, none of them the table's.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    rounds: int = 30
+    cohort: int = 20
+    noises: tuple[float, ...] = PAPER_NOISES
+    clip: float = 0.3
+    delta: float = 1e-3
+    strict_delta: float = 1e-6
+    rates: tuple[float, float] = (0.1, 0.3)
+    candidates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+    held_out: int = 100
+    search_seeds: tuple[int, ...] = (8, 9)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FedptSettings:
@@ -14,12 +55,11 @@ class FedptSettings:
 
     Parameters
     ----------
-    noises
-        Noise multipliers of the private runs; 0 clips and adds none.
-    clip
-        Bound of a client's change in the private runs.
-    rates
-        The private server's learning rate at each noise, with everything trained and in part.
+    private, hundred, addresses
+        The private tables, of digits by writer, also with the paper's 100 clients a round, and of
+        text by address.
+    addresses_steps
+        Steps of a client in `addresses`.
     cifar_rates
         The clients' learning rate with everything trained, and in part, where none is chosen.
     cifar_candidates
@@ -58,17 +98,33 @@ class FedptSettings:
     text_cohort: int = 5
     text_steps: int = 64
     text_shares: tuple[float, ...] = (100.0, 91.28, 82.56, 73.84)
-    private_rounds: int = 30
-    private_cohort: int = 20
-    noises: tuple[float, ...] = (0.0, 1.0, 4.0)
-    rates: tuple[tuple[float, float], ...] = ((0.3, 0.3), (0.1, 0.3), (0.1, 0.3))
-    clip: float = 0.3
-    delta: float = 1e-3
+    private: PrivateSettings = PrivateSettings()
+    hundred: PrivateSettings = PrivateSettings(
+        seeds=(0, 1, 2), cohort=100, candidates=(0.1, 0.3, 1.0, 3.0), search_seeds=(9,)
+    )
+    addresses: PrivateSettings = PrivateSettings(
+        seeds=(0, 1, 2),
+        clip=3.0,
+        candidates=(0.03, 0.1, 0.3, 1.0),
+        held_out=33,
+        search_seeds=(9,),
+    )
+    addresses_steps: int = 64
+    addresses_shares: tuple[float, ...] = (100.0, 73.84)
     precision: Literal["float32", "bfloat16"] = "bfloat16"
     n_test: int | None = None
     at_once: int = 5
 
+    def noisy(self, part: str) -> PrivateSettings | None:
+        """Return how a part's private table is made, None for a part that is not private."""
+        return {
+            "private": self.private,
+            "hundred": self.hundred,
+            "addresses": self.addresses,
+        }.get(part)
 
+
+_QUICK_PRIVATE = PrivateSettings(seeds=(0,), rounds=2, cohort=3, noises=(0.0, 4.03), candidates=())
 QUICK = FedptSettings(
     seeds=(0,),
     writers_rounds=2,
@@ -81,10 +137,10 @@ QUICK = FedptSettings(
     text_rounds=1,
     text_cohort=2,
     text_steps=2,
-    private_rounds=2,
-    private_cohort=3,
-    noises=(0.0, 4.0),
-    rates=((0.3, 0.3), (0.1, 0.3)),
+    private=_QUICK_PRIVATE,
+    hundred=_QUICK_PRIVATE,
+    addresses=_QUICK_PRIVATE,
+    addresses_steps=2,
     precision="float32",
     n_test=100,
 )
@@ -95,8 +151,11 @@ class Row:
     """One run: what was trained, how well it does, and what it cost.
 
     `seconds_per_round` is the median of all rounds but the first; `epsilon` is for leaving out the
-    client that took part most, at the settings' delta. `rate` is the clients' learning rate where
-    it was chosen, `curve` the accuracy after some of the rounds.
+    client that took part most, `participations` times, at the settings' delta, and `strict_epsilon`
+    at its `strict_delta`. `rate` is the learning rate where it was chosen, the server's in private
+    runs and else the clients'; `curve` is the accuracy after some of the rounds. `failed`
+    says why a training that a rate was to be chosen by came to nothing, such as values that are
+    no longer finite.
     """
 
     part: str
@@ -110,16 +169,21 @@ class Row:
     seed: int
     noise: float | None = None
     epsilon: float | None = None
+    strict_epsilon: float | None = None
+    participations: int | None = None
+    n_clients: int | None = None
     rate: float | None = None
     rounds: int | None = None
     curve: tuple[tuple[int, float], ...] = ()
+    failed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedptResult:
     """All rows, with what is needed to run them again.
 
-    `search` are the trainings that a rate was chosen by; their accuracy is on held-out images.
+    `search` are the trainings that a rate was chosen by; their accuracy is on held-out images
+    or clients.
     """
 
     settings: dict[str, Value]

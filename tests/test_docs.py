@@ -73,7 +73,7 @@ def test_the_table_of_peers_is_the_one_that_was_measured() -> None:
 def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
     text = (ROOT / "README.md").read_text()
     rows = json.loads((ROOT / "results" / "fedpt.json").read_text())["rows"]
-    for part, noise in (("writers", None), ("private", 4.0)):
+    for part, noise in (("writers", None), ("private", 4.03), ("hundred", 8.83)):
         for percent in (4.96, 100.0):
             found = [
                 100 * row["accuracy"]
@@ -100,6 +100,17 @@ def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
     race = json.loads((ROOT / "benchmarks" / "results" / "partial.json").read_text())["rows"]
     for row in race:
         assert row["runner"] == "loop" or f"{row['clients_per_second']:.0f}" in text
+
+
+def test_every_claim_about_privacy_names_a_test_that_is_there() -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    (table,) = re.findall(r"^\| claim \| .*?\n\n", page, re.MULTILINE | re.DOTALL)
+    rows = [line for line in table.splitlines()[2:] if line.startswith("|")]
+    assert len(rows) >= 12
+    for row in rows:
+        named = re.findall(r"`(test_[\w*]+(?:\.py)?)`", row)
+        assert named, f"no test is named for: {row}"
+        assert not [name for name in named if not any((ROOT / "tests" / "security").glob(name))]
 
 
 INTEGERS = (ROOT / "docs" / "concepts" / "integers.md").read_text(encoding="utf-8")

@@ -33,7 +33,7 @@ FACES = {
         "load_statistics nrmse save_statistics train"
     ),
     "federation": (
-        "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Needs Plan "
+        "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
         "Protection Record Result Rows Store Turn as_algorithm explain messages_of read_run"
     ),
     "federation.learn": (
@@ -44,13 +44,13 @@ FACES = {
         "joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
-        "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
         "PersonalEvaluation Row Score Scores autoregression mean_target"
     ),
     "privacy": (
         "Budget Clip FileMemory GaussianNoise Identities Journal PerSequence "
-        "PlainStatisticsWarning PromptNoise SecureSum epsilon_spent make_identities networked "
-        "new_identity"
+        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureSum epsilon_spent "
+        "forget_rounds make_identities networked new_identity"
     ),
     "privacy.audit": "Finding Outcome Report Setting audit",
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",

@@ -27,7 +27,7 @@ arrays = dtypes.flatmap(
 scalars = (
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**63), 2**64 - 1)
     | st.text()
     | st.floats(allow_nan=False, allow_infinity=False)
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
+    from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
     from catchment.federation.measure.evaluation import Scores as Scores
     from catchment.federation.plan import Plan as Plan
@@ -59,6 +60,7 @@ _HOME = {
     "Run": "catchment.verbs",
     "Scores": "catchment.federation.measure.evaluation",
     "Plan": "catchment.federation.plan",
+    "Limits": "catchment.federation.limits",
     "FederatedRidge": "catchment.federation.learn.ridge",
     "Evaluation": "catchment.federation.measure.evaluation",
     "SecureSum": "catchment.privacy.secure_sum.protection",

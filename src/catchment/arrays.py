@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,87 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
+LARGEST = 1e100  # the squares of larger values, and sums of them, would overflow
+
+# What numpy would turn into numbers without a word, and what to do instead.
+_TIMES = "times"
+_REMEDIES = {
+    "c": "complex numbers; pass the real and the imaginary part as columns of their own",
+    "m": f"{_TIMES}; pass numbers, and times as seconds in times=",
+    "M": f"{_TIMES}; pass numbers, and times as seconds in times=",
+    "S": "text; convert it to numbers, or name the classes if it holds labels",
+    "U": "text; convert it to numbers, or name the classes if it holds labels",
+    "V": "records of several fields; pass one column for each",
+}
+
+
+def as_numbers(value: Any, name: str) -> Array:
+    """Return values as float64; ValueError if they are no real numbers, or have a mask.
+
+    Truth values are 0 and 1. Nothing is dropped on the way: neither an imaginary part, nor a mask,
+    nor the meaning of a date.
+
+    >>> as_numbers([True, 2, 0.5], "y")
+    array([1. , 2. , 0.5])
+    >>> as_numbers([1j], "inputs")
+    Traceback (most recent call last):
+    ValueError: inputs are complex numbers; pass the real and the imaginary part as columns of their
+    own
+    """
+    array = value if isinstance(value, np.ndarray) else None
+    if array is None or array.dtype != np.float64 or isinstance(array, np.ma.MaskedArray):
+        array = refuse_conversions(value, name)
+        # Only a frame's own conversion knows what its missing values are.
+        value = value if array.dtype.kind == "O" else array
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} are not numbers: {error}") from error
+
+
+def refuse_conversions(value: Any, name: str) -> NDArray[Any]:
+    """Return values as an array of whatever they are.
+
+    ValueError if numpy would make other numbers of them than they are.
+    """
+    refuse_mask(value, name)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} are not one array of numbers: {error}") from error
+    kind: str = array.dtype.kind
+    if kind == "O":
+        kind = next(filter(None, map(_kind, array.reshape(-1).tolist())), "")
+    if kind in _REMEDIES:
+        raise ValueError(f"{name} are {_REMEDIES[kind]}")
+    return array
+
+
+def refuse_mask(value: Any, name: str) -> None:
+    """Raise ValueError if values have a mask, which numpy would drop."""
+    if _is_masked(value):
+        raise ValueError(
+            f"{name} have a mask, which would be lost; pass .filled(np.nan) for missing values"
+        )
+
+
+def _is_masked(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return bool(value) and not isinstance(value[0], float) and any(map(_is_masked, value))
+    return isinstance(value, np.ma.MaskedArray)
+
+
+def _kind(one: object) -> str:
+    """Return what a value among objects is, nothing if it may be a number."""
+    match one:
+        case complex():
+            return "c"
+        case str() | bytes():
+            return "U"
+        case dt.date() | dt.time() | dt.timedelta() | np.datetime64() | np.timedelta64():
+            return "M"
+    return ""
+
 
 def as_matrix(value: Any, name: str) -> Array:
     """Return (T, n) float64 rows from a number sequence (one column) or a matrix.
@@ -18,7 +100,7 @@ def as_matrix(value: Any, name: str) -> Array:
     >>> as_matrix([1, 2, 3], "u").shape
     (3, 1)
     """
-    array = np.asarray(value, dtype=np.float64)
+    array = as_numbers(value, name)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
@@ -29,17 +111,41 @@ def as_matrix(value: Any, name: str) -> Array:
 
 
 def refuse_infinite(array: Array, name: str) -> None:
-    """Raise ValueError, naming the first row, if any value is infinite; NaN means missing."""
+    """Raise ValueError, naming the first row, if any value is infinite or beyond 1e100.
+
+    NaN means missing, and may be.
+    """
+    if _within(array):
+        return
     if np.isinf(array).any():
         row = int(np.argwhere(np.isinf(array))[0][0])
         raise ValueError(f"{name} is infinite at row {row}; remove or replace infinite values")
+    _refuse_large(array, name)
 
 
 def refuse_nonfinite(array: Array, name: str) -> None:
-    """Raise ValueError, naming the first row, if any value is NaN or infinite."""
+    """Raise ValueError, naming the first row, if any value is NaN, infinite or beyond 1e100."""
+    if _within(array):
+        return
     if not np.isfinite(array).all():
         row = int(np.argwhere(~np.isfinite(array))[0][0])
         raise ValueError(f"{name} is not finite at row {row}; fill or drop missing values first")
+    _refuse_large(array, name)
+
+
+def _within(array: Array) -> bool:
+    """Whether all values are known and within 1e100; a NaN is not."""
+    return not array.size or bool(array.min() >= -LARGEST and array.max() <= LARGEST)
+
+
+def _refuse_large(array: Array, name: str) -> None:
+    large = np.argwhere((array > LARGEST) | (array < -LARGEST))
+    if len(large):
+        place = tuple(large[0])
+        raise ValueError(
+            f"{name} is {array[place]:g} at row {int(place[0]) if place else 0}; scale the values, "
+            f"beyond {LARGEST:g} their squares overflow"
+        )
 
 
 def frozen(array: Array) -> Array:

@@ -47,6 +47,10 @@ class CoarseTargetsWarning(UserWarning):
     """Targets are so small that a grid keeps few of their digits; the message says how many."""
 
 
+class RefusedClientsWarning(UserWarning):
+    """A run did without some of its clients; the message names them and says why."""
+
+
 class FederationError(CatchmentError):
     """A run could not go on; the message names the clients."""
 
@@ -80,3 +84,5 @@ class AbortedError(FederationError):
 
 class BudgetError(FederationError):
     """A release would tell more about a client than the privacy budget allows."""
+
+    code = "budget"

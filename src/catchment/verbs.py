@@ -10,6 +10,7 @@ out, or by generalised cross-validation where there is one client or only a sum.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +25,12 @@ from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
-from catchment.federation.course import Course, Known, Maps, conduct
+from catchment.federation.client_names import check_client_names
+from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.left_out import LeftOut, left_out, warn_of
+from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
@@ -76,6 +80,11 @@ class Run:
     def records(self) -> tuple[Record, ...]:
         """One record per round of the training: who was asked, who was used, bytes, seconds."""
         return self.training.records
+
+    @property
+    def refused(self) -> tuple[LeftOut, ...]:
+        """The clients that a stage did without, and why."""
+        return left_out(self.stages)
 
     @property
     def statistics(self) -> RidgeStatistics:
@@ -238,6 +247,7 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
+    limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -254,6 +264,7 @@ def federate(
     ridge: Ridge = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
+    limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -281,6 +292,9 @@ def federate(
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
         Fewest answers with which a round may end.
+    limits
+        How much one client may claim, and how many must be usable. A client that is refused is
+        named in a `RefusedClientsWarning` and in `.refused`.
     seed
         Names the algorithm's own draws; a map has its own.
     threads
@@ -304,25 +318,29 @@ def federate(
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
+    check_client_names(clients)
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None or out is not None:
+        if protect or ridge != "auto" or classes is not None or limits != LIMITS or out is not None:
             raise ValueError(
-                "a plan says protections, ridge and classes itself, and run_locally takes a keeper "
-                "for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
+                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
             )
-        return run_locally(what, clients, threads=threads, memories=memories, watch=watch)
+        done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
+        warn_of({TRAINING: done.records})
+        return done
     pipeline = as_pipeline(what, Prepare())
-    first = _first_recording(clients)
-    names = tuple(classes) if classes is not None else first.classes
     prepare = pipeline.prepare
+    shared = _shared(clients, prepare)
+    names = tuple(classes) if classes is not None else shared.classes
     course = Course(
         prepare=prepare,
         maps=(pipeline.known_map,),
         learn=_learning(ridge, names, protect, len(clients)),
-        channels=first.channels or first.n_inputs,
+        channels=shared.channels,
         classes=names,
-        per_step=has_target_per_step(prepare, first),
+        per_step=shared.per_step,
         min_clients=min_clients,
+        limits=limits,
         protections=tuple(protect),
         seed=seed,
     )
@@ -343,12 +361,15 @@ def federate(
 
     columns = clients.columns if isinstance(clients, Clients) else {}
     if out is None:
-        return Run(course, *run_stages(None), stages, notes, columns=columns)
+        made = Run(course, *run_stages(None), stages, notes, columns=columns)
+        warn_of(stages)
+        return made
     with Store(out) as store:
         known, training = run_stages(store)
         made = Run(course, known, training, stages, notes, store.folder, columns)
         made._describe(store)
         store.save_model(made.model)
+    warn_of(stages)
     return made
 
 
@@ -372,7 +393,9 @@ def evaluate(
     True
     """
     plan = Plan(algorithm=Evaluation(model_under_test=model))
-    return run_locally(plan, clients, threads=threads).result
+    done = run_locally(plan, clients, threads=threads)
+    warn_of({EVALUATION: done.records})
+    return done.result
 
 
 def _learning(
@@ -387,6 +410,45 @@ def _learning(
         )
 
     return learn
+
+
+LOOKED_AT = 9  # clients whose source is a function and is called to see what they have
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What recordings of all clients have in common."""
+
+    channels: tuple[str, ...] | int
+    classes: tuple[str, ...] | None
+    per_step: bool
+
+
+def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
+    """Return what the first recordings of most clients have in common, whoever comes first.
+
+    Those that cannot be read are left to the run, which names them.
+    """
+    found: Counter[_Shared] = Counter()
+    failed: Exception | None = None
+    for name in _some(clients):
+        try:
+            first = _first_recording({name: clients[name]})
+            channels = first.channels or first.n_inputs
+            found[_Shared(channels, first.classes, has_target_per_step(prepare, first))] += 1
+        except Exception as error:
+            failed = failed or error
+    if failed is not None and not found:
+        raise failed
+    return min(found, key=lambda one: (-found[one], repr(one)))
+
+
+def _some(clients: Mapping[str, Source]) -> list[str]:
+    """Return the clients that are in memory, and some of the others, spread over all names."""
+    names = sorted(clients)
+    elsewhere = [name for name in names if callable(clients[name])]
+    step = max(1, len(elsewhere) // LOOKED_AT)
+    return [name for name in names if not callable(clients[name])] + elsewhere[::step]
 
 
 def _first_recording(clients: Mapping[str, Source]) -> Recording:

@@ -5,6 +5,8 @@
 
 The header names the kind of value, its small facts, and the type and shape of each array. Lengths
 are checked against the bytes at hand before anything is allocated, so a lying header costs nothing.
+It is read strictly: UTF-8, no name twice in an object, numbers that are finite and whole ones of at
+most 64 bits, and text that can be written again.
 
 Whole numbers of 64 bits, more than 64 of them, travel packed where that is shorter (see
 `catchment.bit_packing`); the header then says in how many bytes. Such a message has format 2, any
@@ -31,9 +33,11 @@ from catchment.errors import IntegrityError
 MAGIC = b"CTMT"
 VERSION = 2
 WITHOUT_PACKING = 1
+LARGEST = 1 << 64  # whole numbers of facts are below
 MAX_HEADER = 1 << 24
 MAX_MESSAGE = 1 << 32
 MAX_DEPTH = 64
+MOST_TEXT = 300  # characters of a reason that somebody else gives
 SHORT_HEADER = 1 << 12  # headers of up to this many bytes are remembered once read
 _PREFIX = struct.Struct("<4sHQ32s")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -98,7 +102,7 @@ class Parts:
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
             )
         arrays = tuple(_read(placed, payload) for placed in layout.arrays)
-        return cls(layout.kind, dict(layout.facts), arrays)
+        return cls(layout.kind, _copied(layout.facts), arrays)
 
     def expect(self, kind: str, n_arrays: int) -> Parts:
         """Return self; IntegrityError if it is another kind of value or has other arrays."""
@@ -114,6 +118,20 @@ class Parts:
 
 
 NOTHING = Parts("nothing")
+
+
+def plain_text(text: object, most: int = MOST_TEXT) -> str:
+    """Return what somebody else wrote as one line that is safe to print and to keep.
+
+    Control characters, such as those that move a terminal's cursor, and halves of characters
+    become "?"; what is longer than `most` is cut.
+
+    >>> plain_text("no\\x1b[31m data\\n"), plain_text("ab" * 9, 6)
+    ('no?[31m data?', 'aba...')
+    """
+    whole = str(text)
+    cut = whole if len(whole) <= most else f"{whole[: most - 3]}..."
+    return "".join(one if one.isprintable() else "?" for one in cut)
 
 
 def digest(message: bytes) -> bytes:
@@ -211,9 +229,11 @@ def _header(body: memoryview, limit: int) -> tuple[_Layout, memoryview]:
 @lru_cache(maxsize=256)
 def _layout(text: bytes) -> _Layout:
     try:
-        header = json.loads(text)
+        header = _decode(text.decode("utf-8"))
+        if b"\\u" in text:
+            _readable(header)
     except (ValueError, RecursionError) as error:
-        raise IntegrityError("the message header is not JSON") from error
+        raise IntegrityError(f"the message header is not JSON: {plain_text(error)}") from error
     if not isinstance(header, dict):
         raise IntegrityError("the message header is not an object")
     if _deeper(header, MAX_DEPTH):
@@ -232,6 +252,54 @@ def _layout(text: bytes) -> _Layout:
     return _Layout(kind, facts, tuple(arrays), start)
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return number
+
+
+def _whole(text: str) -> int:
+    number = int(text) if len(text) <= 20 else LARGEST
+    if not -(1 << 63) <= number < LARGEST:
+        raise ValueError(f"{text[:24]} has more than 64 bits")
+    return number
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("an object has one name twice")
+    return made
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant
+).decode
+
+
+def _readable(header: object) -> None:
+    """Raise ValueError if text holds half a character, which nothing can write or print."""
+    json.dumps(header, ensure_ascii=False).encode()
+
+
+def _copied(facts: dict[str, Fact]) -> dict[str, Fact]:
+    """Return facts that share no list or object with those that are remembered."""
+    return {
+        name: _copy(fact) if isinstance(fact, dict | list) else fact for name, fact in facts.items()
+    }
+
+
+def _copy(fact: Any) -> Any:
+    if isinstance(fact, dict):
+        return {name: _copy(one) for name, one in fact.items()}
+    return [_copy(one) for one in fact] if isinstance(fact, list) else fact
+
+
 def _deeper(value: object, limit: int) -> bool:
     """Return whether lists and objects lie in one another more than `limit` deep."""
     level: list[Any] = [value]
@@ -247,7 +315,10 @@ def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...], int | Non
     """Return an array's type and shape, and its number of bytes if it is packed."""
     match entry:
         case [str(code), list(shape), *rest] if code in _TYPES and len(shape) <= 8:
-            if all(type(size) is int and 0 <= size <= MAX_MESSAGE for size in shape):
+            # Without the zeros: an array of no numbers may not be huge in its other directions.
+            sizes = [size for size in shape if size != 0]
+            sized = all(type(size) is int and 0 <= size <= MAX_MESSAGE for size in shape)
+            if sized and math.prod(sizes) <= MAX_MESSAGE:
                 if not rest:
                     return np.dtype(_TYPES[code]), tuple(shape), None
                 if code == PACKED and len(rest) == 1 and type(rest[0]) is int:

@@ -72,7 +72,8 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0
     lines = result.output.splitlines()
     assert lines[0] == "A small run: 4 of 4 clients trained"
-    assert lines[1].split() == [
+    assert lines[1].startswith("4 of 4 clients have fewer rows than features")
+    assert lines[2].split() == [
         "accuracy",
         "worst",
         "client",
@@ -82,7 +83,7 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
         "rounds",
         "seconds",
     ]
-    assert [line.split()[0] for line in lines[2:5]] == ["random", "majority", "exact"]
+    assert [line.split()[0] for line in lines[3:6]] == ["random", "majority", "exact"]
     assert f"run: {tmp_path / 'out'}" in result.output
     assert read_run(tmp_path / "out").facts["title"] == "A small run"
 
@@ -189,7 +190,7 @@ def test_run_says_who_was_left_out(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "catchment.cli", "run", str(path), "--out", "out"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "3 of 4 clients trained" in done.stdout.splitlines()[0]
+    assert "3 of 4 clients; b: b.csv: " in done.stdout.splitlines()[0]
     lines = done.stderr.splitlines()
     assert [line.split(":")[0] for line in lines] == [
         f"b was left out of the {stage}" for stage in ("scaling", "training", "evaluation")

@@ -30,10 +30,11 @@ from catchment.engine.flower.app import Terms, client_app, server_app
 from catchment.engine.local import run_locally
 from catchment.features.own import OwnMap, as_map, name_of
 from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.unlearn import unlearn_from_run
-from catchment.privacy import Clip, FileMemory, GaussianNoise
+from catchment.privacy import Clip, FileMemory, GaussianNoise, Policy, Releases
 from catchment.readout import accumulate
 
 pytestmark = pytest.mark.slow
@@ -216,7 +217,12 @@ def test_an_algorithm_of_ones_own_on_flower_is_that_of_one_process(tmp_path: Pat
     write_files(logs)
     learn = 'algorithm = "tests.contracts.own_algorithms:NearestMean"'
     text = plan_text(case, logs, learn) + SECURE
-    there = fleet(tmp_path, text, nodes_of(logs)).serve("there")
+    # Three rows are scored here, which nodes send only if their owners say so.
+    (tmp_path / "policy.toml").write_text("score_rows = 1\n")
+    nodes = {
+        n: one | {"policy": str(tmp_path / "policy.toml")} for n, one in nodes_of(logs).items()
+    }
+    there = fleet(tmp_path, text, nodes).serve("there")
     assert there == in_process(tmp_path, text)
     run = read_run(tmp_path / "there")
     assert list(run.rounds) == ["scaling", "training", "delivery", "evaluation"]
@@ -354,3 +360,55 @@ def test_an_algorithm_that_makes_no_model_runs_as_flower_apps(
     here = run_locally(plan, clients)
     for axes in ("mean", "components", "variances"):
         np.testing.assert_array_equal(getattr(result.result, axes), getattr(here.result, axes))
+
+
+@pytest.mark.filterwarnings("ignore:statistics are not anonymous")
+def test_flower_apps_note_what_they_send_in_the_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_run_id", "_task_id", "_node_id"):  # as Flower does around an app
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    rng = np.random.default_rng(0)
+    clients = {name: [ct.Recording(rng.normal(size=(150, 4)))] for name in ("ann", "ben", "cat")}
+    plan = ct.Plan(algorithm=FederatedPCA())
+    app = client_app(plan, lambda config: clients[str(config["name"])], allow_plain_statistics=True)
+    contexts = {}
+    for number, name in enumerate(clients):
+        config: dict[str, Any] = {"name": name, "memory": str(tmp_path / name)}
+        contexts[number] = Context(1, number, config, RecordDict(), {})
+    grid: Any = Letters(app, contexts)
+    terms = Terms(expect=len(clients), allow_plain_statistics=True)
+    server_app(plan, terms=terms)(grid, Context(1, 0, {}, RecordDict(), {}))
+    for name in clients:
+        (entry,) = Releases(FileMemory(tmp_path / name)).entries()
+        assert entry.is_exact
+        assert not entry.session
+        assert len(entry.data) == 64
+
+
+@pytest.mark.filterwarnings("ignore:statistics are not anonymous")
+def test_flower_apps_note_clear_uploads_and_keep_to_a_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy of the app holds where the node's owner has none, whose own goes before it."""
+    for name in ("_run_id", "_task_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    clients = {name: held * 5 for name, held in people().items()}  # rows enough for the clear
+    plan = ct.Plan(algorithm=FederatedPCA(), limits=Limits(min_usable=0.0))
+    found: list[Result[Any, Any]] = []
+    strict = Policy(exact="never", clear=True)
+    app = client_app(plan, lambda config: clients[str(config["name"])], policy=strict)
+    (tmp_path / "policy.toml").write_text("clear = true\n")
+    contexts, (owned, *others) = {}, list(clients)
+    for number, name in enumerate(clients):
+        config: dict[str, Any] = {"name": name, "memory": str(tmp_path / name)}
+        if name == owned:
+            config["policy"] = str(tmp_path / "policy.toml")
+        contexts[number] = Context(1, number, config, RecordDict(), {})
+    grid: Any = Letters(app, contexts)
+    terms = Terms(expect=len(clients), allow_plain_statistics=True)
+    server_app(plan, terms=terms, done=found.append)(grid, Context(1, 0, {}, RecordDict(), {}))
+    refused = {one.client: one.reason for one in found[0].refused}
+    assert sorted(refused) == sorted(others)
+    assert all('exact = "never"' in reason for reason in refused.values())
+    assert len(Releases(FileMemory(tmp_path / owned)).entries()) == 1

@@ -74,7 +74,7 @@ def test_the_origin_is_taken_off_first() -> None:
     assert found.mean.tolist() == [1e12 + 0.125]
 
 
-@pytest.mark.parametrize("value", [2.0**40, -1e13, 1e300])
+@pytest.mark.parametrize("value", [2.0**40, -1e13, 1e90])
 def test_numbers_out_of_reach_are_refused_by_their_place(value: float) -> None:
     u = np.zeros((700, 2))
     u[:5, 0] = np.nan

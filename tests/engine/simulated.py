@@ -160,7 +160,7 @@ def quick(_: Path) -> None:
 def check_faults(engine: FlowerEngine, faults: Mapping[str, Job]) -> None:
     reasons = {
         "bad": (NAMES[0], "refused", "the sensor's file is cut off"),
-        "mistake": (NAMES[1], "no-answer", "its app failed"),
+        "mistake": (NAMES[1], "refused", "RuntimeError: a mistake in the program"),
         "slow": (NAMES[2], "no-answer", "it did not answer within 10 s"),
     }
     for stage, (client, code, reason) in reasons.items():

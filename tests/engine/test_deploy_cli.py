@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -9,6 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.cli import app
+from catchment.engine.deploy.launcher import app_hash
+from catchment.errors import IntegrityError, RuleError
+from catchment.plans.file import read_plan
+from catchment.plans.flower.signing import is_signed
+from catchment.privacy.releases import Releases
+from catchment.privacy.secure_sum.client_notes import Notebook
+from catchment.privacy.secure_sum.client_store import FileMemory
+from catchment.privacy.secure_sum.keys import Session
 
 
 def run(*words: str | Path) -> str:
@@ -53,3 +62,67 @@ def test_the_proxy_names_the_servers_own_files(tmp_path: Path) -> None:
     asked = run("flower", "proxy", tmp_path, "--clients", tmp_path / "ca.crt", "--whole")
     assert "ssl_verify_client on;" in asked
     assert "daemon off;" in asked
+
+
+def node_memory(tmp_path: Path) -> tuple[Path, FileMemory]:
+    run("flower", "keys", tmp_path, "--node", "ann")
+    keys = tmp_path / "nodes" / "ann"
+    return keys, FileMemory(keys / "memory")
+
+
+def test_a_nodes_owner_sees_what_was_released(tmp_path: Path) -> None:
+    keys, memory = node_memory(tmp_path)
+    assert run("flower", "ledger", keys) == "nothing was released\n"
+    ledger = Releases(memory)
+    ledger.upload("ab" * 32, 3, "ridge-statistics", session="7")
+    ledger.release("7", ["ann", "ben", "cy"])
+    said = run("flower", "ledger", keys)
+    assert "ridge-statistics  plan abababababab  round 3" in said
+    assert "sum of 3 clients, exact\n1 release\n" in said
+
+
+def test_a_node_that_was_locked_out_forgets_rounds_and_nothing_else(tmp_path: Path) -> None:
+    """M2: a server whose clock is a year ahead."""
+    keys, memory = node_memory(tmp_path)
+    book = Notebook(memory, Session("town", "p", 10**6))
+    book.enter("keys", b"letter")
+    with pytest.raises(RuleError, match="not the latest"):
+        Notebook(memory, Session("town", "p", 7)).enter("keys", b"letter")
+    Releases(memory).upload("p", 0, "ridge-statistics")
+    before = {name: memory[name] for name in memory if not name.startswith("secure-sum/town")}
+    said = run("flower", "ledger", keys, "--forget-rounds")
+    assert said.startswith("rounds of town are forgotten\n")
+    assert said.endswith("in the clear, exact\n1 release\n")
+    assert dict(memory) == before
+    Notebook(memory, Session("town", "p", 7)).enter("keys", b"letter")
+
+
+def test_a_ledger_that_was_changed_is_not_shown(tmp_path: Path) -> None:
+    keys, memory = node_memory(tmp_path)
+    for round_ in range(2):
+        Releases(memory).upload("p", round_, "ridge-statistics")
+    page = next(name for name in memory if name.startswith("releases/0") or "page" in name)
+    memory[page] = memory[page].replace(b"ridge", b"rigde")
+    with pytest.raises(IntegrityError, match="an entry is missing or changed"):
+        run("flower", "ledger", keys)
+    with pytest.raises(FileNotFoundError, match="holds no node's memory"):
+        run("flower", "ledger", tmp_path)
+
+
+def test_fingerprints_and_signatures_for_a_policy(tmp_path: Path) -> None:
+    run("flower", "init", tmp_path / "app")
+    plan = tmp_path / "app" / "catchment_app" / "plan.toml"
+    lines = dict(
+        line.split() for line in run("flower", "fingerprint", tmp_path / "app").splitlines()
+    )
+    assert lines["plan"] == read_plan(plan).fingerprint
+    assert run("flower", "fingerprint", plan) == f"plan  {lines['plan']}\n"
+    built = tmp_path / "built.fab"
+    built.write_bytes(b"app")
+    assert run("flower", "fingerprint", built) == f"app   {hashlib.sha256(b'app').hexdigest()}\n"
+    said = run("flower", "sign", plan, "--key", tmp_path / "signer.key")
+    signer = said.split('"')[1]
+    assert is_signed(plan, lines["plan"], signer)
+    assert dict(
+        line.split() for line in run("flower", "fingerprint", tmp_path / "app").splitlines()
+    ) == {"plan": lines["plan"], "app": app_hash(tmp_path / "app")}

@@ -7,7 +7,9 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,7 +54,13 @@ class Door:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    folder = tmp_path_factory.mktemp("proxy")
+    with opened(tmp_path_factory.mktemp("proxy")) as made:
+        yield made
+
+
+@contextmanager
+def opened(folder: Path, **limits: int) -> Iterator[Door]:
+    """Start a proxy before a server that says what reached it."""
     make_keys(folder, ["localhost"], [])
     deployment = Deployment(folder)
     made = Door(deployment, folder / "server" / "ca.crt")
@@ -78,7 +86,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     with deployment:
-        deployment.start_proxy()
+        deployment.start_proxy(**limits)
         yield made
     server.shutdown()
     server.server_close()
@@ -179,6 +187,42 @@ def test_a_piece_of_a_large_array_passes_and_a_flood_does_not(door: Door) -> Non
         status = 413
     assert status == 413
     assert door.came == []
+
+
+def test_who_asks_too_often_is_told_to_come_again(tmp_path: Path) -> None:
+    with opened(tmp_path, requests=1, burst=3) as door:
+        context = ssl.create_default_context(cafile=str(door.authority))
+        line = http.client.HTTPSConnection("127.0.0.1", door.deployment.proxy_port, context=context)
+        start, statuses = time.monotonic(), []
+        for _ in range(300):
+            line.request("POST", "/v1/fleet/get-run", b"x")
+            answer = line.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+        seconds = time.monotonic() - start
+        line.close()
+    assert set(statuses) == {200, 503}
+    assert len(door.came) == statuses.count(200) <= 1 + 3 + seconds + 1
+
+
+def test_who_holds_too_many_places_is_told_to_come_again(tmp_path: Path) -> None:
+    with opened(tmp_path, connections=2) as door, ExitStack() as stack:
+        context = ssl.create_default_context(cafile=str(door.authority))
+        head = (
+            b"POST /v1/fleet/push-object HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n"
+        )
+        lines = []
+        for number in (1, 2):
+            raw = socket.create_connection(("127.0.0.1", door.deployment.proxy_port))
+            lines.append(stack.enter_context(context.wrap_socket(raw, server_hostname="localhost")))
+            lines[-1].sendall(head)
+            while len(door.came) < number:  # it has been let through
+                time.sleep(0.01)
+        assert door.ask("/v1/fleet/get-run") == 503
+        for line in lines:
+            line.sendall(b"x")
+            assert line.recv(4096).startswith(b"HTTP/1.1 200")
+        assert door.ask("/v1/fleet/get-run") == 200
 
 
 def test_old_tls_and_no_tls_are_refused(door: Door) -> None:

@@ -22,9 +22,11 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation import messages as post
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.loop import BLOCK, Record, Result, run
+from catchment.federation.limits import Limits
+from catchment.federation.loop import Record, Result, run
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan, as_algorithm
+from catchment.federation.running_sums import BLOCK
 from catchment.federation.runs.ledger import Entry
 from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
@@ -190,7 +192,9 @@ def test_what_does_not_add_is_its_senders_fault_wherever_it_stands(
 ) -> None:
     tiny = [Recording(np.linspace(-1, 1, 8), np.linspace(0, 1, 8))]
     names = [f"{k:04d}" for k in range(n_clients)]
-    plan: Plan[Any, Any, Any] = Plan(algorithm=replace(RIDGE, keep_clients=False))
+    plan: Plan[Any, Any, Any] = Plan(
+        algorithm=replace(RIDGE, keep_clients=False), limits=Limits(over_median=100.0)
+    )
     bad = names[-2]  # with more than one block, the one that opens the second
 
     @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from catchment.engine.local import run_locally
 from catchment.features import EchoStateMap
 from catchment.federation.learn.alignment import AlignedRidge
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.loop import BLOCK
 from catchment.federation.plan import Plan
+from catchment.federation.running_sums import BLOCK
 from catchment.federation.sums import Tally
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics

@@ -19,7 +19,8 @@ from catchment.engine.local import LocalEngine
 from catchment.features import EchoStateMap
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.learn.unlearning import unlearn
-from catchment.federation.loop import BLOCK, Sums, run
+from catchment.federation.loop import run
+from catchment.federation.running_sums import BLOCK, Sums
 from catchment.federation.sums import Tally
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model

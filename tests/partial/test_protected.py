@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.ftrl import FollowTheLeader
 from catchment.partial.local import Examples, LocalSteps
 from catchment.partial.schedule import Schedule
-from catchment.partial.training import FederatedTraining, Trained
+from catchment.partial.training import Change, FederatedTraining, Trained
 from catchment.privacy.dp.accounting import epsilon_spent
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
@@ -46,7 +47,7 @@ CLIENTS = {f"c{k}": [examples(10 + 3 * k, k)] for k in range(5)}
 
 
 def secure_sum(public: Mapping[str, str], least: int = 3) -> SecureSum:
-    return SecureSum(identities=public, min_clients=least, compare_cohorts=False)
+    return SecureSum(identities=public, min_clients=least)
 
 
 def test_a_secure_sum_gives_the_clear_values_rounded_once_to_float32() -> None:
@@ -68,7 +69,7 @@ def test_a_secure_sum_costs_sixteen_bytes_a_number_and_no_more_for_the_frozen() 
     secret = Plan(algorithm=TRAINING, protections=(secure_sum(public),))
     up = federate(secret, CLIENTS, memories=memories).records[0].bytes_up / len(CLIENTS)
     numbers = NETWORK.share().trainable + 4  # the weight, and three of the loss
-    assert 16 * numbers < up < 16 * numbers + 2500
+    assert 16 * numbers < up < 16 * numbers + 3000
 
 
 def test_a_weak_client_is_not_taken_into_a_secure_sum() -> None:
@@ -151,7 +152,11 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
     optimiser: Adam | FollowTheLeader, tmp_path: Path
 ) -> None:
     training = FederatedTraining(
-        network=NETWORK, optimiser=optimiser, schedule=Schedule(cosine=4), device="cpu"
+        network=NETWORK,
+        optimiser=optimiser,
+        schedule=Schedule(cosine=4),
+        clip=1.0,
+        device="cpu",
     )
     plan = Plan(algorithm=training, rounds=4, share=0.6)
     at_once = federate(plan, CLIENTS)
@@ -174,6 +179,47 @@ def test_a_run_that_stopped_goes_on_to_the_same_bits(
     assert len(resumed.records) == 4
     for a, b in zip(resumed.state.values, at_once.state.values, strict=True):
         assert np.array_equal(a, b)
+
+
+def changes(training: FederatedTraining) -> dict[str, Change]:
+    told = training.broadcast(training.start(), Turn(0, tuple(CLIENTS)))
+    return {
+        name: training.client_update(told, partial(list, data), Turn(0, (), client=name))
+        for name, data in CLIENTS.items()
+    }
+
+
+def test_clients_weigh_by_their_examples_and_under_a_clip_alike() -> None:
+    """Their sizes differ, so that the two means do."""
+    start = TRAINING.start().values
+    sent = changes(TRAINING)
+    weights = {name: float(len(data[0].x)) for name, data in CLIENTS.items()}
+    assert {name: change.weight for name, change in sent.items()} == weights
+    moved = federate(Plan(algorithm=TRAINING), CLIENTS).state.values
+    for k, (a, b) in enumerate(zip(moved, start, strict=True)):
+        total = sum(sent[name].changes[k].astype(np.float64) for name in CLIENTS)
+        np.testing.assert_allclose(a - b, total / sum(weights.values()), rtol=1e-6, atol=1e-9)
+    clipped = replace(TRAINING, clip=0.1)
+    sent = changes(clipped)
+    assert {change.weight for change in sent.values()} == {1.0}
+    moved = federate(Plan(algorithm=clipped), CLIENTS).state.values
+    for k, (a, b) in enumerate(zip(moved, start, strict=True)):
+        mean = np.mean([sent[name].changes[k].astype(np.float64) for name in CLIENTS], axis=0)
+        np.testing.assert_allclose(a - b, mean, rtol=1e-6, atol=1e-9)
+
+
+def test_a_clip_leaves_short_changes_as_they_are_and_shortens_long_ones_to_it() -> None:
+    free = changes(TRAINING)
+    lengths = {}
+    for name, change in free.items():
+        moved = [c.astype(np.float64) / change.weight for c in change.changes]
+        lengths[name] = np.sqrt(sum((m**2).sum() for m in moved))
+    bound = float(np.median(list(lengths.values())))
+    for name, change in changes(replace(TRAINING, clip=bound)).items():
+        factor = min(1.0, bound / lengths[name])
+        for a, b in zip(change.changes, free[name].changes, strict=True):
+            expected = b.astype(np.float64) / free[name].weight * factor
+            np.testing.assert_allclose(a, expected, rtol=3e-6, atol=1e-9)
 
 
 def test_the_schedule_moves_the_clients_rate() -> None:

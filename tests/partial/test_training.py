@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,11 +12,14 @@ from torch import nn
 from torch.nn import functional
 
 from catchment import Plan, federate
+from catchment.engine.local import LocalEngine
 from catchment.errors import UploadError
+from catchment.federation.loop import Reply, run
 from catchment.federation.plan import Turn, as_algorithm
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import IGNORED, Examples, LocalSteps, cross_entropy, train_group
-from catchment.partial.training import FederatedTraining
+from catchment.partial.training import Change, FederatedTraining
+from catchment.wire import Parts
 from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
 
 
@@ -184,6 +191,82 @@ def test_a_clipped_change_is_no_longer_than_its_bound() -> None:
     assert change.weight == 1.0
 
 
+def changes_of(algorithm: FederatedTraining) -> dict[str, Change]:
+    told = algorithm.broadcast(algorithm.start(), Turn(0, tuple(CLIENTS)))
+    return {
+        name: algorithm.client_update(told, lambda e=e: e, Turn(0, tuple(CLIENTS), client=name))  # type: ignore[misc]
+        for name, e in CLIENTS.items()
+    }
+
+
+def test_the_server_moves_by_the_mean_over_examples_not_over_clients() -> None:
+    """Clients of 20, 35 and 7 examples: the mean is written out here."""
+    algorithm = FederatedTraining(network=NETWORK, device="cpu")
+    sent = changes_of(algorithm)
+    sizes = {name: len(pieces[0].x) for name, pieces in CLIENTS.items()}
+    assert {name: change.weight for name, change in sent.items()} == sizes
+    assert len(set(sizes.values())) == 3
+    before = algorithm.start().values
+    after = federate(Plan(algorithm=algorithm), CLIENTS).state.values
+    for k, (start, end) in enumerate(zip(before, after, strict=True)):
+        moved = {name: change.changes[k] / sizes[name] for name, change in sent.items()}
+        mean = sum(sizes[name] * moved[name] for name in sizes) / 62
+        alike = sum(moved.values()) / 3
+        np.testing.assert_allclose(end - start, mean, rtol=1e-4, atol=1e-7)
+        assert np.abs(alike - mean).max() > 1e-3 * np.abs(mean).max()
+
+
+def test_a_change_below_the_bound_is_sent_as_it_is() -> None:
+    free = changes_of(FederatedTraining(network=NETWORK, device="cpu"))
+    short = changes_of(FederatedTraining(network=NETWORK, clip=1e3, device="cpu"))
+    for name, change in short.items():
+        assert change.weight == 1.0
+        for ours, theirs in zip(change.changes, free[name].changes, strict=True):
+            np.testing.assert_allclose(ours, theirs / free[name].weight, rtol=1e-6)
+
+
+def test_a_change_just_below_the_bound_is_not_lengthened_to_it() -> None:
+    free = changes_of(FederatedTraining(network=NETWORK, device="cpu"))["c0"]
+    length = float(np.sqrt(sum((c.astype(np.float64) ** 2).sum() for c in free.changes)))
+    bound = 1.05 * length / free.weight
+    sent = changes_of(FederatedTraining(network=NETWORK, clip=bound, device="cpu"))["c0"]
+    for ours, theirs in zip(sent.changes, free.changes, strict=True):
+        np.testing.assert_allclose(ours, theirs / free.weight, rtol=1e-6)
+
+
+def test_one_client_cannot_outweigh_the_others_by_its_word() -> None:
+    algorithm = FederatedTraining(network=NETWORK, device="cpu")
+    clients = {f"c{k}": [client(10 + k, k)] for k in range(6)}
+    plan = Plan(algorithm=algorithm)
+
+    class Boasting(LocalEngine[Any, Any, Any]):
+        def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+            for reply in super().ask(letters):
+                if reply.client == "c5" and reply.message is not None:
+                    sent = Parts.from_bytes(reply.message)
+                    heavy = tuple(array * array.dtype.type(1e6) for array in sent.arrays)
+                    reply = Reply("c5", replace(sent, arrays=heavy).to_bytes())
+                yield reply
+
+    result = run(plan, Boasting(plan, clients))
+    assert [(r.client, r.code) for r in result.records[0].refused] == [("c5", "over-median")]
+    others = federate(plan, {name: data for name, data in clients.items() if name != "c5"})
+    for ours, theirs in zip(result.state.values, others.state.values, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_where_changes_are_clipped_every_client_weighs_one() -> None:
+    algorithm = FederatedTraining(network=NETWORK, clip=0.1, device="cpu")
+    parts = replace(changes_of(algorithm)["c0"], weight=2.0).parts()
+    with pytest.raises(UploadError, match="weight is 2") as caught:
+        algorithm.read_update(parts, Turn(0, (), client="c0"))
+    assert caught.value.code == "weight"
+    long = changes_of(FederatedTraining(network=NETWORK, clip=1.0, device="cpu"))["c0"]
+    with pytest.raises(UploadError, match="longer than") as caught:
+        algorithm.read_update(long.parts(), Turn(0, (), client="c0"))
+    assert caught.value.code == "bound"
+
+
 def test_bad_changes_are_refused_with_their_code() -> None:
     algorithm = FederatedTraining(network=NETWORK, device="cpu")
     parts = algorithm.client_update(
@@ -210,6 +293,9 @@ def test_examples_must_fit_and_be_finite() -> None:
         Examples(np.zeros((0, 5), np.float32), np.zeros(0, np.int64))
     with pytest.raises(ValueError, match="not finite"):
         Examples(np.full((2, 5), np.nan, np.float32), np.zeros(2, np.int64))
+    for bad, words in ((np.ones((2, 5), complex), "complex"), (np.ma.ones((2, 5)), "mask")):
+        with pytest.raises(ValueError, match=words):
+            Examples(bad, np.zeros(2, np.int64))
 
 
 def test_the_loss_of_a_round_is_torchs_and_falls() -> None:

@@ -300,7 +300,7 @@ def test_a_failed_run_leaves_nothing_that_blocks_the_corrected_plan(tmp_path: Pa
         ran(wrong, tmp_path / "run", tmp_path)
     assert not (tmp_path / "run").exists()
     first = ran(WITH_GAPS, tmp_path / "run", tmp_path)
-    with pytest.raises(FederationError, match="already holds a run; resume it, replace it"):
+    with pytest.raises(FederationError, match=r"already holds a run; resume it .*, replace it"):
         ran(WITH_GAPS, tmp_path / "run", tmp_path)
     (tmp_path / "run" / "notes.txt").write_text("mine")
     other = WITH_GAPS.replace("units = 20", "units = 21")
@@ -314,6 +314,22 @@ def test_a_run_that_was_killed_at_its_start_is_begun_anew(tmp_path: Path) -> Non
     with Store(tmp_path / "run", fingerprint="of another plan"):
         pass
     assert ran(WITH_GAPS, tmp_path / "run", tmp_path).scores.total is not None
+
+
+def test_a_file_that_cannot_be_read_is_left_out_whatever_the_plan_leaves_open(
+    tmp_path: Path,
+) -> None:
+    people(tmp_path / "people")
+    paths = sorted((tmp_path / "people").iterdir())
+    paths[0].write_text("")
+    paths[1].write_text(paths[1].read_text().replace("activity", "what"))
+    run = ran(WITH_GAPS + "[learn]\nridge = 0.1\n", tmp_path / "run", tmp_path).run
+    refused = {
+        one.client: one.reason for kept in run.rounds.values() for r in kept for one in r.refused
+    }
+    assert refused.keys() == {path.stem for path in paths[:2]}
+    assert "Empty CSV file" in refused[paths[0].stem]
+    assert "has no column 'activity'" in refused[paths[1].stem]
 
 
 def test_who_is_left_out_is_one_line_of_warning(
@@ -556,6 +572,7 @@ def test_a_secure_sum_shows_the_server_no_client(tmp_path: Path) -> None:
     } == {
         "secure-keys",
         "secure-shares",
+        "secure-complaints",
         "secure-upload",
         "secure-consent",
         "secure-shares-given",

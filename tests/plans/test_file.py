@@ -21,6 +21,7 @@ from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.optimisers import Adam
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.limits import Limits
 from catchment.federation.plan import Plan
 from catchment.federation.runs.write import MODEL
 from catchment.plans.conductor import run_plan
@@ -66,6 +67,7 @@ def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     assert isinstance(algorithm.features, EchoStateMap)
     assert algorithm.features.pool == "mean_std"
     assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (1, 1.0, 1, 0)
+    assert plan.limits == Limits()
     assert plan.channels == ABOUT.channels
     per_step = training(SMALL).algorithm
     assert isinstance(per_step, FederatedRidge)
@@ -109,6 +111,9 @@ optimiser = { name = "adam", learning_rate = 0.5 }
 rounds = 7
 share = 0.5
 min_clients = 2
+max_rows = 5000
+max_weight = 2.5
+over_median = 20
 seed = 9
 [[protect]]
 name = "float32"
@@ -126,6 +131,7 @@ name = "float32"
     assert (recipe.units, recipe.inputs, recipe.seed) == ((10, 8), 6, 5)
     assert recipe.leak_rate == Spread("uniform", 0.1, 0.9)
     assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
+    assert plan.limits == Limits(max_rows=5000, max_weight=2.5, over_median=20.0)
     assert [type(p).__name__ for p in plan.protections] == ["Float32"]
     assert file.title == "T"
     assert file.prepare == Prepare(
@@ -231,6 +237,13 @@ def test_noise_does_not_go_with_a_stage_that_it_would_not_cover() -> None:
     parse_plan(SMALL + '[prepare]\nscale = "own"\n' + noise)
     with pytest.raises(ValueError, match='not scale = "federated"; write scale = "own" into'):
         parse_plan(SMALL + noise)
+    for line in ('test_of = "steps"', 'test_of = "recordings"', 'test = "folds"'):
+        with pytest.raises(ValueError, match='write test_of = "clients" into'):
+            parse_plan(f'[data]\nsource = "wearables"\n{line}\n[prepare]\nscale = "own"\n{noise}')
+    own = '[data]\nfiles = "*.csv"\ntarget = "y"\nTEST[prepare]\nscale = "own"\n' + noise
+    with pytest.raises(ValueError, match='write test_of = "clients" into'):
+        parse_plan(own.replace("TEST", ""))  # of forecasts the last steps are kept
+    parse_plan(own.replace("TEST", 'test_of = "clients"\n'))
 
 
 @pytest.mark.parametrize(

@@ -277,8 +277,8 @@ def test_a_run_cut_short_goes_on_and_asks_nobody_twice(tmp_path: Path) -> None:
     there = nodes.serve("there")
     stages = [order.stage for _, order in nodes.place.sent]
     assert "scaling" not in stages
-    # Keys were given before the cut; shares, upload, consent and unmasking are left.
-    assert stages.count("training") == 4 * 4
+    # Keys were given before the cut; shares, boxes, upload, consent and unmasking are left.
+    assert stages.count("training") == 5 * 4
     assert stages.count("delivery") == 4
     assert there == in_process(tmp_path, WEARABLES)
     nodes.place.sent.clear()

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment.errors import IntegrityError
+from catchment.errors import FederationError, IntegrityError
 from catchment.federation.messages import Record
 from catchment.partial.freeze import Freeze
 from catchment.partial.local import IGNORED, Examples
 from reproductions import fedpt as module
 from reproductions import fedpt_values
 from reproductions.__main__ import app
-from reproductions.fedpt import accuracy, fedpt, paces, runs_of
-from reproductions.fedpt_search import Curve, chosen, finished, searches_of
+from reproductions.fedpt import accuracy, fedpt, paces
+from reproductions.fedpt_search import Curve, chosen, finished, runs_of, searches_of
 from reproductions.fedpt_tables import (
     PAPER,
     by_percent,
@@ -42,7 +43,14 @@ from reproductions.fedpt_tasks import (
     text_task,
     windows,
 )
-from reproductions.fedpt_values import QUICK, FedptResult, FedptSettings, Row, Run
+from reproductions.fedpt_values import (
+    PAPER_NOISES,
+    QUICK,
+    FedptResult,
+    FedptSettings,
+    Row,
+    Run,
+)
 
 TINY = replace(
     QUICK,
@@ -52,8 +60,7 @@ TINY = replace(
     text_shares=(73.84,),
     text_cohort=1,
     text_steps=1,
-    private_rounds=1,
-    private_cohort=2,
+    private=replace(QUICK.private, rounds=1, cohort=2),
     n_test=10,
 )
 
@@ -73,11 +80,16 @@ def test_every_table_has_its_rows(result: FedptResult) -> None:
         ("text", 73.84, None),
         ("private", 100.0, 0.0),
         ("private", 4.96, 0.0),
-        ("private", 100.0, 4.0),
-        ("private", 4.96, 4.0),
+        ("private", 100.0, 4.03),
+        ("private", 4.96, 4.03),
     ]
     assert all(row.data == "invented" for row in result.rows)
     assert [row.epsilon is None for row in result.rows] == [True] * 5 + [False] * 2
+    with_noise = result.rows[-1]
+    assert (with_noise.participations, with_noise.n_clients) == (1, TINY.n_writers)
+    assert with_noise.epsilon is not None
+    assert with_noise.strict_epsilon is not None
+    assert with_noise.strict_epsilon > with_noise.epsilon
     full, part = result.rows[:2]
     assert full.bytes_up_per_client / part.bytes_up_per_client == pytest.approx(20.1, rel=0.01)
 
@@ -109,6 +121,7 @@ def test_a_result_survives_the_disk_and_merges_by_part(result: FedptResult, tmp_
     merged = load(paths[0])
     assert len(merged.rows) == len(result.rows)
     assert [row.accuracy for row in merged.rows if row.part == "text"] == [0.5]
+    assert merged.notes == result.notes
     paths[0].write_text("{}")
     with pytest.raises(IntegrityError, match="no result of fedpt"):
         load(paths[0])
@@ -119,6 +132,7 @@ def test_the_tables_say_what_the_rows_say(result: FedptResult) -> None:
     for number in (1, 3, 5):
         assert f"## Table {number}" in text
     assert "| 4.96 % | 20.1 |" in text
+    assert "| noise | epsilon at delta 0.001 |" in text
     assert any("20.1 times less sent" in line for line in findings(result.rows))
 
 
@@ -140,9 +154,10 @@ def row(percent: float, noise: float, score: float) -> Row:
 def test_the_crossover_is_where_partial_training_comes_out_ahead() -> None:
     rows = [row(100.0, 0.0, 0.9), row(5.0, 0.0, 0.8), row(100.0, 2.0, 0.5), row(5.0, 2.0, 0.8)]
     np.testing.assert_allclose(differences(rows), [(0.0, -10.0), (2.0, 30.0)])
-    assert crossover(differences(rows)) == pytest.approx(0.5)
+    assert crossover(differences(rows)) == (0.0, 2.0)
+    assert "behind at noise 0 and ahead from 2 on" in findings(rows)[-1]
     assert crossover([(0.0, -1.0), (1.0, -2.0)]) is None
-    assert crossover([(0.0, -1.0), (1.0, 2.0), (2.0, -1.0), (3.0, 1.0)]) == 2.5
+    assert crossover([(0.0, -1.0), (1.0, 2.0), (2.0, -1.0), (3.0, 1.0)]) == (2.0, 3.0)
 
 
 def test_the_papers_shares_are_those_that_are_run() -> None:
@@ -159,8 +174,14 @@ def test_committed_figures_show_what_is_claimed() -> None:
     }
     assert scores["writers"][4.96] > scores["writers"][100.0] - 0.02
     assert scores["cifar"][26.45] > scores["cifar"][100.0] - 0.005
-    strongest = differences([r for r in kept.rows if r.part == "private"])[-1]
-    assert strongest[1] > 0
+    for part in ("private", "hundred"):
+        rows = [r for r in kept.rows if r.part == part]
+        levels = dict(differences(rows))
+        assert levels[0.0] < 0 < levels[8.83]
+        assert set(levels) == set(PAPER_NOISES)
+        rates = chosen(r for r in kept.search if r.part == part)
+        assert all(r.rate == rates[part, round(r.percent, 2), r.noise] for r in rows)
+        assert all(not r.failed for r in rows)
 
 
 def test_words_become_windows_and_the_test_part_is_never_trained_on() -> None:
@@ -201,7 +222,71 @@ def test_rates_are_chosen_on_training_images_that_nobody_trains_on(tmp_path: Pat
     assert not parts[0] & parts[1]
     assert not parts[1] & parts[2]
     assert FedptSettings().cifar_candidates  # on unless it is turned off
-    assert not list(searches_of(replace(settings, cifar_candidates=())))
+    assert not list(searches_of("cifar", replace(settings, cifar_candidates=())))
+    assert not list(searches_of("text", settings))
+
+
+def test_private_rates_are_chosen_on_clients_whom_nobody_trains_on(tmp_path: Path) -> None:
+    private = replace(TINY.private, held_out=5, candidates=(0.1, 0.3), search_seeds=(8, 9))
+    settings = replace(TINY, n_writers=20, private=private, addresses=private)
+    runs = list(searches_of("private", settings))
+    assert len(runs) == 2 * 2 * 2 * 2  # seeds, noises, shares, rates
+    assert all(one.search and one.rate for one in runs)
+    for part in ("private", "addresses"):
+        whole, search = (task_of(part, settings, tmp_path, search=s) for s in (False, True))
+        left = set(whole.clients) - set(search.clients)
+        assert len(left) == 5
+        sources = [source for name, source in whole.clients.items() if name in left]
+        held = {x.tobytes() for s in sources if not callable(s) for e in s for x in e.x}
+        assert {x.tobytes() for x in search.test.x} == held
+        assert UNKNOWN not in search.test.y or part == "private"
+
+
+def test_a_rate_with_which_a_training_fails_is_none_to_choose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = replace(TINY.private, noises=(4.03,), candidates=(0.1, 1.0), search_seeds=(8, 9))
+    settings = replace(TINY, private=private)
+
+    def run(
+        part: str, task: Task, freeze: Freeze, seed: int, *, rate: float, noise: float, **_: Any
+    ) -> Row:
+        if rate == 1.0 and seed == 9:
+            raise FederationError("values are not finite")
+        made = row(4.96 if freeze.names else 100.0, noise, rate)
+        return replace(made, seed=seed, rate=rate, rounds=private.rounds)
+
+    monkeypatch.setattr(module, "run", run)
+    whole = fedpt(settings, parts=["private"], directory=tmp_path)
+    assert sum(bool(one.failed) for one in whole.search) == 2
+    assert {one.rate for one in whole.rows} == {0.1}
+    assert "| 4.03 | 4.96 % | 10.0 | - |" in markdown(whole)
+    monkeypatch.setattr(module, "run", None)  # what failed is not tried again
+    again = fedpt(settings, parts=["private"], directory=tmp_path, earlier=whole)
+    assert (again.rows, again.search) == (whole.rows, whole.search)
+
+
+def test_a_client_that_does_not_answer_ends_a_private_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Run(part="private", percent=4.96, seed=0, noise=4.03)
+    monkeypatch.setattr(
+        module, "_fitted", lambda *_: (SimpleNamespace(records=[Record(0, 2, 1, 0.0, 0, 0)]), None)
+    )
+    with pytest.raises(FederationError, match="epsilon is for 2 answers"):
+        module.outcome_of(TINY, tmp_path, one)
+    assert "2 answers" in module.outcome_of(TINY, tmp_path, replace(one, search=True)).failed
+
+
+def test_settings_of_other_parts_do_not_matter_to_a_resumed_one(result: FedptResult) -> None:
+    def parts(settings: FedptSettings) -> set[str]:
+        return {key[0] for key in finished(result, json.loads(json.dumps(asdict(settings))))}
+
+    assert parts(TINY) == {"writers", "text", "private"}
+    assert parts(replace(TINY, text_cohort=7)) == {"writers", "private"}
+    assert parts(replace(TINY, private=replace(TINY.private, clip=9.0))) == {"writers", "text"}
+    assert parts(replace(TINY, private=replace(TINY.private, noises=(1.0,)))) == parts(TINY)
+    assert parts(replace(TINY, n_test=7)) == set()
 
 
 def test_the_table_runs_with_the_chosen_rates_and_goes_on_where_it_stopped(
@@ -223,7 +308,7 @@ def test_the_table_runs_with_the_chosen_rates_and_goes_on_where_it_stopped(
     whole = fedpt(settings, parts=["cifar"], directory=tmp_path)
     assert [one.search for one in asked] == [True] * 6 + [False] * 4
     assert {(r.percent, r.rate) for r in whole.rows} == set(best.items())
-    assert chosen(whole.search) == best
+    assert chosen(whole.search) == {("cifar", p, None): rate for p, rate in best.items()}
     assert "rate 0.05" in markdown(whole)
     asked.clear()
     assert fedpt(settings, parts=["cifar"], directory=tmp_path, earlier=whole).rows == whole.rows

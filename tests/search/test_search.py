@@ -216,3 +216,25 @@ def test_the_command_searches_and_goes_on(tmp_path: Path) -> None:
     assert again.exit_code == 0
     assert "trial" not in again.stderr
     assert "(2 trials" in again.output
+    assert "epsilon" not in again.stderr
+
+
+def test_a_search_says_that_noise_does_not_cover_it(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    noise = """
+[learn]
+ridge = 0.0
+keep_clients = false
+[[protect]]
+name = "gaussian_noise"
+epsilon = 1.0
+delta = 1e-5
+clip = {bound = 5.0}
+min_clients = 4
+small_cohort = true
+"""
+    plan.write_text(PLAN + noise)
+    said = CliRunner().invoke(app, ["search", str(plan)])
+    assert said.exit_code == 0, said.output
+    assert "no epsilon of the plan covers what it chooses" in said.stderr
+    assert not (tmp_path / "budget.sqlite").exists()

@@ -15,6 +15,8 @@ from catchment.engine.local import LocalEngine
 from catchment.federation.client import Node, Request
 from catchment.federation.loop import Engine, Reply, Result, run
 from catchment.federation.plan import Data, Journal, Memory, Plan, Turn
+from catchment.privacy.policy import Policy
+from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.privacy.secure_sum.ring import Ring
@@ -31,7 +33,9 @@ class RefusedError(Exception):
         self.code = code
 
 
-STAGES = ("keys", "shares", "update", "consistency", "unmask")
+# On the full graph nobody is asked for "nonces".
+EVERY = ("keys", "nonces", "shares", "boxes", "update", "consistency", "unmask")
+STAGES = ("keys", "shares", "boxes", "update", "consistency", "unmask")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,15 +74,23 @@ class Fleet:
     vectors: Mapping[str, Array]
     plan: AddingPlan
     memories: dict[str, Memory]
+    policy: Policy = field(default_factory=Policy)
 
     @classmethod
-    def of(cls, vectors: Mapping[str, Array], *, rounds: int = 1, **settings: Any) -> Fleet:
+    def of(
+        cls,
+        vectors: Mapping[str, Array],
+        *,
+        rounds: int = 1,
+        policy: Policy | None = None,
+        **settings: Any,
+    ) -> Fleet:
         identities = make_identities(vectors)
         memories = identities.memories
         chosen: dict[str, Any] = {"min_clients": 3} | settings
         masking = SecureSum(identities=identities, **chosen)
         plan: AddingPlan = Plan(algorithm=Adding(), rounds=rounds, protections=(masking,))
-        return cls(vectors, plan, memories)
+        return cls(vectors, plan, memories, policy or Policy())
 
     @classmethod
     def drawn(
@@ -105,7 +117,7 @@ class Fleet:
 
     def engine(self, *, threads: int = 1) -> LocalEngine[Numbers | None, Numbers, Any]:
         sources = {name: [Recording(vector)] for name, vector in self.vectors.items()}
-        return LocalEngine(self.plan, sources, threads, self.memories)
+        return LocalEngine(self.plan, sources, threads, self.memories, self.policy)
 
     def run(
         self, engine: Engine | None = None, *, journal: Journal | None = None
@@ -113,8 +125,9 @@ class Fleet:
         return run(self.plan, engine or self.engine(), journal=journal)
 
     def node(self, client: str) -> Node[Numbers | None, Numbers, Any]:
-        vector = self.vectors[client]
-        return Node(client, self.plan, lambda: [Recording(vector)], self.memories[client])
+        vector, memory = self.vectors[client], self.memories[client]
+        ledger = Releases(memory, self.policy)
+        return Node(client, self.plan, lambda: [Recording(vector)], memory, ledger)
 
     def open(self, *, journal: Journal | None = None, round_: int = 0) -> SecureRound:
         """Return the server's half of a round, to be driven by hand."""
@@ -139,12 +152,19 @@ class Fleet:
             turn = Turn(0, (), client=client)
             exchange.take(stage, self.ask(client, stage, letters[client]), turn)
         exchange.close(stage)
+        if stage == "keys" and not exchange.asked("nonces"):
+            exchange.close("nonces")
         return letters
 
     def until(self, stage: str) -> SecureRound:
         """Return a round that an honest server has brought to the beginning of a stage."""
-        exchange = self.open()
-        for earlier in STAGES[: STAGES.index(stage)]:
+        return self.up_to(self.open(), stage)
+
+    def up_to(self, exchange: SecureRound, stage: str) -> SecureRound:
+        """Bring a round that was begun to the beginning of a stage."""
+        for earlier in exchange.stages:
+            if earlier == stage:
+                break
             self.step(exchange, earlier)
         return exchange
 
@@ -194,7 +214,7 @@ def losing(fates: Mapping[str, str]) -> Callable[[str, str], str | None]:
         fate = fates.get(client)
         if fate is None:
             return None
-        return "down" if STAGES.index(stage) >= STAGES.index(fate) else None
+        return "down" if EVERY.index(stage) >= EVERY.index(fate) else None
 
     return lost
 

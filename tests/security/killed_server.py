@@ -138,9 +138,9 @@ class Steps:
         for module in (journal_module, store_module):
             write = module.replace_file
 
-            def file(path: Path, content: bytes, write: Any = write) -> None:
+            def file(path: Path, content: bytes, write: Any = write, *, mode: int = 0o666) -> None:
                 self.step()
-                write(path, content)
+                write(path, content, mode=mode)
                 self.step()
 
             module.replace_file = file  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
 from catchment.cli import app
-from catchment.errors import TooFewClientsError
+from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features import EchoStateMap
 from catchment.federation.client import Node, Request
 from catchment.federation.learn.ridge import RidgeState
@@ -100,8 +100,9 @@ def test_thin_statistics_are_refused_even_then() -> None:
         plan = networked(ridge_plan(F), allow_plain_statistics=True, rows_per_feature=5)
     thick = {name: [recording(500, 1, seed)] for seed, name in enumerate("abc")}
     thin = {"d": [recording(499, 1, 9)]}
-    result = federate(plan, thick | thin)
-    assert [(r.client, r.code) for r in result.records[0].refused] == [("d", "rows")]
+    with pytest.warns(RefusedClientsWarning, match="3 of 4 clients; d: 499 rows"):
+        result = federate(plan, thick | thin)
+    assert [(r.client, r.code) for r in result.refused] == [("d", "rows")]
     assert result.state.total is not None
     assert result.state.total.n_rows == 1500
     with pytest.raises(TooFewClientsError, match=r"499 rows for 100 features"):

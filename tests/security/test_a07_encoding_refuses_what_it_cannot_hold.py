@@ -50,7 +50,7 @@ def test_one_bad_number_among_many_is_found(bad: float, place: int) -> None:
         encode(x, RING)
 
 
-@pytest.mark.parametrize("bad", [np.nan, -1e300, 1e14])
+@pytest.mark.parametrize("bad", [np.nan, -1e90, 1e14])
 def test_a_client_with_a_bad_number_does_not_upload_and_the_others_go_on(bad: float) -> None:
     fleet = Fleet.drawn(5)
     fleet.vectors = {**fleet.vectors, "c002": np.array([1.0, bad, 2.0])}

@@ -44,7 +44,7 @@ def test_a_late_upload_is_refused_and_never_opened(journalled: bool, tmp_path: P
     fleet = Fleet.drawn(5)
     with Journal(tmp_path / "sums") as journal:
         exchange = fleet.open(journal=journal if journalled else None)
-        for stage in STAGES[:2]:
+        for stage in STAGES[:3]:
             fleet.step(exchange, stage)
         fleet.step(exchange, "update", [c for c in fleet.vectors if c != "c004"])
         for stage in ("update", "consistency", "unmask"):
@@ -125,7 +125,7 @@ def test_a_round_with_a_hanging_client_ends_at_its_deadline(stage: str) -> None:
         result = fleet.run(Deadline(engine, seconds=1.0))
     finally:
         engine.never.set()
-    sealed = [c for c in fleet.vectors if c != "c003" or STAGES.index(stage) > 2]
+    sealed = [c for c in fleet.vectors if c != "c003" or STAGES.index(stage) > 3]
     np.testing.assert_array_equal(released(result), fleet.expected(sealed))
     assert "no answer within 1 seconds" in result.records[0].refused[0].reason
 

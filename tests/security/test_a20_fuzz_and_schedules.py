@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 import shutil
 import struct
@@ -27,6 +28,12 @@ from catchment.wire import MAGIC, NOTHING, VERSION, Parts, join, split
 PREFIX = struct.Struct("<4sHQ32s")
 TOKENS = [b"null", b"-1", b"1e999", b"NaN", b"[]", b"{}", b'""', b"true", b"9" * 30, b'"f8"']
 TOKENS += [b"[[]]", b'{"a":1}', b"0.5", b"[1,2]", b'"\\ud800"', b"4294967296", b'"O8"', b"-0"]
+TOKENS += [
+    b"[4294967296,4294967296,0]",
+    b"[0,4294967296,4294967296]",
+    b'"\\udfff"',
+    b'"\\u001b[2J"',
+]
 
 
 def resealed(body: bytes) -> bytes:
@@ -48,7 +55,7 @@ class Mutator:
 
     def __call__(self) -> bytes:
         message = self.rng.choice(self.corpus)
-        way = self.rng.randrange(5)
+        way = self.rng.randrange(6)
         if way == 0:
             return self.spoiled(message)
         header, payload = split_up(message)
@@ -58,6 +65,9 @@ class Mutator:
             header = self.retold(header)
         elif way == 3:
             payload = self.spoiled(payload)
+        elif way == 4:
+            header = self.retold(header)
+            payload = fitted(header, payload)
         else:
             header, payload = self.retold(header), self.spoiled(payload)
         size = len(header) if self.rng.random() < 0.95 else self.rng.randrange(2**32)
@@ -87,6 +97,16 @@ class Mutator:
         places = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
         holder[self.rng.choice(places)] = "@@"
         return json.dumps(told).encode().replace(b'"@@"', self.rng.choice(TOKENS))
+
+
+def fitted(header: bytes, payload: bytes) -> bytes:
+    """Return as many bytes as a header promises, so that its other lies are read, too."""
+    try:
+        arrays = json.loads(header)["arrays"]
+        n_bytes = sum(int(math.prod(shape)) * int(code[1:]) for code, shape in arrays)
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return payload
+    return payload[:n_bytes].ljust(n_bytes, b"\0") if 0 <= n_bytes <= 1 << 16 else payload
 
 
 def containers(value: object) -> Iterator[dict | list]:  # type: ignore[type-arg]
@@ -185,7 +205,7 @@ def server_takes_anything(n_inputs: int, seed: int) -> int:
         exchange = fleet.until(stage)
         answer = fleet.ask("c000", stage, exchange.letter(stage, "c000", NOTHING))
         mutated = Mutator([answer.to_bytes()], seed)
-        for _ in range(n_inputs // 5):
+        for _ in range(n_inputs // len(STAGES)):
             try:
                 parts = Parts.from_bytes(mutated())
                 exchange.take(stage, parts, Turn(0, (), client="c000"))
@@ -219,6 +239,8 @@ def endings(seeds: range, place: Path, world: Callable[[int, Path], Ending]) -> 
         ended["released" if ending.released else "nothing"] += 1
         ended["aborted"] += ending.aborted
         ended["crashed and released"] += bool(ending.crashes and ending.released)
+        ended["lied to and released"] += bool(ending.lies and ending.released)
+        ended["lied to and aborted"] += bool(ending.lies and ending.aborted)
     return ended
 
 
@@ -229,6 +251,8 @@ def test_a_thousand_schedules(first: int, place: Path) -> None:
     assert ended["released"] > 60
     assert ended["aborted"] > 30
     assert ended["crashed and released"] > 10
+    assert ended["lied to and released"] > 3
+    assert ended["lied to and aborted"] > 10
 
 
 @pytest.mark.long

@@ -117,7 +117,7 @@ def refusals(run: Run, stage: str) -> dict[str, str]:
 def helper_of(deployment: Deployment, name: str) -> int:
     """Return the process that starts a node's app for every message."""
     for pid in marked(str(deployment.processes.folder), [f"node-{name}"]):
-        if b"flower-superexec" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"launch\0executor" in Path(f"/proc/{pid}/cmdline").read_bytes():
             return pid
     raise AssertionError(f"{name} has no helper")
 
@@ -209,7 +209,7 @@ def test_a_node_that_comes_back_takes_part_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_up_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "catchment.cli", "flower", "up", "--nodes", "3"]
+    command = [sys.executable, "-m", "tools.fleet", "up", "--nodes", "3"]
     logs = tmp_path / "fleet" / "logs"
     started = subprocess.Popen(
         [*command, "--dir", str(tmp_path / "fleet")], stdout=subprocess.PIPE, text=True

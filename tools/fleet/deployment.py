@@ -13,6 +13,7 @@ import json
 import re
 import socket
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from catchment.engine.deploy.commands import (
     superlink_command,
     superlink_home,
 )
-from catchment.engine.deploy.proxy import site, whole
+from catchment.engine.deploy.proxy import BURST, CONNECTIONS, REQUESTS, site, whole
 from catchment.errors import FederationError
 from tools.fleet.processes import GRACE, Processes
 
@@ -115,12 +116,21 @@ class Deployment:
             SUPERLINK, lambda: listens(self.superlink_port), seconds=START_SECONDS
         )
 
-    def start_proxy(self) -> None:
-        """Start nginx before the SuperLink."""
+    def start_proxy(
+        self, *, requests: int = REQUESTS, burst: int = BURST, connections: int = CONNECTIONS
+    ) -> None:
+        """Start nginx before the SuperLink, with limits as `site` has them."""
         logs, address = self.processes.folder, f"{self.host}:{self.proxy_port}"
         logs.mkdir(parents=True, exist_ok=True)
         configuration = self.server / "nginx.conf"
-        text = site(self.server, superlink=self.superlink_port, listen=address)
+        text = site(
+            self.server,
+            superlink=self.superlink_port,
+            listen=address,
+            requests=requests,
+            burst=burst,
+            connections=connections,
+        )
         configuration.write_text(whole(text, logs))
         command = [find_nginx(), "-p", str(logs), "-c", str(configuration)]
         self.processes.start(PROXY, [*command, "-e", str(logs / "nginx.log")])
@@ -132,7 +142,14 @@ class Deployment:
         """Make the SuperLink know the nodes that were admitted, and return the new ones."""
         return register_nodes(self.server)
 
-    def start_node(self, name: str, settings: Settings, *, key: Path | None = None) -> None:
+    def start_node(
+        self,
+        name: str,
+        settings: Settings,
+        *,
+        key: Path | None = None,
+        apps: Iterable[str] = (),
+    ) -> None:
         """Start a node that reaches the SuperLink through the proxy only.
 
         Parameters
@@ -141,9 +158,13 @@ class Deployment:
             The node's own configuration, which its app reads.
         key
             Private key by which Flower knows it, if not its own.
+        apps
+            SHA-256 of the apps that it runs; if there are none, its own for whatever plan is sent.
         """
         here, address = self.node(name), f"{self.host}:{self.entrance or self.proxy_port}"
-        self.nodes[name] = node_command(here, address, settings, port=free_port(), key=key)
+        self.nodes[name] = node_command(
+            here, address, settings, port=free_port(), key=key, apps=apps
+        )
         self._start_node(name)
 
     def _start_node(self, name: str) -> None:

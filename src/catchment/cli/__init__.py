@@ -59,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=arguments, prog_name="catchment")
     except (CatchmentError, ValueError, OSError) as error:
-        message = " ".join(str(error).split())
+        said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        message = " ".join(said.split())
         typer.secho(f"error: {message}", fg=typer.colors.RED, err=True)
         sys.exit(2)
 

@@ -15,6 +15,9 @@ flower_app.command("proxy")(deploy.proxy)
 flower_app.command("serve")(deploy.serve)
 flower_app.command("register")(deploy.register)
 flower_app.command("node")(deploy.node)
+flower_app.command("fingerprint")(deploy.fingerprint)
+flower_app.command("sign")(deploy.sign)
+flower_app.command("ledger")(deploy.ledger)
 
 
 @flower_app.command("init")

@@ -1,4 +1,4 @@
-"""`catchment flower keys`, `proxy`, `serve`, `register` and `node`: a real deployment."""
+"""`catchment flower keys`, `proxy`, `serve`, `node` and what goes with them: a deployment."""
 
 from __future__ import annotations
 
@@ -106,13 +106,81 @@ def node(
         str, typer.Option(metavar="PATTERN", help="This node's own files: CSV, Parquet or npz.")
     ] = "",
     port: Annotated[int, typer.Option(help="For this node's own processes.")] = 9094,
+    app_hash: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--app-hash",
+            metavar="SHA256",
+            help="Run this app and no other; more of them in apps of policy.toml.",
+        ),
+    ] = None,
 ) -> None:
-    """Run a node on its own data, until Ctrl-C."""
+    """Run a node on its own data, until Ctrl-C.
+
+    Of the app that the server sends, only the plan is used, unless policy.toml says otherwise.
+    """
     from catchment.engine.deploy.commands import node_command, node_settings
+    from catchment.engine.deploy.launcher import checked_hash
+    from catchment.privacy.policy_file import NAME, read_policy
 
     folder = folder.resolve()
-    command = node_command(folder, server, node_settings(folder, data), port=port)
+    if (folder / NAME).is_file():
+        read_policy(folder / NAME)  # what is wrong with it is said now
+    apps = [checked_hash(text) for text in app_hash or ()]
+    command = node_command(folder, server, node_settings(folder, data), port=port, apps=apps)
     _become(command, folder / "flwr")
+
+
+def fingerprint(
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A plan, the folder of an app, or a built app.")
+    ],
+) -> None:
+    """Print what a node's policy.toml calls a plan and an app by: their SHA-256."""
+    from catchment.plans.file import read_plan
+    from catchment.plans.flower.scaffold import PACKAGE
+
+    plan = path / PACKAGE / "plan.toml" if path.is_dir() else path
+    if path.suffix != ".fab" and plan.is_file():
+        typer.echo(f"plan  {read_plan(plan).fingerprint}")
+    if path.suffix != ".toml":
+        from catchment.engine.deploy.launcher import app_hash
+
+        typer.echo(f"app   {app_hash(path)}")
+
+
+def ledger(
+    folder: Annotated[Path, typer.Argument(metavar="KEYS", help="The node's folder of keys.")],
+    forget_rounds: Annotated[
+        bool,
+        typer.Option("--forget-rounds", help="Forget the numbers of past rounds; releases stay."),
+    ] = False,
+) -> None:
+    """Print what was released of a node's data: what, when, in which sum, at what cost."""
+    from catchment import privacy
+    from catchment.engine.deploy import ledger as kept
+
+    with kept.memory_at(folder) as memory:
+        if forget_rounds:
+            names = privacy.forget_rounds(memory)
+            typer.echo(f"rounds of {', '.join(names) or 'no federation'} are forgotten")
+        for line in kept.ledger_lines(kept.releases_in(memory)):
+            typer.echo(line)
+
+
+def sign(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")],
+    key: Annotated[
+        Path,
+        typer.Option("--key", metavar="FILE", help="The signer's private key; made if not there."),
+    ],
+) -> None:
+    """Sign a plan, for nodes whose policy.toml names the signer."""
+    from catchment.plans.flower.signing import sign_plan
+
+    path, signer = sign_plan(plan, key)
+    typer.echo(f"{path}: keep it beside the plan")
+    typer.echo(f'signer = "{signer}"')
 
 
 def _become(command: list[str], home: Path) -> None:

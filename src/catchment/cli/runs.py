@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,9 @@ from catchment.cli.show import DataOption, JsonOption, print_json, print_table, 
 if TYPE_CHECKING:
     from catchment.federation.measure.comparison import Comparison
     from catchment.plans.file import PlanFile
+
+
+MOST_NAMED = 100  # clients that were left out, on the terminal
 
 
 class Engine(StrEnum):
@@ -54,6 +58,10 @@ def run(
 
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
+    from catchment.federation.left_out import headline, left_out
+    from catchment.federation.runs.bounds import bounds_of
+    from catchment.federation.runs.explain import thin_clients
+    from catchment.federation.runs.write import is_empty
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 
@@ -62,6 +70,8 @@ def run(
     if engine is Engine.ray:
         _simulate(file, folder, data, resume=resume, force=force)
         return
+    if resume and is_empty(folder):
+        typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
     try:
         with progress(quiet=as_json) as watch:
             done = run_plan(
@@ -79,6 +89,7 @@ def run(
         raise typer.Exit(130) from None
     comparison, last = done.comparison or (), done.rounds["training"][-1]
     used, asked = last.n_used, last.n_asked
+    said, thin = headline(done.rounds, most=MOST_NAMED), thin_clients(done)
     if as_json:
         print_json(
             {
@@ -90,13 +101,25 @@ def run(
                 "flags": [vars(flag) for flag in done.flags],
                 "used": used,
                 "asked": asked,
+                "refused": [asdict(one) for one in left_out(done.rounds)],
+                "notes": [thin] if thin else [],
+                "bounds": [vars(bound) for bound in bounds_of(done)],
                 "facts": dict(done.facts),
             }
         )
         return
-    typer.echo(f"{done.facts['title']}: {used} of {asked} clients trained")
+    typer.echo(f"{done.facts['title']}: {said or f'{used} of {asked} clients trained'}")
+    if thin:
+        typer.secho(thin, fg=typer.colors.YELLOW)
     if done.comparison is not None:
         print_comparison(done.comparison)
+    if file.protect and len(comparison) > 1:
+        own = done.facts["own_row"]
+        typer.echo(f"rows but {own!r} are from raw data, outside the federation's protections")
+    for bound in bounds_of(done):
+        typer.echo(f"privacy of the {bound}")
+    if file.is_noisy:
+        typer.echo("other releases of the same data add to that; the plan's budget counts them")
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")
@@ -110,6 +133,8 @@ def run(
 def _simulate(
     file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool
 ) -> None:
+    from catchment.federation.left_out import headline
+    from catchment.federation.runs.read import read_run
     from catchment.federation.runs.write import is_begun, remove_run
     from catchment.plans.flower.simulation import simulate_plan
 
@@ -117,7 +142,11 @@ def _simulate(
         remove_run(folder)
     if is_begun(folder) and not resume:
         raise ValueError(f"{folder} already holds a run; pass --resume or --force")
-    typer.echo(f"model: {simulate_plan(file, folder, data=data)}")
+    model = simulate_plan(file, folder, data=data)
+    said = headline(read_run(folder).rounds, most=MOST_NAMED)
+    if said:
+        typer.echo(said)
+    typer.echo(f"model: {model}")
 
 
 def plan(

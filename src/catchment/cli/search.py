@@ -9,6 +9,11 @@ import typer
 
 from catchment.cli.show import DataOption
 
+UNPROTECTED = (
+    "warning: a search reads the training clients without noise, and no epsilon of the plan covers "
+    "what it chooses; search on other clients or public data if the settings are to be published"
+)
+
 
 def search(
     plan: Annotated[Path, typer.Argument(help="A plan file with a table called search.")],
@@ -29,7 +34,10 @@ def search(
     def watch(trial: Trial) -> None:
         typer.echo(f"trial {trial.number}: {trial.state}, {trial.score:.4f}", err=True)
 
-    result = search_plan(read_plan(plan), data=data, storage=kept, watch=watch)
+    file = read_plan(plan)
+    if file.is_noisy:
+        typer.echo(UNPROTECTED, err=True)
+    result = search_plan(file, data=data, storage=kept, watch=watch)
     finished = sum(trial.state == "complete" for trial in result.trials)
     typer.echo(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,7 +33,21 @@ def size(n_bytes: object) -> str:
 
 
 def print_json(value: object) -> None:
-    typer.echo(json.dumps(value, indent=2))
+    """Print a value as JSON, which has no NaN and no infinity: null stands for both."""
+    typer.echo(json.dumps(finite(value), indent=2, allow_nan=False))
+
+
+def finite(value: object) -> object:
+    """Return a value with None in the place of every number that is not finite.
+
+    >>> finite({"a": [1.0, float("nan")], "b": (float("inf"), "text")})
+    {'a': [1.0, None], 'b': [None, 'text']}
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    return [finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def print_table(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Booleans, Integers
+from catchment.arrays import Array, Booleans, Integers, as_numbers, refuse_conversions
 from catchment.data.recording import Recording
 
 ONE_CLIENT = "all"
@@ -255,7 +255,10 @@ def _column(frame: Frame | Mapping[str, Any], name: str) -> _Values:
     known = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
     if name not in known:
         raise ValueError(f"there is no column {name!r}; {_nearest(name, known)}")
-    values = np.asarray(frame[name])
+    column = frame[name]
+    if isinstance(column, np.ma.MaskedArray):
+        refuse_conversions(column, f"the values of column {name!r}")
+    values = np.asarray(column)
     if values.dtype.kind == "U":
         # Among text numpy would write a missing value as the word nan.
         values = np.asarray(frame[name], dtype=object)
@@ -283,7 +286,7 @@ def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
                 raise TypeError("it holds times")
             if values.dtype.kind == "O":
                 values = np.where(missing_values(values), np.nan, values)
-            columns.append(values.astype(np.float64))
+            columns.append(as_numbers(values, "its values"))
         except (TypeError, ValueError) as error:
             raise ValueError(f"column {name!r} is not numeric: {error}") from error
     if len({len(values) for values in columns}) > 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array, as_matrix, frozen, refuse_infinite
+from catchment.arrays import LARGEST, Array, as_matrix, as_numbers, frozen, refuse_infinite
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,9 @@ class Recording:
             y = _targets(self.y, len(u), self.per_step)
             object.__setattr__(self, "y", frozen(y.view()))
             object.__setattr__(self, "per_step", y.ndim == 2)
-        if not (np.isfinite(self.weight) and self.weight >= 0):
+        if type(self.weight) is not float:
+            object.__setattr__(self, "weight", _weight(self.weight))
+        if not 0 <= self.weight <= LARGEST:
             raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
         if self.times is not None:
             object.__setattr__(self, "times", frozen(_times(self.times, len(u)).view()))
@@ -141,7 +143,7 @@ def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recordi
 
 
 def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
-    y = np.asarray(value, dtype=np.float64)
+    y = as_numbers(value, "targets")
     if y.ndim == 0:
         y = y[None]
     elif y.ndim == 1 and len(y) == n_steps and per_step is not False:
@@ -156,8 +158,20 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
     return y
 
 
+def _weight(value: Any) -> float:
+    weight = as_numbers(value, "weight")
+    if weight.ndim:
+        raise ValueError(f"weight has shape {weight.shape}; pass one number for all steps")
+    return float(weight)
+
+
 def _times(value: Any, n_steps: int) -> Array:
-    times = np.asarray(value, dtype=np.float64)
+    if np.asarray(value).dtype.kind in "mM":
+        raise ValueError(
+            "times are dates or durations; pass seconds, such as "
+            "(t - t[0]) / np.timedelta64(1, 's')"
+        )
+    times = as_numbers(value, "times")
     if times.shape != (n_steps,):
         raise ValueError(
             f"times have shape {times.shape} for {n_steps} steps; pass one number of seconds for "

@@ -8,9 +8,12 @@ from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
 from catchment.federation.client import Node, answer_together
+from catchment.federation.client_names import check_client_names
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
+from catchment.privacy.policy import Policy
+from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.protection import memories_of
 
 S = TypeVar("S")
@@ -34,12 +37,15 @@ class LocalEngine(Generic[S, U, R]):
         All cores if None; results do not depend on it.
     memories
         What each client remembers between messages, secrets included.
+    policy
+        What the clients' owners allow.
     """
 
     plan: Plan[S, U, R]
     sources: Mapping[str, Source]
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
 
     def clients(self) -> Sequence[str]:
         return sorted(self.sources)
@@ -59,8 +65,11 @@ class LocalEngine(Generic[S, U, R]):
         return (reply for group in groups for reply in group)
 
     def _node(self, client: str) -> Node[S, U, R]:
-        memory = self.memories.setdefault(client, {}) if self.plan.masking else {}
-        return Node(client, self.plan, data_of(self.sources[client]), memory)
+        data = data_of(self.sources[client])
+        if self.plan.masking is None:
+            return Node(client, self.plan, data)
+        memory = self.memories.setdefault(client, {})
+        return Node(client, self.plan, data, memory, Releases(memory, self.policy))
 
 
 def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
@@ -84,6 +93,7 @@ def run_locally(
     keeper: Keeper[S] | None = None,
     watch: Watch | None = None,
     memories: dict[str, Memory] | None = None,
+    policy: Policy | None = None,
     journal: Journal | None = None,
 ) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
@@ -100,11 +110,14 @@ def run_locally(
     memories
         What each client remembers between messages, its private key for secure sums included;
         if not given, what a `SecureSum(make_identities(...))` of the plan holds.
+    policy
+        What the clients' owners allow; the default policy if not given.
     journal
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
+    check_client_names(clients)
     known = memories_of(plan.protections) if memories is None else memories
-    engine = LocalEngine(plan, clients, threads, known)
+    engine = LocalEngine(plan, clients, threads, known, policy or Policy())
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal)

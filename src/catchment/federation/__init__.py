@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from catchment.federation.compression import FactorUpload as FactorUpload
     from catchment.federation.compression import Float32 as Float32
     from catchment.federation.course import Course as Course
-    from catchment.federation.loop import BLOCK as BLOCK
+    from catchment.federation.limits import Limits as Limits
     from catchment.federation.loop import Result as Result
     from catchment.federation.messages import Engine as Engine
     from catchment.federation.messages import Record as Record
     from catchment.federation.plan import Plan as Plan
     from catchment.federation.plan import Protection as Protection
     from catchment.federation.rows import Rows as Rows
+    from catchment.federation.running_sums import BLOCK as BLOCK
     from catchment.federation.runs.explain import explain as explain
     from catchment.federation.runs.read import messages_of as messages_of
     from catchment.federation.runs.read import read_run as read_run
@@ -40,10 +41,12 @@ __all__, __getattr__, __dir__ = face(
         "algorithm": ["Algorithm", "Data", "Learner", "Needs", "Turn", "as_algorithm"],
         "compression": ["FactorUpload", "Float32"],
         "course": ["Course"],
-        "loop": ["BLOCK", "Result"],
+        "limits": ["Limits"],
+        "loop": ["Result"],
         "messages": ["Engine", "Record"],
         "plan": ["Plan", "Protection"],
         "rows": ["Rows"],
+        "running_sums": ["BLOCK"],
         "runs.explain": ["explain"],
         "runs.read": ["messages_of", "read_run"],
         "runs.write": ["Store"],

@@ -33,12 +33,13 @@ from typing import (
 
 import numpy as np
 
+from catchment.federation.cost import Cost
 from catchment.structure import Kind, Structure, added, kind_of, put_together, taken_apart
 from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
 
 if TYPE_CHECKING:
-    from catchment.federation.measure.outliers import Flag
+    from catchment.federation.measure.outliers import AnyFlag
     from catchment.federation.sums import Tally
     from catchment.readout.ridge_choice import RidgeChoice
 
@@ -66,9 +67,40 @@ R_co = TypeVar("R_co", covariant=True)
 V = TypeVar("V")
 
 
+class Ledger(Protocol):
+    """A client's own record of what was released of its data, which refuses what is too much."""
+
+    def reading(self, data: Data) -> Data:
+        """Return the data, noted as they are read."""
+
+    def charge(self, cost: Cost, *, epsilon: float, delta: float) -> None:
+        """Note that the upload being made has noise, what its release costs and what was agreed."""
+
+    def secret(self, purpose: bytes) -> bytes:
+        """Return a key (32,) that nobody else knows, the same whenever the purpose is."""
+
+    def upload(self, plan: str, round_: int, kind: str, session: str = "") -> None:
+        """Note an upload before it leaves; without a session it is seen by itself, a release."""
+
+    def check(self, session: str, clients: Iterable[str], *, lost: int = 0) -> None:
+        """Raise RuleError or BudgetError if a sum over these clients must not be released.
+
+        Nor over those left when up to `lost` of them are lost.
+        """
+
+    def release(self, session: str, clients: Iterable[str]) -> None:
+        """Note, where it lasts, that a sum over these clients is released, or raise as `check`."""
+
+
 @dataclass(frozen=True)
 class Turn:
-    """All that an algorithm or a protection may know of the moment: round, cohort, and client."""
+    """All that an algorithm or a protection may know of the moment: round, cohort, and client.
+
+    `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
+    preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
+    on a client; the server has none. `session` names the secure sum that an upload goes into: the
+    same one again is the same release.
+    """
 
     round: int
     cohort: tuple[str, ...]
@@ -76,6 +108,9 @@ class Turn:
     client: str = ""
     plan: str = ""  # fingerprint
     changed: bool = False  # a protection changed the numbers: sums on a grid are float64 then
+    told: str = ""
+    ledger: Ledger | None = field(default=None, compare=False, repr=False)
+    session: str = ""
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.
@@ -109,16 +144,19 @@ class Needs:
         before anything leaves.
     rounds
         How many rounds it takes.
+    other_targets
+        Whether its messages are about other targets than those of the recordings' rows.
 
     >>> Needs(rounds=2) | Needs(each_client="it keeps clients apart; pass keep_clients=False")
     Needs(each_client='it keeps clients apart; pass keep_clients=False', data_choice='',
-          per_sequence=False, rounds=2)
+          per_sequence=False, rounds=2, other_targets=False)
     """
 
     each_client: str = ""
     data_choice: str = ""
     per_sequence: bool = False
     rounds: int = 1
+    other_targets: bool = False
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -126,6 +164,7 @@ class Needs:
             data_choice=self.data_choice or other.data_choice,
             per_sequence=self.per_sequence or other.per_sequence,
             rounds=max(self.rounds, other.rounds),
+            other_targets=self.other_targets or other.other_targets,
         )
 
 
@@ -232,12 +271,12 @@ class Kept:
     """What a run's folder keeps of a finished training, beside its model.
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
-    the clients whose data the others predict badly; `choice` is the path of ridges, if one was
-    chosen.
+    the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
+    one was chosen.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[AnyFlag, ...] = ()
     choice: RidgeChoice | None = None
 
 
@@ -440,7 +479,7 @@ def as_algorithm(value: Learner[S, U, R_co] | Algorithm[S, U, R_co]) -> Complete
     ...     def server_update(self, state, total, turn): return max(state, total)
     ...     def result(self, state): return state
     >>> as_algorithm(Longest()).needs
-    Needs(each_client='', data_choice='', per_sequence=False, rounds=1)
+    Needs(each_client='', data_choice='', per_sequence=False, rounds=1, other_targets=False)
     """
     return value if isinstance(value, Completed) else Completed(value)
 

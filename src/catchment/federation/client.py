@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
+from catchment.federation.algorithm import Ledger
+from catchment.federation.influence import claimed
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
-from catchment.wire import NOTHING, Parts, join, split
+from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
 
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
+log = logging.getLogger(__name__)
 
-# What a client answers with its reason; anything else is a mistake in the program.
-REFUSED = (CatchmentError, ValueError, ArithmeticError, OSError)
+# What a client answers with its reason: whatever is wrong with its data is its own affair.
+REFUSED = Exception
+# Errors that say themselves what is wrong; others are named, so that their cause can be found.
+SAYING = (CatchmentError, ValueError, ArithmeticError, OSError)
+LETTER_HEADER = 1 << 20  # bytes: JSON grows when it is read, and what is long travels as arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +58,7 @@ class Request:
     @classmethod
     def from_bytes(cls, message: bytes, client: str) -> Request:
         """Return the request as a client reads it; IntegrityError if it is malformed."""
-        named = split(Parts.from_bytes(message), "request")
+        named = split(Parts.from_bytes(message, header_limit=LETTER_HEADER), "request")
         context = named.pop("context", NOTHING)
         if named.keys() != {"turn", "payload"}:
             raise IntegrityError("the request lacks its turn or its payload")
@@ -60,8 +67,17 @@ class Request:
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
-        turn = Turn(round_, (), seed, client, plan)
+        turn = Turn(round_, (), seed, client, plan, told=digest_of(context))
         return cls(plan, turn, str(facts.get("stage")), named["payload"], context)
+
+
+def digest_of(context: Parts) -> str:
+    """Return the SHA-256 of what travels beside a letter, the same on both sides.
+
+    >>> digest_of(NOTHING)
+    ''
+    """
+    return "" if context is NOTHING else digest(context.to_bytes()).hex()
 
 
 def refusal(error: Exception) -> bytes:
@@ -69,24 +85,33 @@ def refusal(error: Exception) -> bytes:
 
     >>> dict(Parts.from_bytes(refusal(ValueError("no data"))).facts)
     {'code': 'refused', 'reason': 'no data'}
+    >>> dict(Parts.from_bytes(refusal(KeyError("y"))).facts)
+    {'code': 'refused', 'reason': "KeyError: 'y'"}
     """
-    reason = {"reason": str(error), "code": getattr(error, "code", "refused")}
-    return Parts("refusal", reason).to_bytes()
+    said = str(error) if isinstance(error, SAYING) else f"{type(error).__name__}: {error}"
+    code = getattr(error, "code", "refused")
+    about = {"reason": plain_text(said), "code": plain_text(code, 40)}
+    return Parts("refusal", about).to_bytes()
 
 
 @dataclass(frozen=True, eq=False)
 class Node(Generic[S, U, R]):
-    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay."""
+    """One client: its name, the plan it agreed to, its raw data and its secrets, which stay.
+
+    `ledger` is its own record of what was released of its data; without one, which is for clients
+    that only simulate, nothing is noted but what a secure sum notes by itself.
+    """
 
     name: str
     plan: Plan[S, U, R]
     data: Data
     memory: Memory = field(default_factory=dict)
+    ledger: Ledger | None = None
 
-    @property
-    def prepared(self) -> Data:
-        """The client's data as the algorithm sees them."""
-        prepare, data = self.plan.prepare, self.data
+    def prepared(self, ledger: Ledger | None) -> Data:
+        """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
+        prepare = self.plan.prepare
+        data = self.data if ledger is None else ledger.reading(self.data)
         return data if prepare == RAW else lambda: prepare.stream(data())
 
     def answer(self, message: bytes) -> bytes:
@@ -97,26 +122,41 @@ class Node(Generic[S, U, R]):
             return refusal(error)
 
     def _reply(self, request: Request) -> Parts:
-        if request.plan != self.plan.fingerprint():
-            raise IntegrityError("the server runs another plan than this client agreed to")
-        masking = self.plan.masking
+        _check_agreed(self.plan, request)
+        masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
         if request.stage != "update":
             if masking is None:
                 raise IntegrityError(f"the plan has no stage {request.stage!r}")
-            return masking.on_stage(request.stage, request.payload, request.turn, self.memory)
+            return masking.on_stage(request.stage, request.payload, turn, self.memory)
 
-        def upload(payload: Parts) -> Upload:
-            made = self.plan.whole.client_update(payload, self.prepared, request.turn)
-            return self._protected(made, request.turn)
+        def upload(payload: Parts, turn: Turn) -> Upload:
+            made = self.plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
+            return self._protected(made, turn)
 
-        if masking is None:
-            return upload(request.payload).parts()
-        return masking.mask(request.payload, upload, request.turn, self.memory).parts()
+        if masking is not None:
+            return masking.mask(request.payload, upload, turn, self.memory).parts()
+        made = upload(request.payload, turn).parts()
+        if self.ledger is not None:
+            self.ledger.upload(turn.plan, turn.round, made.kind)
+        return made
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
+        # Within a secure sum nobody else can say whose upload breaks the plan's limits.
+        claimed(upload).check(self.plan.limits)
         for protection in self.plan.plain:
             upload = protection.on_client(upload, turn)
         return upload
+
+
+def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
+    """Raise IntegrityError if a request is not one of the plan's, in plan, seed or round."""
+    if request.plan != plan.fingerprint():
+        raise IntegrityError("the server runs another plan than this client agreed to")
+    if request.turn.seed != plan.seed or not 0 <= request.turn.round < plan.rounds:
+        raise IntegrityError(
+            f"the server names round {request.turn.round} and seed {request.turn.seed}; the plan "
+            f"has {plan.rounds} rounds and seed {plan.seed}"
+        )
 
 
 def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[bytes]:
@@ -125,17 +165,21 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
     If that fails for any of them, each answers by itself, so that only the culprit is refused.
     """
     plan = nodes[0].plan
-    if isinstance(plan.algorithm, Grouped) and plan.masking is None and len(nodes) > 1:
+    alone = plan.masking is not None or any(node.ledger is not None for node in nodes)
+    if isinstance(plan.algorithm, Grouped) and not alone and len(nodes) > 1:
         try:
             request = Request.from_bytes(message, "")
             turns = [request.turn.at(node.name) for node in nodes]
-            if request.plan == plan.fingerprint() and request.stage == "update":
-                clients = [(node.prepared, turn) for node, turn in zip(nodes, turns, strict=True)]
+            _check_agreed(plan, request)
+            if request.stage == "update":
+                clients = [
+                    (node.prepared(None), turn) for node, turn in zip(nodes, turns, strict=True)
+                ]
                 uploads = plan.algorithm.client_updates(request.payload, clients)
                 return [
                     node._protected(upload, turn).parts().to_bytes()
                     for node, upload, turn in zip(nodes, uploads, turns, strict=True)
                 ]
         except REFUSED:
-            pass
+            log.debug("clients answer one by one: together they cannot", exc_info=True)
     return [node.answer(message) for node in nodes]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ from catchment.features.kept import restored
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.plan import Learner, Masking, Plan, Protection, describe, needs_of
 from catchment.wire import Parts, join, split
@@ -108,8 +109,11 @@ class Course:
         Whether every step has a target of its own.
     adapt, adapt_rounds
         Makes what adapts the reservoir before the training, if anything does.
-    rounds, share, min_clients, protections, seed
-        As in `Plan`, for the training; rounds if not given as many as the algorithm needs.
+    targets
+        How many numbers are predicted, where that is known and they are not classes or the inputs.
+    rounds, share, min_clients, protections, seed, limits
+        As in `Plan`, for the training; limits for every stage, rounds if not
+        given as many as the algorithm needs.
     """
 
     prepare: Prepare
@@ -118,6 +122,7 @@ class Course:
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None = None
     per_step: bool = False
+    targets: int | None = None
     adapt: Adaptation | None = None
     adapt_rounds: int = 10
     rounds: int | None = None
@@ -125,6 +130,7 @@ class Course:
     min_clients: int = 1
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         fitting = (
@@ -136,6 +142,13 @@ class Course:
     @property
     def n_channels(self) -> int:
         return self.channels if isinstance(self.channels, int) else len(self.channels)
+
+    @property
+    def n_targets(self) -> int | None:
+        """How many targets every row has, None if only the clients know."""
+        if self.classes is not None:
+            return len(self.classes)
+        return self.n_channels if self.prepare.horizon is not None else self.targets
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -193,6 +206,10 @@ class Course:
             self._is(one, built, adapted) for one, built in zip(self.maps, known.maps, strict=True)
         )
 
+    def describes(self, built: FeatureMap) -> bool:
+        """Return whether a map is one of these, but for its scale, adapted if maps are."""
+        return any(self._is(one, built, self.adapt is not None) for one in self.maps)
+
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
         if isinstance(one, Recognising):
             return one.describes(
@@ -228,13 +245,16 @@ class Course:
             case "training":
                 return self._training(known)
             case "delivery" if place is not None:
-                return Plan(algorithm=Delivery(sha256=known.model, place=place))
+                delivery = Delivery(sha256=known.model, place=place)
+                return Plan(algorithm=delivery, limits=self.limits)
             case "evaluation" if place is not None:
-                masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
+                masks = tuple(
+                    p.exact(of_few=True) for p in self.protections if isinstance(p, Masking)
+                )
                 algorithm = DeliveredEvaluation(
                     sha256=known.model, place=place, keep_clients=not masks
                 )
-                return Plan(algorithm=algorithm, protections=masks)
+                return Plan(algorithm=algorithm, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
     def _training(self, known: Known) -> AnyPlan:
@@ -246,8 +266,10 @@ class Course:
             min_clients=self.min_clients,
             protections=self.protections,
             seed=self.seed,
+            limits=self.limits,
             prepare=self._prepare(known),
             channels=None if isinstance(self.channels, int) else self.channels,
+            n_targets=self.n_targets,
         )
 
     def _exact(
@@ -259,7 +281,12 @@ class Course:
         """
         masks = tuple(p.exact() for p in self.protections if isinstance(p, Masking))
         return Plan(
-            algorithm=algorithm, rounds=rounds, share=share, protections=masks, seed=self.seed
+            algorithm=algorithm,
+            rounds=rounds,
+            share=share,
+            protections=masks,
+            seed=self.seed,
+            limits=self.limits,
         )
 
     @staticmethod

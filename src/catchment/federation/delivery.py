@@ -8,7 +8,7 @@ was given, prepares its recordings as that says, and refuses if it is not the on
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Protocol
 
@@ -159,11 +159,15 @@ class DeliveredEvaluation:
         Where a client keeps it.
     keep_clients
         Whether the server keeps each client's score apart, or only their sum.
+    rule
+        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
+        if it must not.
     """
 
     sha256: str
     place: Place
     keep_clients: bool = True
+    rule: Callable[[str, Score], None] | None = field(default=None, repr=False)
 
     @property
     def needs(self) -> Needs:
@@ -176,7 +180,10 @@ class DeliveredEvaluation:
         return Scores()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
-        return evaluate(self.place.model(self.sha256), data, turn.client)
+        score = evaluate(self.place.model(self.sha256), data, turn.client)
+        if self.rule is not None:
+            self.rule(self.sha256, score)
+        return score
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[Score]:
         score = Score.from_parts(parts).checked()

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
-from catchment.errors import CatchmentError, FederationError, TooFewClientsError
+from catchment.errors import FederationError, TooFewClientsError, UploadError
+from catchment.federation.client import digest_of
+from catchment.federation.client_names import check_client_names
+from catchment.federation.influence import Claim, Screen, check_total, claimed
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
+from catchment.federation.running_sums import Outline, Sums, reasons
 from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
+from catchment.structure import measured
 from catchment.wire import NOTHING, Parts
 
 __all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
@@ -21,8 +27,6 @@ __all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", 
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
-
-BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
 
 
 @runtime_checkable
@@ -47,6 +51,11 @@ class Result(Generic[S, R]):
     state: S
     plan: Plan[S, Any, R]
     records: tuple[Record, ...]
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """The clients whose answers were not used, and why, each reason of a client once."""
+        return tuple(dict.fromkeys(one for record in self.records for one in record.refused))
 
     @cached_property
     def result(self) -> R:
@@ -135,8 +144,10 @@ def run(
     state, records = kept if kept else (algorithm.start(), ())
     note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
-        cohort = plan.cohort(engine.clients(), round_)
-        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint())
+        clients = engine.clients()
+        check_client_names(clients)
+        cohort = plan.cohort(clients, round_)
+        turn = Turn(round_, cohort, plan.seed, plan=plan.fingerprint(), told=digest_of(context))
         for exacting in plan.protections:
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
@@ -163,84 +174,51 @@ def gather(
     read = readers(plan)[-1]
     if plan.masking is None:
         sums = Sums(cohort)
-        for client, update in post.ask_all(cohort, payload, read):
-            try:
-                sums.add(client, update)
-            except (CatchmentError, ValueError) as error:
-                code = getattr(error, "code", "does-not-add")
-                post.refused.append(Refusal(client, code, str(error)))
-        return sums.total(plan.min_clients, post.refused), sums.n_used, lambda: None
-    exchange = plan.masking.open(post.turn, min_clients=plan.min_clients, journal=journal)
+
+        def looked_at(parts: Parts, turn: Turn) -> tuple[Additive, Outline, Claim]:
+            update = read(parts, turn)
+            return update, Outline.of(parts), claimed(update)
+
+        screen = Screen(plan.limits, len(cohort), post.refuse)
+        answers = post.ask_all(cohort, payload, looked_at)
+        for client, (update, outline, _) in screen.passed(answers, itemgetter(2)):
+            sums.add(client, update, outline)
+        total = sums.total(plan.fewest(len(cohort)), post.refused)
+        post.refused.extend(sums.left_out)
+        return total, sums.n_used, lambda: None
+    fewest = plan.fewest(len(cohort))
+    exchange = plan.masking.open(post.turn, min_clients=fewest, journal=journal)
     try:
         for stage in exchange.stages:
             clients = exchange.asked(stage)
             letters = {client: exchange.letter(stage, client, payload) for client in clients}
             for _ in post.ask_each(stage, letters, partial(exchange.take, stage)):
                 pass
-            exchange.close(stage)
+            try:
+                exchange.close(stage)
+            finally:
+                post.refused.extend(Refusal.of(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(post.refused)}") from error
-    total, n_used = exchange.result(read)
-    return total, n_used, exchange.publish
-
-
-def reasons(refused: Sequence[Refusal]) -> str:
-    """Return the latest reasons why answers were not used, each once, for an error message."""
-    first = {r.reason: r.client for r in reversed(refused)}
-    given = [f"{first[reason]}: {reason}" for reason in dict.fromkeys(r.reason for r in refused)]
-    return f" ({'; '.join(given[-3:])})" if given else ""
+    hidden, n_used = exchange.result(read)
+    check_total(hidden, plan.limits, n_used)
+    return hidden, n_used, exchange.publish
 
 
 def readers(plan: Plan[S, U, R]) -> list[Read]:
     """Return what reads an upload without protections, with the first, with the first two..."""
-    read: list[Read] = [plan.whole.read_update]
+    read: list[Read] = [partial(_planned, plan)]
     for protection in plan.plain:
         read.append(partial(protection.read_update, inner=read[-1]))
     return read
 
 
-class Sums:
-    """A running sum in a fixed order: clients in blocks by their place in the cohort, then blocks.
-
-    Two levels of servers that add whole blocks give the very same bits as one.
-    """
-
-    def __init__(self, cohort: Sequence[str]) -> None:
-        # The clients of a block share one number: a hundred thousand of them would be megabytes.
-        self.blocks = {
-            client: number
-            for number in range(-(-len(cohort) // BLOCK))
-            for client in cohort[number * BLOCK : (number + 1) * BLOCK]
-        }
-        self.used: list[str] = []
-        self._whole: Additive | None = None
-        self._block: Additive | None = None
-        self._number = 0
-
-    @property
-    def n_used(self) -> int:
-        return len(self.used)
-
-    def add(self, client: str, update: Additive) -> None:
-        number = self.blocks[client]
-        if number != self._number:
-            self._close_block()
-            self._number = number
-        if self._block is None and self._whole is not None:
-            self._whole + update  # raises now, while it is known whose fault it is
-        self._block = update if self._block is None else self._block + update
-        self.used.append(client)
-
-    def total(self, min_clients: int, refused: Sequence[Refusal]) -> Additive:
-        self._close_block()
-        if self._whole is None or self.n_used < min_clients:
-            raise TooFewClientsError(
-                f"{self.n_used} clients gave a usable answer, the plan asks for {min_clients}"
-                f"{reasons(refused)}"
-            )
-        return self._whole
-
-    def _close_block(self) -> None:
-        if self._block is not None:
-            self._whole = self._block if self._whole is None else self._whole + self._block
-            self._block = None
+def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
+    """Return an upload as the algorithm reads it; UploadError if it has other targets."""
+    update: Additive = plan.whole.read_update(parts, turn)
+    if plan.n_targets is not None and not plan.needs.other_targets:
+        for found in measured(update):
+            came = found.sizes.get("targets", plan.n_targets)
+            if came != plan.n_targets:
+                raise UploadError("shape", f"{came} targets came, {plan.n_targets} are planned")
+    return update

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import CatchmentError, IntegrityError, UploadError
 from catchment.federation.client import Request
 from catchment.federation.plan import Turn
 from catchment.federation.runs.ledger import Entry
 from catchment.parallel import available_cores, ordered_map
-from catchment.wire import NOTHING, Parts, digest
+from catchment.wire import NOTHING, Parts, digest, plain_text
 
 V = TypeVar("V")
+log = logging.getLogger(__name__)
 REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows when it is read
 LONG_LETTER = 1 << 20  # bytes: answers to such letters are mostly as long, and take long to open
 Watch = Callable[[int, int, int], None]
@@ -46,6 +48,23 @@ class Refusal:
     client: str
     code: str
     reason: str
+
+    @classmethod
+    def of(cls, client: str, code: object, reason: object) -> Refusal:
+        """Return it in words that are safe to print and to keep, whoever chose them.
+
+        >>> Refusal.of("ann", "rows", "too few\\x1b[2J")
+        Refusal(client='ann', code='rows', reason='too few?[2J')
+        """
+        return cls(plain_text(client, 200), plain_text(code, 40), plain_text(reason))
+
+    @classmethod
+    def because(cls, client: str, error: Exception, code: str = "malformed") -> Refusal:
+        """Return the refusal of a client whose answer raised an error, whatever error it was."""
+        if isinstance(error, CatchmentError | ValueError):
+            return cls.of(client, getattr(error, "code", code), error)
+        log.warning("an answer of %s raised %s", plain_text(client, 200), type(error).__name__)
+        return cls.of(client, code, f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
@@ -92,11 +111,18 @@ class Post:
         self, stage: str, letters: Mapping[str, Parts], read: Callable[[Parts, Turn], V]
     ) -> Iterator[tuple[str, V]]:
         """Yield what each client answers to a letter of its own."""
-        messages = {}
+        messages, last = {}, (NOTHING, b"")
         for client, payload in letters.items():
-            messages[client] = self._request(stage, payload)
+            # Written once where all clients get one and the same letter.
+            if payload is not last[0] or not last[1]:
+                last = payload, self._request(stage, payload)
+            messages[client] = last[1]
             self._sent(client, payload, messages[client], 1)
         yield from self._replies(messages, read)
+
+    def refuse(self, client: str, error: UploadError) -> None:
+        """Note that a client's answer is not used."""
+        self.refused.append(Refusal.because(client, error))
 
     def record(self, n_used: int) -> Record:
         return Record(
@@ -131,9 +157,8 @@ class Post:
                     raise UploadError("stranger", f"{reply.client} was not asked")
                 parts = self._entered(reply, content, seen)
                 value = None if parts is None else read(parts, self.turn.at(reply.client))
-            except (IntegrityError, UploadError, ValueError) as error:
-                code = getattr(error, "code", "malformed")
-                self.refused.append(Refusal(reply.client, code, str(error)))
+            except Exception as error:  # one client's answer never ends the run of the others
+                self.refused.append(Refusal.because(reply.client, error))
             else:
                 if value is not None:
                     yield reply.client, value
@@ -168,5 +193,6 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
         return reply, None
     try:
         return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
-    except IntegrityError as error:
-        return reply, str(error)  # the error itself would keep the message in memory
+    except Exception as error:
+        # Its words alone: the error itself would keep the message in memory.
+        return reply, Refusal.because(reply.client, error).reason

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -30,6 +31,7 @@ from catchment.federation.algorithm import (
     as_algorithm,
     needs_of,
 )
+from catchment.federation.limits import Limits
 from catchment.structure import Kind
 from catchment.wire import Fact, Parts
 
@@ -49,6 +51,7 @@ __all__ = [
     "Plan",
     "Protection",
     "Read",
+    "Settling",
     "Turn",
     "Upload",
     "as_algorithm",
@@ -85,6 +88,14 @@ class Exacting(Protocol):
         """Raise to refuse a round before any client is asked."""
 
 
+@runtime_checkable
+class Settling(Protocol):
+    """A protection with settings that, where they are not given, follow from the masking."""
+
+    def beside(self, masking: Masking) -> Self:
+        """Return the protection as it is with that masking."""
+
+
 Read = Callable[[Parts, Turn], Additive]
 Memory = MutableMapping[str, bytes]
 
@@ -93,8 +104,11 @@ Memory = MutableMapping[str, bytes]
 class Masking(Protocol):
     """A protection with messages of its own before and after the upload, such as a secure sum."""
 
-    def exact(self) -> Self:
-        """Return the protection for sums of any size, which rounds nothing."""
+    def exact(self, *, of_few: bool = False) -> Self:
+        """Return the protection for sums of any size, which rounds nothing.
+
+        `of_few` is for sums over few of the registered clients, as those that test a model.
+        """
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> Exchange:
         """Return the server's half of one round, or of the one that the journal left unfinished."""
@@ -103,15 +117,20 @@ class Masking(Protocol):
         """Return a client's answer to a stage; secrets stay in its memory."""
 
     def mask(
-        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+        self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
     ) -> Upload:
-        """Return the masked upload; `upload` makes it from the algorithm's own letter."""
+        """Return the masked upload; `upload` makes it from the algorithm's own letter.
+
+        The turn it is made with has the session and a ledger, for noise that is drawn once only.
+        """
 
 
 class Exchange(Protocol):
     """The server's half of a masking protocol in one round; the loop carries its letters."""
 
-    stages: Sequence[str]
+    @property
+    def stages(self) -> Iterable[str]:
+        """The stages in their order, to be closed one after the other."""
 
     def asked(self, stage: str) -> Sequence[str]:
         """Return the clients whose answers to a stage are wanted and not yet here."""
@@ -125,6 +144,9 @@ class Exchange(Protocol):
     def close(self, stage: str) -> None:
         """End a stage for good; raise TooFewClientsError if too few answered it to go on."""
 
+    def left_out(self) -> Sequence[tuple[str, str, str]]:
+        """Return whom the protocol itself left out since the last call: name, code and reason."""
+
     def result(self, inner: Read) -> tuple[Additive, int]:
         """Return the sum without masks, read by `inner`, and how many clients are in it."""
 
@@ -135,10 +157,12 @@ class Exchange(Protocol):
 class Journal(Protocol):
     """What the server's half of a masking protocol writes down before it acts on it."""
 
-    def begin(self, plan: str, round_: int, cohort: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    def begin(
+        self, plan: str, round_: int, cohort: Sequence[str], *, after: int = 0
+    ) -> tuple[int, tuple[str, ...]]:
         """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
 
-        Numbers of attempts only grow.
+        Numbers of attempts only grow, and are above `after`.
         """
 
     def closed(self, attempt: int) -> Mapping[str, tuple[str, ...]]:
@@ -184,10 +208,15 @@ class Plan(Generic[S, U, R]):
         Fewest answers with which a round may end.
     protections
         Applied in this order on the client, and undone in the reverse order on the server.
+    limits
+        How much one client may claim in a round, and how many must be usable.
     prepare
         What each client does to its raw recordings before the algorithm sees them.
     channels
         Names of the recordings' channels, for the model to know.
+    n_targets
+        How many targets statistics have, if that is known before any client is asked; others are
+        refused then. If not given, the number that most clients send counts.
     """
 
     algorithm: Learner[S, U, R]
@@ -197,7 +226,9 @@ class Plan(Generic[S, U, R]):
     protections: tuple[Protection | Masking, ...] = ()
     seed: int = 0
     prepare: Prepare = RAW
+    limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
+    n_targets: int | None = None
 
     def __post_init__(self) -> None:
         if self.rounds < 1:
@@ -208,10 +239,16 @@ class Plan(Generic[S, U, R]):
             raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
         if any(isinstance(protection, Masking) for protection in self.protections[:-1]):
             raise ValueError("a secure sum must be the last of the protections")
+        masking = self.masking
+        if masking is not None:
+            settled = (
+                p.beside(masking) if isinstance(p, Settling) else p for p in self.protections
+            )
+            object.__setattr__(self, "protections", tuple(settled))
         for protection in self.protections:
             if isinstance(protection, Exacting):
                 protection.check(self)
-        if self.masking is not None:
+        if masking is not None:
             self._refuse_hiding()
 
     def _refuse_hiding(self) -> None:
@@ -250,6 +287,11 @@ class Plan(Generic[S, U, R]):
         """The protection that hides uploads in their sum, if there is one; always the last."""
         last = self.protections[-1] if self.protections else None
         return last if isinstance(last, Masking) else None
+
+    def fewest(self, n_asked: int) -> int:
+        """Return with how many usable answers a round may end at least."""
+        # A product such as 0.1 * 30 is a little more than the whole number that is meant.
+        return max(self.min_clients, math.ceil(self.limits.min_usable * n_asked - 1e-9))
 
     def cohort(self, clients: Sequence[str], round_: int) -> tuple[str, ...]:
         """Return the clients of a round, by name; the draw depends on the seed and round alone."""
@@ -298,6 +340,6 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+            inner = {one.name: describe(getattr(value, one.name)) for one in fields(value)}
             return {type(value).__name__: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

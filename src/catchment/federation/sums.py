@@ -9,7 +9,16 @@ from typing import Annotated, ClassVar, Generic, Self, TypeVar
 from catchment.arrays import Array
 from catchment.errors import FederationError, UploadError
 from catchment.federation.progress import Progress
-from catchment.structure import ANY_FLOAT, GATHERED, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Summable
+from catchment.structure import (
+    ANY_FLOAT,
+    CLIENTS,
+    GATHERED,
+    NOT_NEGATIVE,
+    REMARK,
+    WEIGHT,
+    Kind,
+    Summable,
+)
 
 V = TypeVar("V")
 
@@ -37,7 +46,7 @@ class WeightedSum(Summable):
 
     arrays: Annotated[tuple[Array, ...], ANY_FLOAT]
     weight: Annotated[float, WEIGHT]
-    n_clients: int = 1
+    n_clients: Annotated[int, CLIENTS] = 1
 
     @classmethod
     def of(cls, arrays: tuple[Array, ...], weight: float) -> Self:

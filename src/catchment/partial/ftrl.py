@@ -1,15 +1,17 @@
 """Private training by noise on prefix sums (DP-FTRL; Kairouz et al., ICML 2021).
 
-The server's position is a function of the prefix sums S_t of the clipped mean changes. Noise is
-added to these sums, correlated over time so that each sum carries little of it:
+The server's position is a function of the prefix sums S_t of the clipped changes, each divided by
+the number of clients that was declared, never by that of those who answered: a client that is left
+out, or drops out, takes its own change with it and moves nobody else's. Noise is added to these
+sums, correlated over time so that each sum carries little of it:
 
     tree       the sum of the noise of the at most log2(T) + 1 nodes that cover steps 1..t
     Toeplitz   sum over k of c_{t-k} z_k with c_j = binom(2j, j) / 4^j, the square root of the
                prefix-sum matrix (Fichtenberger et al., ICML 2023), whose columns have norm |c|
 
-A client that takes part once moves each of its nodes' sums, one per level, by at most its clip, and
-the Toeplitz mechanism's input by clip * |c|. Momentum and learning rate work on differences of
-noisy sums and cost no privacy.
+A client that takes part once moves each of its nodes' sums, one per level, by at most clip over
+clients, and the Toeplitz mechanism's input by |c| times that. Momentum and learning rate work on
+differences of noisy sums and cost no privacy.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.arrays import Array
-from catchment.errors import MissingExtraError
+from catchment.errors import FederationError, MissingExtraError
 from catchment.federation.learn.optimisers import Arrays
 from catchment.privacy.dp.gaussian import gaussian_epsilon, rounded_normal
 
@@ -31,7 +34,10 @@ FINE = 2.0**30  # steps of the grid on which noise is drawn, per standard deviat
 
 @dataclass(frozen=True, kw_only=True)
 class FollowTheLeader:
-    """A server optimiser whose every position is private.
+    """A rule of the server whose every position is private; for `FederatedTraining` with its clip.
+
+    It takes sums and not means, so that it cannot stand where a mean of those who answered, or a
+    mean of changes of any length, is handed over.
 
     Parameters
     ----------
@@ -41,7 +47,8 @@ class FollowTheLeader:
     clip
         The bound that the clients' changes are clipped to.
     clients
-        Clients per round: a mean change moves by clip / clients when one client changes.
+        Most clients in a round, declared beforehand: every sum of changes is divided by it, so that
+        one client moves what is noised by clip / clients, whoever else answers.
     rounds
         Rounds in all, which the Toeplitz mechanism must know.
     mechanism
@@ -90,7 +97,19 @@ class FollowTheLeader:
         zeros = [tuple(np.zeros_like(x) for x in values) for _ in range(2 + slots)]
         return (np.zeros(1), *(array for group in zeros for array in group))
 
-    def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
+    def check_cohort(self, n_clients: int) -> None:
+        """Raise FederationError if more clients are asked in a round than were declared."""
+        if n_clients > self.clients:
+            raise FederationError(
+                f"{n_clients} clients are asked in a round, the noise was declared for "
+                f"{self.clients}; pass clients={n_clients}, or a smaller share to the plan"
+            )
+
+    def step_by_sum(
+        self, values: Arrays, total: Sequence[NDArray[np.floating]], memory: Arrays
+    ) -> tuple[Arrays, Arrays]:
+        """Return the values and the memory after a round, from the sum of the clipped changes."""
+        change = tuple(np.divide(one, self.clients, dtype=np.float64) for one in total)
         n = len(values)
         t = int(memory[0][0]) + 1
         if t > self.rounds:
@@ -149,6 +168,8 @@ def tree_epsilon(
     ----------
     rounds
         Steps of one tree.
+    delta
+        Should be far below one over the number of all clients, and be stated beside the epsilon.
     participations
         Trees in which a client takes part.
 
@@ -178,12 +199,15 @@ def schedule_epsilon(
     Who takes part when must not depend on anyone's data, as draws from a plan's seed do not. The
     noise is one Gaussian on the vector of all nodes (or Toeplitz inputs), which a client of rounds
     R moves by at most |sum over R of its columns| clips, since no entry is negative: leaving the
-    client out is then exactly as private as that Gaussian.
+    client out is then exactly as private as that Gaussian. Who is drawn and does not answer moves
+    less, never more.
 
     Parameters
     ----------
     cohorts
         The clients of every round, such as `[plan.cohort(names, k) for k in range(rounds)]`.
+    delta
+        Should be far below one over the number of all clients, and be stated beside the epsilon.
 
     >>> rule = FollowTheLeader(noise_multiplier=2.33, clip=1.0, clients=1, rounds=1600)
     >>> round(schedule_epsilon(rule, [[str(k)] for k in range(1600)], 1e-6), 2)
@@ -191,6 +215,8 @@ def schedule_epsilon(
     """
     if len(cohorts) > rule.rounds:
         raise ValueError(f"there are {len(cohorts)} cohorts, the rule is for {rule.rounds} rounds")
+    for cohort in cohorts:
+        rule.check_cohort(len(cohort))
     if rule.noise_multiplier == 0:
         return math.inf
     columns = _columns(rule, len(cohorts))

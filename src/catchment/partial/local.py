@@ -19,6 +19,7 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
+from catchment.arrays import refuse_conversions
 from catchment.partial.normalise import JointNorms
 
 IGNORED = -100  # a target that does not count, such as padding
@@ -43,6 +44,7 @@ class Examples:
                 f"there are {len(self.x)} inputs and {len(self.y)} targets; "
                 "pass as many, and at least one"
             )
+        refuse_conversions(self.x, "inputs")
         if self.x.dtype.kind == "f" and not np.isfinite(self.x).all():
             raise ValueError("an input is not finite; fill or drop missing values first")
 

@@ -2,8 +2,10 @@
 
 Each round the server sends the trainable values and the seed; a client makes the frozen ones again,
 takes local steps, and returns how far its trainable values moved. The server moves by the mean of
-these changes, weighted by examples, through an optimiser of its own. With nothing frozen this is
-generalised federated averaging (Reddi et al., ICLR 2021).
+these changes, through an optimiser of its own. Clients weigh by their examples or, where changes
+are clipped, alike; `FollowTheLeader` divides the sum by the number of clients it was declared for,
+whoever answers. With nothing frozen this is generalised federated averaging (Reddi et al., ICLR
+2021).
 
 The server sees each client's change, mean loss and share of right answers unless a protection hides
 them. The last two are not sent where changes are clipped or noise is added: they are not in what
@@ -23,9 +25,11 @@ from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.influence import SLACK
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.progress import UNKNOWN, Progress
 from catchment.partial.freeze import Freeze, PartialNetwork
+from catchment.partial.ftrl import FollowTheLeader
 from catchment.partial.local import Examples, LocalSteps, Recordings, Tensors, train_group
 from catchment.partial.schedule import Schedule
 from catchment.structure import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Structure
@@ -43,7 +47,7 @@ class Moved:
 
     names: tuple[str, ...]
     changes: tuple[NDArray[np.floating], ...]  # float32 as they came, float64 once added
-    weights: NDArray[np.float64]
+    weights: Annotated[NDArray[np.float64], WEIGHT]
     told: NDArray[np.float64]  # (3,) what they say of their progress
 
     def __add__(self, other: Moved) -> Moved:
@@ -116,7 +120,7 @@ class FederatedTraining:
     steps
         What a client does in a round.
     optimiser
-        What the server does with the mean change.
+        What the server does with the mean change, or with the sum of clipped changes.
     schedule
         How the clients' learning rate goes from round to round.
     weak
@@ -125,7 +129,8 @@ class FederatedTraining:
     clip
         Longest change a client may send, all tensors together; a longer one is shortened, and every
         client then weighs alike. This bounds what one client can do to the sum, as privacy needs;
-        the loss, which is not bounded so, is then not sent.
+        the loss, which is not bounded so, is then not sent. A longer change that comes in the
+        clear is refused.
     at_once
         Clients of one machine that are trained at once; if not given, 100 on a GPU (fewer if their
         messages are long, so that some are packed while others are trained) and 1 on a CPU, where
@@ -139,13 +144,21 @@ class FederatedTraining:
 
     network: PartialNetwork
     steps: LocalSteps = STEPS
-    optimiser: ServerOptimiser = MEAN
+    optimiser: ServerOptimiser | FollowTheLeader = MEAN
     schedule: Schedule = CONSTANT
     weak: Mapping[str, Freeze] = field(default_factory=dict)
     clip: float | None = None
     at_once: int | None = None
     record: bool = True
     device: str = "auto"
+
+    def __post_init__(self) -> None:
+        rule = self.optimiser
+        if isinstance(rule, FollowTheLeader) and not (self.clip and self.clip <= rule.clip):
+            raise ValueError(
+                f"clip is {self.clip}, and FollowTheLeader counts on changes of length {rule.clip} "
+                f"at most; pass clip={rule.clip}"
+            )
 
     @property
     def needs(self) -> Needs:
@@ -167,6 +180,8 @@ class FederatedTraining:
         return Trained(values, self.optimiser.start(values))
 
     def broadcast(self, state: Trained, turn: Turn) -> Parts:
+        if isinstance(self.optimiser, FollowTheLeader):
+            self.optimiser.check_cohort(len(turn.cohort))
         values = tuple(value.astype(np.float32) for value in state.values)
         return Parts("trainable", {"seed": self.network.seed}, values)
 
@@ -243,12 +258,15 @@ class FederatedTraining:
     def read_update(self, parts: Parts, turn: Turn) -> Moved:
         names, shapes = layout(self.network)
         came = Change.from_parts(parts)
+        self._check_clip(came, turn)
         sent = names if came.names is None else came.names
         if not set(sent) <= set(names) or len(sent) != len(came.changes):
             raise UploadError("shape", "the change names tensors that are not trained")
         arrived = dict(zip(sent, came.changes, strict=True))
         if any(arrived[name].shape != shapes[name] for name in arrived):
             raise UploadError("shape", "a change has another shape than its tensor")
+        if self.clip is not None and turn.client:
+            self._check_clipped(came, self.clip)
         full = tuple(
             arrived[name] if name in arrived else np.zeros(shapes[name], np.float32)
             for name in names
@@ -257,10 +275,38 @@ class FederatedTraining:
         told = np.array([came.telling, came.loss, came.right])
         return Moved(names, full, np.array(weights), told)
 
+    def _check_clip(self, came: Change, turn: Turn) -> None:
+        """Raise UploadError if a client's clipped change is longer, or weighs more, than agreed."""
+        if self.clip is None or not turn.client:
+            return
+        if came.weight != 1:
+            raise UploadError(
+                "weight", f"the weight is {came.weight:g}; where changes are clipped it is 1"
+            )
+        squares = sum(float(np.square(c, dtype=np.float64).sum()) for c in came.changes)
+        if squares > (self.clip * (1 + SLACK)) ** 2:
+            raise UploadError(
+                "bound", f"a change of length {squares**0.5:.6g} is longer than {self.clip:g}"
+            )
+
     def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
-        values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
+        if isinstance(self.optimiser, FollowTheLeader):
+            moved = self.optimiser.step_by_sum(state.values, total.changes, state.memory)
+        else:
+            moved = self.optimiser.step(state.values, total.mean(), state.memory)
         progress = Progress.mean(*total.told.tolist(), scored=True)
-        return Trained(values, memory, progress)
+        return Trained(*moved, progress)
+
+    @staticmethod
+    def _check_clipped(came: Change, clip: float) -> None:
+        """Raise UploadError if a client's change is longer than agreed, or weighs more than one."""
+        squares = sum(float(np.square(c, dtype=np.float64).sum()) for c in came.changes)
+        if not (came.weight == 1 and squares <= clip**2):
+            raise UploadError(
+                "bound",
+                f"a change of length {np.sqrt(squares):.6g} and weight {came.weight:g} came; at "
+                f"most {clip:g} and 1 were agreed on",
+            )
 
     def result(self, state: Trained) -> torch.nn.Module:
         """Return the network with the state's values."""

@@ -40,7 +40,10 @@ def compared(
     threads: int | None = None,
     watch: Callable[[str, int, int, int], None] | None = None,
 ) -> list[Row]:
-    """Train and test what stands beside the plan; it is not part of the run's ledger."""
+    """Train and test what stands beside the plan; it is not part of the run's ledger.
+
+    Beside a plan with protections each row says that it has none of them.
+    """
 
     def began(name: str) -> None:
         if watch:
@@ -50,7 +53,14 @@ def compared(
     ready = held.prepared(model.prepare)
     if not beside:
         return []
-    return list(compare(beside, ready.train, ready.test, threads=threads, began=began))
+    rows = list(compare(beside, ready.train, ready.test, threads=threads, began=began))
+    return [_outside(row) for row in rows] if file.protect else rows
+
+
+def _outside(row: Row) -> Row:
+    """Return a row that says under which conditions it was made."""
+    told = "from raw data, outside the federation and its protections"
+    return replace(row, note=f"{row.note}; {told}" if row.note else told)
 
 
 def contenders(

@@ -14,15 +14,17 @@ import datetime
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from catchment.engine.local import LocalEngine
-from catchment.errors import TooFewClientsError
+from catchment.engine.local import LocalEngine, data_of
+from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.course import (
@@ -38,12 +40,15 @@ from catchment.federation.delivery import DeliveredEvaluation, Delivery, InMemor
 from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
-from catchment.federation.plan import Journal, Memory, Plan
+from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
+    CHARGED,
+    CLIENTS,
     DATABASE,
+    JOURNAL,
     MODEL,
     PLAN,
     Store,
@@ -56,9 +61,12 @@ from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
 from catchment.plans.results import write_forecast
 from catchment.plans.sources import About
+from catchment.privacy.dp.budget import data_keys
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
+from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 
@@ -86,7 +94,8 @@ class InProcess:
     """All clients in this process.
 
     Nothing leaves anyone here, so that the test shows every client's score by itself, even where
-    the training is hidden in sums.
+    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
+    holds for them.
     """
 
     held: PlanData
@@ -142,6 +151,9 @@ class Conductor:
         Called with (stage, round, clients done, clients asked).
     tested
         Makes the scores where no clients are kept for a test.
+    known
+        By client: what its data are known by in the ledger of what noise costs, where all clients
+        are in this process.
     """
 
     file: PlanFile
@@ -152,6 +164,7 @@ class Conductor:
     journal: Journal | None = None
     watch: Watch | None = None
     tested: Callable[[], Scores] | None = None
+    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def conduct(self) -> Done:
         """Run all stages, or what is left of them, and keep what came of them."""
@@ -173,7 +186,7 @@ class Conductor:
 
     def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
         """Run a stage, or what is left of it."""
-        allowed = self.engines.allowed(stage, plan)
+        allowed = self._charged(self.engines.allowed(stage, plan))
 
         def watch(round_: int, done: int, asked: int) -> None:
             if self.watch:
@@ -187,6 +200,23 @@ class Conductor:
             journal=self.journal if allowed.masking else None,
             context=known.parts(),
         )
+
+    def _charged(self, plan: AnyPlan) -> AnyPlan:
+        """Return the plan with its ledger told of this run, which is charged once."""
+        if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
+            return plan
+        if CHARGED not in self.store.facts():
+            self.store.write_facts({CHARGED: secrets.token_hex(16)})
+        # With the place: of two copies of a folder that go on, each makes a release.
+        run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
+
+        def bound(one: Protection | Masking) -> Protection | Masking:
+            if not isinstance(one, GaussianNoise) or one.budget is None:
+                return one
+            budget = replace(one.budget, run=run, known=self.known or one.budget.known)
+            return replace(one, budget=budget)
+
+        return replace(plan, protections=tuple(bound(one) for one in plan.protections))
 
     def _deliver(self, known: Known, place: InMemory) -> None:
         started = self.store.facts()["started"]
@@ -289,15 +319,31 @@ def run_plan(
     """
     held = file.load_data(data)
     with opened(file, folder, resume=resume, force=force) as store:
-        memories = client_memories(store.folder, held.names) if file.is_secret else {}
-        identities = {name: new_identity(memory) for name, memory in memories.items()}
-        course = file.course(held.about, identities, len(held.train))
-        engines = InProcess(held, threads, memories)
-        tested = None
-        if file.sharing.test == "folds":
-            tested = partial(folded, file, held, threads, watch)
-        conductor = Conductor(file, course, held.about, engines, store, watch=watch, tested=tested)
-        done = conductor.conduct()
+        # Of a finished run only the public keys are left.
+        identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
+        memories: dict[str, Memory] = {}
+        if file.is_secret and not identities:
+            memories = client_memories(store.folder, held.names)
+            identities = {name: new_identity(memory) for name, memory in memories.items()}
+        # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
+        place = store.folder / JOURNAL
+        with SumsJournal(place) if memories else nullcontext() as journal:
+            course = file.course(held.about, identities, len(held.train))
+            tested = None
+            if file.sharing.test == "folds":
+                tested = partial(folded, file, held, threads, watch)
+            conductor = Conductor(
+                file,
+                course,
+                held.about,
+                InProcess(held, threads, memories),
+                store,
+                journal,
+                watch=watch,
+                tested=tested,
+                known=_known(held) if file.is_noisy else {},
+            )
+            done = conductor.conduct()
         write_forecast(store, done.model, done.scores, held)
         if tested is not None:
             conductor.finish(own_rows(file, done))
@@ -307,7 +353,14 @@ def run_plan(
                 file, plan, held, done.result, done.model, done.features, threads, watch
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
+        if file.is_secret:
+            forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores)
+
+
+def _known(held: PlanData) -> dict[str, Sequence[str]]:
+    """Return what each client's data are known by, whatever the client is called."""
+    return {name: data_keys(data_of(source)()) for name, source in held.at(TRAINING).items()}
 
 
 @contextmanager
@@ -315,6 +368,9 @@ def opened(
     file: PlanFile, folder: str | Path, *, resume: bool = False, force: bool = False
 ) -> Iterator[Store]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
+
+    One that was charged for its noise is kept, and the error says so: taken up again, it is not
+    charged twice.
 
     Parameters
     ----------
@@ -329,12 +385,23 @@ def opened(
         )
     if force or (not resume and not is_begun(folder)):
         remove_run(folder)
+    # One that is moved is another to its budget, and nothing is lost if it is moved back.
+    found = is_begun(folder)
     try:
         with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
             yield store
-    except Exception:
+    except BudgetError:
+        if not found and not is_begun(folder, or_charged=False):
+            remove_run(folder)  # it was not charged
+        raise
+    except Exception as error:
         if not is_begun(folder):
             remove_run(folder)
+        elif not is_begun(folder, or_charged=False):
+            error.add_note(
+                f"the run is kept in {folder}, because its noise may be charged to the budget by "
+                "now; go on with it (--resume), which is not charged again"
+            )
         raise
 
 
@@ -350,7 +417,18 @@ def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
                 f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
                 "digits, '.', '_' and '-'"
             )
-    return {name: FileMemory(folder / "clients" / name) for name in names}
+    return {name: FileMemory(folder / CLIENTS / name) for name in names}
+
+
+def forget_clients(store: Store, identities: dict[str, str]) -> None:
+    """Remove what clients of this process remembered, private keys included: the run is over.
+
+    The journal of their sums goes with it. The public keys are kept, so that the plan is still the
+    same.
+    """
+    store.write_facts({"identities": json.dumps(identities)})
+    for name in (CLIENTS, JOURNAL):
+        shutil.rmtree(store.folder / name, ignore_errors=True)
 
 
 def own_rows(file: PlanFile, done: Done) -> list[Row]:

@@ -8,7 +8,7 @@
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, seed, baselines
+    [run]                         # rounds, share, min_clients, limits, seed, baselines
     [[protect]]                   # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
@@ -22,7 +22,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,10 +31,13 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
+from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
 from catchment.plans.dataclass_tables import nearest, refuse_unknown
 from catchment.plans.names import (
+    BUDGET,
+    BUDGET_SETTINGS,
     PLASTICITY,
     PLASTICITY_ROUNDS,
     PROTECTIONS,
@@ -45,6 +48,8 @@ from catchment.plans.names import (
     named,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
+from catchment.privacy.dp.budget import Budget
+from catchment.privacy.dp.noise import GaussianNoise
 
 Baseline = Literal[
     "random",
@@ -63,6 +68,11 @@ SECTIONS = (
     *("run", "protect", "search"),
 )
 Table = Mapping[str, object]
+TESTED_UNDER_NOISE = (
+    "gaussian_noise bounds what the training tells of a client, and exact scores on other data of "
+    'the same client would tell more; write test_of = "clients" into [data], so that nobody who is '
+    "tested has trained"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +87,15 @@ class RunSettings:
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
+    min_usable
+        Least share of the clients asked whose answers must be usable, else the run ends.
+    max_rows
+        Most rows that one client may claim to have in a round.
+    max_weight
+        Most weight per row that one may claim.
+    over_median
+        How many times the median of the round's clients one of them may claim; whoever claims more
+        is refused and named.
     seed
         Names the draws of clients and the algorithm's own.
     baselines
@@ -90,9 +109,23 @@ class RunSettings:
     rounds: int | None = None
     share: float = 1.0
     min_clients: int = 1
+    min_usable: float = LIMITS.min_usable
+    max_rows: int = LIMITS.max_rows
+    max_weight: float = LIMITS.max_weight
+    over_median: float = LIMITS.over_median
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a round."""
+        return Limits(
+            min_usable=self.min_usable,
+            max_rows=self.max_rows,
+            max_weight=self.max_weight,
+            over_median=self.over_median,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +159,11 @@ class PlanFile:
         return any(table.get("name") == "secure_sum" for table in self.protect)
 
     @property
+    def is_noisy(self) -> bool:
+        """Whether noise bounds what the training tells of a client."""
+        return any(table.get("name") == "gaussian_noise" for table in self.protect)
+
+    @property
     def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
@@ -140,11 +178,17 @@ class PlanFile:
         return first.washout if isinstance(first, EchoState | FeatureMap) else 0
 
     def load_data(self, directory: Path | None = None) -> PlanData:
-        """Return the data that the plan names; MissingDataError if they are not here."""
+        """Return the data that the plan names; MissingDataError if they are not here.
+
+        ValueError if clients that train under noise would be tested, too.
+        """
         found = self.origin.load(self.sharing.seed, directory, self.base)
         # Windows are entered one by one, wherever a recording is cut.
         washout = self.washout if self.prepare.window is None else 0
-        return arrange(found, self.sharing, washout=washout)
+        held = arrange(found, self.sharing, washout=washout)
+        if self.is_noisy and set(held.train) & set(held.whole):
+            raise ValueError(TESTED_UNDER_NOISE)
+        return held
 
     def about(self, directory: Path | None = None) -> About:
         """Return what everyone must know of the data, reading no files of one's own."""
@@ -186,7 +230,7 @@ class PlanFile:
             How many train; None for many.
         """
         protections = tuple(
-            named(PROTECTIONS, table, f"[[protect]] {k}", {"identities": dict(identities or {})})
+            self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
         hidden = any(isinstance(one, Masking) for one in protections)
@@ -204,14 +248,41 @@ class PlanFile:
             channels=about.channels,
             classes=about.classes,
             per_step=not windows and (about.per_step or self.prepare.horizon is not None),
+            targets=_n_targets(about),
             adapt=self.adapting if self.plasticity else None,
             adapt_rounds=self._adapt_rounds,
             rounds=self.run.rounds,
             share=self.run.share,
             min_clients=self.run.min_clients,
+            limits=self.run.limits,
             protections=protections,
             seed=self.run.seed,
         )
+
+    def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
+        given: dict[str, object] = {"identities": dict(identities)}
+        settings = {key: value for key, value in table.items() if key not in BUDGET_SETTINGS}
+        if table.get("name") != "gaussian_noise":
+            return named(PROTECTIONS, table, where, given)
+        noise: GaussianNoise = named(PROTECTIONS, settings, where, given)
+        path, epsilon = table.get("budget", BUDGET), table.get("budget_epsilon", noise.epsilon)
+        if not isinstance(path, str):
+            raise ValueError(f"budget in {where} is {path!r}; give the file of a ledger")
+        if (
+            not isinstance(epsilon, int | float)
+            or isinstance(epsilon, bool)
+            or not noise.epsilon <= epsilon
+        ):
+            raise ValueError(
+                f"budget_epsilon in {where} is {epsilon!r}; give a number, the plan's epsilon of "
+                f"{noise.epsilon:g} or more"
+            )
+        # Where clients have keys they are known by them, whatever their names are.
+        known = {name: (key,) for name, key in identities.items()}
+        budget = Budget(
+            path=self.base / path, epsilon=float(epsilon), delta=noise.delta, known=known
+        )
+        return replace(noise, budget=budget)
 
     def adapting(self, reservoir: Reservoir) -> Learner[Any, Any, Reservoir]:
         """Return what adapts the reservoir before training."""
@@ -257,12 +328,21 @@ class PlanFile:
         # Built of tiny stand-ins: what is wrong with any setting shows now.
         classes = None if self.prepare.horizon is not None else self._some_classes
         _ = self.course(About(("x",), classes, per_step=classes is None)).fingerprint
+        if self.is_noisy:
+            self._check_noise(About(("x",), classes))
+
+    def _check_noise(self, about: About) -> None:
+        """Raise ValueError if something beside the training would tell of those who train."""
         before = {"[plasticity]": bool(self.plasticity)}
         before['scale = "federated"'] = not self.prepare.is_fitted
-        noisy = any(table.get("name") == "gaussian_noise" for table in self.protect)
-        for stage in (name for name, present in before.items() if present and noisy):
+        for stage in (name for name, present in before.items() if present):
             remedy = 'write scale = "own" into [prepare]' if "scale" in stage else "leave one out"
             raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
+        sharing = self.sharing
+        # A publisher's own test part is looked at when the data are here.
+        chosen = isinstance(self.origin, Files) or sharing.test_of or sharing.split
+        if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
+            raise ValueError(TESTED_UNDER_NOISE)
 
     @property
     def _some_classes(self) -> tuple[str, ...] | None:
@@ -377,6 +457,12 @@ def _prepare(table: Table) -> Prepare:
         raise ValueError(f"[prepare]: {error}") from error
     rest = {key: value for key, value in table.items() if key != "scale"}
     return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
+
+
+def _n_targets(about: About) -> int | None:
+    """Return how many columns of numbers are predicted, None if no columns are named."""
+    columns = dict(about.columns).get("target")
+    return None if about.classes is not None or not columns else len(columns.split("\n"))
 
 
 def _table(tables: Table, name: str) -> Table:

@@ -141,6 +141,20 @@ PROTECTIONS: dict[str, type] = {
     "secure_sum": SecureSum,
 }
 
+BUDGET = "budget.sqlite"
+BUDGET_SETTINGS = {
+    "budget": {
+        "type": "string",
+        "default": BUDGET,
+        "description": "The ledger of what was released, beside the plan.",
+    },
+    "budget_epsilon": {
+        "type": "number",
+        "description": "What all releases together may tell of a client, at the plan's delta; the "
+        "plan's epsilon if not given, so that its second run is refused.",
+    },
+}
+
 GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
 READER = Reader(
     choices={

@@ -19,7 +19,8 @@ SHOWN_STEPS = 300
 def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
     """Keep a stretch of the worst test client's targets and predictions, to be drawn.
 
-    The data are in this process; where clients are elsewhere this would stay with them.
+    The data are in this process; where clients are elsewhere this would stay with them. These
+    targets are as they are: a client that trains under noise is none of those that are tested.
     """
     if model.classes is not None or not model.per_step or not scores.by_client:
         return

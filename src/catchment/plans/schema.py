@@ -7,6 +7,7 @@ from catchment.plans.data import Sharing
 from catchment.plans.file import RunSettings
 from catchment.plans.names import (
     ALGORITHMS,
+    BUDGET_SETTINGS,
     GIVEN,
     MAPS,
     PLASTICITY,
@@ -41,9 +42,7 @@ def plan_schema() -> dict[str, object]:
             "run": READER.schema(RunSettings),
             "protect": {
                 "type": "array",
-                "items": {
-                    "oneOf": [READER.named(n, kind, given=GIVEN) for n, kind in PROTECTIONS.items()]
-                },
+                "items": {"oneOf": [_protection(name) for name in PROTECTIONS]},
             },
             "search": {"type": "object"},
         },
@@ -60,6 +59,14 @@ def _chosen(key: str, kinds: dict[str, type], usual: str) -> dict[str, object]:
     ]
     own = {"type": "object", "properties": {key: OWN}, "required": [key]}
     return {"oneOf": [*options, own]}
+
+
+def _protection(name: str) -> dict[str, object]:
+    made = READER.named(name, PROTECTIONS[name], given=GIVEN)
+    properties = made["properties"]
+    assert isinstance(properties, dict)
+    more = BUDGET_SETTINGS if name == "gaussian_noise" else {}
+    return made | {"properties": {**properties, **more}}
 
 
 def _plasticity(name: str) -> dict[str, object]:

@@ -6,7 +6,7 @@ Every client is a source that is read when it is asked, once per process (`Cache
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -266,11 +266,33 @@ class Files:
             if len(clients) < len(paths):
                 raise ValueError(f"two files of {self.files} have one name; rename one of them")
             return Recordings(clients, self.about())
-        found = self.read(paths)
+        bad: list[Path] = []
+        try:
+            found = self.read(paths)
+        except ValueError:
+            bad = [] if self.client is not None else self._unreadable(paths)
+            if not 0 < len(bad) < len(paths):
+                raise
+            found = self.read([path for path in paths if path not in bad])
         first = next(one for held in found.values() for one in held)
         classes = None if found.classes is None else tuple(map(str, found.classes))
         about = self.about(found.channels or (), classes, bool(first.per_step))
-        return Recordings(dict(found), about)
+        settled = replace(self, inputs=about.channels, per_step=about.per_step)
+        if found.classes is not None:
+            settled = replace(settled, classes=tuple(found.classes))
+        # Each of them is a client, which the run asks, names and leaves out.
+        unread = {client_of(path): OneFile(path, settled) for path in bad}
+        return Recordings({**found, **unread}, about)
+
+    def _unreadable(self, paths: list[Path]) -> list[Path]:
+        """Return the files that cannot be read even by themselves."""
+        bad = []
+        for path in paths:
+            try:
+                self.read([path])
+            except ValueError:
+                bad.append(path)
+        return bad
 
     def read(self, paths: list[Path]) -> ReadClients:
         """Return the recordings of some files, with the channels and classes they share."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from catchment.privacy.dp.prompt_noise import PromptNoise as PromptNoise
     from catchment.privacy.in_the_clear import PlainStatisticsWarning as PlainStatisticsWarning
     from catchment.privacy.in_the_clear import networked as networked
+    from catchment.privacy.policy import Policy as Policy
+    from catchment.privacy.releases import Release as Release
+    from catchment.privacy.releases import Releases as Releases
+    from catchment.privacy.secure_sum.client_notes import forget_rounds as forget_rounds
     from catchment.privacy.secure_sum.client_store import FileMemory as FileMemory
     from catchment.privacy.secure_sum.identities import Identities as Identities
     from catchment.privacy.secure_sum.keys import make_identities as make_identities
@@ -36,6 +40,9 @@ __all__, __getattr__, __dir__ = face(
         "dp.per_sequence": ["PerSequence"],
         "dp.prompt_noise": ["PromptNoise"],
         "in_the_clear": ["PlainStatisticsWarning", "networked"],
+        "secure_sum.client_notes": ["forget_rounds"],
+        "policy": ["Policy"],
+        "releases": ["Release", "Releases"],
         "secure_sum.client_store": ["FileMemory"],
         "secure_sum.identities": ["Identities"],
         "secure_sum.keys": ["make_identities", "new_identity"],

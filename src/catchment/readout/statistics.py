@@ -29,7 +29,7 @@ from catchment.readout import integers
 from catchment.readout.grid import Grid
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
 from catchment.readout.readout import Readout
-from catchment.structure import LATER, ROWS, Kind, Shape, Structure, Triangle
+from catchment.structure import LATER, ROWS, WEIGHT, Kind, Shape, Structure, Triangle
 from catchment.wire import Fact, Parts
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.
@@ -70,7 +70,7 @@ class RidgeStatistics(Structure):
     )
 
     n_rows: Annotated[int, ROWS]
-    weight: float
+    weight: Annotated[float, WEIGHT]
     feature_sum: Annotated[Array, Shape("features")]
     target_sum: Annotated[Array, Shape("targets")]
     gram: Annotated[Array, Triangle("features")]

@@ -15,7 +15,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.federation.course import PLASTICITY, TRAINING
 from catchment.federation.measure.comparison import Comparison, Row
-from catchment.federation.runs.explain import Explanation, Sent, explain, say_bytes
+from catchment.federation.runs.explain import Explanation, Sent, aloud, explain, say_bytes
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import PLAN
 from catchment.files import replace_file
@@ -73,7 +73,8 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
     )
     heading = "" if alone else f"<h2>{escape(_title(run))}</h2>"
     lead = f'<p class="lead">{escape(_lead(run))}</p>'
-    return f'<article id="run-{number}">{heading}{lead}{"".join(sections)}</article>'
+    said = "".join(f'<p class="note"><b>{escape(text)}</b></p>' for text in aloud(run))
+    return f'<article id="run-{number}">{heading}{lead}{said}{"".join(sections)}</article>'
 
 
 def _title(run: Run) -> str:
@@ -290,7 +291,8 @@ def _left(run: Run) -> str:
         f"<h3>What left the clients</h3>{cards or '<p>Nothing yet.</p>'}"
         '<p class="note"><b>Statistics are not anonymous.</b> Only differential privacy gives a '
         "bound on what can be learned about a client or a recording.</p>"
-        f"<h3>What never left</h3>{_never(explained)}"
+        f"<h3>What is bounded by differential privacy</h3>{_listed(explained.bounded)}"
+        f"<h3>What never left</h3>{_never(explained)}{_kept(explained)}"
         f"<h3>What came to the clients</h3><ul>{down}</ul>"
     )
 
@@ -302,19 +304,25 @@ def _sent(one: Sent) -> str:
         items = "".join(f"<li>{escape(text)}</li>" for text in one.kind.tells)
         told = f"<p>It holds {escape(one.kind.holds)}. Whoever reads it learns:</p><ul>{items}</ul>"
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in one.notes)
-    bound = (
-        ""
-        if one.epsilon is None
-        else f"<p>Differential privacy: epsilon {one.epsilon:g} at most per client.</p>"
-    )
     heading = f"<h4>{escape(one.stage)}: {escape(one.purpose)}</h4>"
-    return f'<div class="sent">{heading}<p>{escape(one.sentence())}</p>{told}{notes}{bound}</div>'
+    return f'<div class="sent">{heading}<p>{escape(one.sentence())}</p>{told}{notes}</div>'
 
 
 def _never(explained: Explanation) -> str:
     texts = list(explained.never)
     if explained.unknown:
         texts.append(f"not known: there are messages of kind {', '.join(explained.unknown)}")
+    return _listed(texts)
+
+
+def _kept(explained: Explanation) -> str:
+    if not explained.kept:
+        return ""
+    heading = "<h3>What the run's folder has of clients, beside their messages</h3>"
+    return heading + _listed(explained.kept)
+
+
+def _listed(texts: Iterable[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
 
 

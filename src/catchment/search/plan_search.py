@@ -13,6 +13,7 @@
     target_std = [0.05, 0.9]
 
 What [search] does not name keeps the plan's value. The test clients of the plan are not touched.
+Protections are not used: whatever the plan says of noise does not hold for what a search chooses.
 """
 
 from __future__ import annotations

@@ -8,10 +8,19 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from catchment.arrays import Array, Booleans, as_matrix
+from catchment.arrays import (
+    LARGEST,
+    Array,
+    Booleans,
+    as_matrix,
+    as_numbers,
+    refuse_conversions,
+    refuse_mask,
+)
 from catchment.data.recording import Recording
 
 Inputs = ArrayLike | Sequence[ArrayLike]
@@ -48,6 +57,7 @@ class Given:
 
     def flat(self, values: Targets, name: str) -> NDArray[Any]:
         """Return one row per sample, (n,) or (n, K), from values that are arranged like X."""
+        refuse_mask(values, name)
         if not self.nested:
             rows: NDArray[Any] = check_array(
                 values, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name=name
@@ -103,12 +113,12 @@ class Given:
         """Return one weight (n,) per sample, or None if there are none."""
         if sample_weight is None:
             return None
-        weight = self.flat(sample_weight, "sample_weight").astype(np.float64)
+        weight = as_numbers(self.flat(sample_weight, "sample_weight"), "sample_weight")
         if weight.ndim != 1:
             raise ValueError(
                 f"sample_weight has shape {weight.shape}; pass one number for each sample"
             )
-        if not np.isfinite(weight).all() or (weight < 0).any():
+        if not (weight <= LARGEST).all() or (weight < 0).any():
             raise ValueError("sample_weight must be finite and not negative")
         if not weight.any():
             raise ValueError("sample_weight is zero for every sample; nothing is left to learn")
@@ -127,6 +137,7 @@ def read_inputs(
     [(3, 1), (3, 1), (3, 1)]
     """
     if not several(X, pooled=pooled):
+        _refuse_conversions(X)
         finite = "allow-nan" if allow_nan else True
         matrix = validate_data(
             estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite
@@ -145,6 +156,17 @@ def read_inputs(
             del estimator.feature_names_in_
     stacked = isinstance(X, np.ndarray) and X.ndim == 3
     return Given(parts, "stack" if stacked else "list", pooled)
+
+
+def _refuse_conversions(X: Inputs) -> None:
+    """Raise ValueError for what scikit-learn would make numbers of: masks, dates, text."""
+    if issparse(X):
+        return  # refused by scikit-learn, as complex numbers are
+    refuse_mask(X, "X")
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiubc":
+        array = np.asarray(X)
+        if array.dtype.kind != "c":
+            refuse_conversions(array, "X")
 
 
 def several(X: Inputs, *, pooled: bool) -> bool:

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from catchment.arrays import Array, as_matrix, refuse_infinite
+from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
 from catchment.readout.forecast import forecast
 from catchment.readout.model import Model
 from catchment.readout.uncertainty import bayesian_readout
@@ -150,7 +150,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator):  # type: ignore[misc
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        target = np.asarray(given.flat(y, "y"), dtype=np.float64)
+        target = as_numbers(given.flat(y, "y"), "y")
         refuse_infinite(target, "y")
         return target
 

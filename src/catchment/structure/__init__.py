@@ -24,6 +24,8 @@ from catchment.structure.adding import added, equal, subtracted
 from catchment.structure.codec import put_together, taken_apart
 from catchment.structure.fields import (
     ANY_FLOAT,
+    CLIENTS,
+    COUNTED,
     GATHERED,
     LATER,
     NOT_NEGATIVE,
@@ -47,6 +49,8 @@ from catchment.wire import Parts
 
 __all__ = [
     "ANY_FLOAT",
+    "CLIENTS",
+    "COUNTED",
     "GATHERED",
     "LATER",
     "NOT_NEGATIVE",

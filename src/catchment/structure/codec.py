@@ -245,6 +245,8 @@ def _number(
             raise UploadError("not-finite", f"{name} is {number}; it is not a finite number")
         if number < 0 and (WEIGHT in marks or NOT_NEGATIVE in marks):
             raise UploadError("count", f"{name} is {number:g}; it cannot be negative")
+        if number > LARGEST and WEIGHT in marks:
+            raise UploadError("weight", f"{name} is {number:g}; no data can weigh so much")
     return number
 
 

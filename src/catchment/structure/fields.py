@@ -44,6 +44,8 @@ GATHERED: Final = Mark("gathered")  # a mapping that adding puts together, key b
 NOT_NEGATIVE: Final = Mark("not negative")
 SIGNED: Final = Mark("signed")  # whole numbers that are no counts, and may be negative
 REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes private
+COUNTED: Final = Mark("counted")  # counts values, or rows to which no rule on rows applies
+CLIENTS: Final = Mark("clients")  # counts the clients in a value
 ANY_FLOAT: Final = Mark("any float")  # float32 may come as well
 LATER: Final = Mark("later")  # added to the class later: left out of messages where it is default
 
@@ -390,7 +392,7 @@ def measured(value: object) -> Iterator[Measured]:
 def marked(value: object, mark: Mark) -> str:
     """Return the name of the field of a value that has a mark beside it, or nothing."""
     made: Any = type(value)
-    return next((name for name, marks in _marks(made).items() if mark in marks), "")
+    return next((name for name, marks in marks_of(made).items() if mark in marks), "")
 
 
 def places_of(value: object, mark: Mark) -> list[int]:
@@ -405,7 +407,8 @@ def places_of(value: object, mark: Mark) -> list[int]:
 
 
 @lru_cache(maxsize=512)
-def _marks(made: Any) -> dict[str, tuple[object, ...]]:
+def marks_of(made: Any) -> dict[str, tuple[object, ...]]:
+    """Return what is written beside each field of a dataclass that has something there."""
     hints = _hints(made)
     return {
         field.name: get_args(hints[field.name])[1:]

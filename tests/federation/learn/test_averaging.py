@@ -312,8 +312,6 @@ def test_the_loss_falls_from_round_to_round(batch_size: int | None) -> None:
 
 
 def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
-    keys = make_identities(CLIENTS)
-    tight = SecureSum(keys, min_clients=3, bits=64, bound=2.0**10)
     plain = GradientAveraging(features=FEATURES, learning_rate=0.1)
     far = GradientAveraging(features=FEATURES, learning_rate=1e-20, relative=False)
     huge = {
@@ -321,6 +319,7 @@ def test_a_loss_fits_every_secure_sum_that_the_weights_fit() -> None:
         for name, held in CLIENTS.items()
     }
     for algorithm, clients in ((plain, CLIENTS), (far, huge)):
+        tight = SecureSum(make_identities(CLIENTS), min_clients=3, bits=64, bound=2.0**10)
         plan = Plan(algorithm=algorithm, protections=(tight,))
         (hidden,) = run_locally(plan, clients).records
         (clear,) = run_locally(Plan(algorithm=algorithm), clients).records

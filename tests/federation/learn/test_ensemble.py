@@ -28,6 +28,7 @@ from catchment.federation.learn.ensemble import (
 )
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.stacking import Stacking
+from catchment.federation.limits import Limits
 from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan, as_algorithm
 from catchment.readout.storage import load_model, save
@@ -261,7 +262,8 @@ def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
         "poor": enough[:1],
         "broken": [Recording(np.array([np.nan, 1.0]), np.eye(2)[0])],
     }
-    result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), data)
+    plan = Plan(algorithm=ReservoirEnsemble(features=features), limits=Limits(min_usable=0.3))
+    result = run_locally(plan, data)
     assert list(result.result.members) == ["rich"]
     reasons = {r.client: r.reason for r in result.records[0].refused}
     assert "pass a number" in reasons["poor"]

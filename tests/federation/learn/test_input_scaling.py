@@ -72,7 +72,7 @@ def test_the_bits_do_not_depend_on_who_holds_which_recording() -> None:
 def test_a_secure_sum_is_the_sum_to_the_bit() -> None:
     data = clients() | {"d": [Recording(np.full((4, 3), -1e11))]}
     identities = make_identities(data)
-    secure = SecureSum(identities=identities, min_clients=3, compare_cohorts=False)
+    secure = SecureSum(identities=identities, min_clients=3)
     plan = Plan(algorithm=FederatedScaling(channels=3))
     hidden = federate(
         replace(plan, protections=(secure,)), data, memories=identities.memories

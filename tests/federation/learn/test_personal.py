@@ -338,3 +338,44 @@ def test_a_client_without_rows_cannot_be_grouped() -> None:
     clients = clients_of_two_kinds()
     with pytest.raises(ValueError, match="no rows"):
         cluster_clients({**clients, "x": RidgeStatistics.zero(5, 1)}, 2)
+
+
+def test_each_error_is_that_of_a_readout_fitted_without_the_block_by_scikit_learn() -> None:
+    """The choice is made on rows that the readout has not seen: compared with explicit folds."""
+    rng = np.random.default_rng(7)
+    z = rng.normal(size=(60, 4))
+    y = z @ rng.normal(size=(4, 2)) + 0.7 * rng.normal(size=(60, 2))
+    others = RidgeStatistics.from_states(rng.normal(size=(90, 4)), rng.normal(size=(90, 2)))
+    shared = replace(others.solve(0.5), ridge=0.5)
+    blocks = Rows.of_arrays(z, y).blocks(4)
+    mine = reduce(add, (block.statistics() for block in blocks))
+    path = own_path(shared, blocks, others + mine, member=True)
+    found = personalise(shared, blocks, path, classes=False)
+    fold = Rows.of_arrays(z, y).folds(4)
+    squares = np.zeros(1 + len(SHARES))
+    for k in range(4):
+        out, rest = fold == k, fold != k
+        squares[0] += ((shared(z[out]) - y[out]) ** 2).sum()
+        for step, share in enumerate(SHARES, start=1):
+            # Everybody's rows without the fold, and one's own rows weighed as many as those.
+            n = others.n_rows + rest.sum()
+            extra = (1 - share) * n / rest.sum()
+            known = _weighted_ridge(others, z[rest], y[rest], share, share + extra)
+            squares[step] += ((known.predict(z[out]) - y[out]) ** 2).sum()
+    np.testing.assert_allclose(found.errors, squares / 60, rtol=1e-6)
+
+
+def _weighted_ridge(
+    others: RidgeStatistics, z: Array, y: Array, their_weight: float, own_weight: float
+) -> Any:
+    """Return scikit-learn's ridge of others' rows, drawn again, and one's own rows."""
+    rng = np.random.default_rng(7)
+    rng.normal(size=(60, 4))
+    rng.normal(size=(4, 2))
+    rng.normal(size=(60, 2))
+    their_z, their_y = rng.normal(size=(90, 4)), rng.normal(size=(90, 2))
+    np.testing.assert_allclose(their_z.sum(axis=0), others.feature_sum)
+    weight = np.repeat([their_weight, own_weight], [90, len(z)])
+    return Ridge(alpha=0.5, solver="svd").fit(
+        np.vstack([their_z, z]), np.vstack([their_y, y]), sample_weight=weight
+    )

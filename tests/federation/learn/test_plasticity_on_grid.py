@@ -66,7 +66,7 @@ def test_names_threads_and_secure_sums_do_not_change_a_bit(kind: Any) -> None:
     clients = {name: sequences(2 + k, seed=k) for k, name in enumerate("abcd")}
     renamed = dict(zip("wzyx", clients.values(), strict=True))
     identities = make_identities(clients)
-    secure = SecureSum(identities=identities, min_clients=3, compare_cohorts=False)
+    secure = SecureSum(identities=identities, min_clients=3)
     plan = Plan(algorithm=kind(reservoir=RESERVOIR, rule=RULE), rounds=2)
     one = federate(plan, clients, threads=1).state
     other = federate(plan, renamed, threads=3).state

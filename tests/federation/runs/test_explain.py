@@ -107,9 +107,22 @@ def test_few_rows_are_a_warning(shapes: tuple[tuple[int, ...], ...]) -> None:
     assert fine.notes == ()
 
 
-def test_privacy_cost_is_said() -> None:
-    noisy = replace(up("clipped"), epsilon=2.5)
-    assert "epsilon 2.5 at most per client" in in_words(a_run(noisy), [])
+@pytest.mark.parametrize("distributed", [False, True])
+def test_what_is_bounded_is_said_with_delta_and_the_number_of_clients(distributed: bool) -> None:
+    noise = {"epsilon": 2.5, "delta": 1e-5, "unit": "client", "distributed": distributed}
+    plan = {"Plan": {"protections": [{"GaussianNoise": noise}, {"SecureSum": {}}]}}
+    run = a_run(up("clipped"))
+    said = in_words(replace(run, stages=(Stage("training", "", 1, plan),)), [])
+    assert "to whoever sees the model, epsilon 2.5 at delta 1e-05 for each of 9 clients" in said
+    assert ("To the server, no bound: what it is sent is exact" in said) is not distributed
+    assert ("training: to the server and to whoever sees the model" in said) is distributed
+    assert "Not bounded: who takes part" in said
+
+
+def test_what_a_message_says_of_itself_is_no_bound() -> None:
+    said = in_words(a_run(replace(up("clipped"), epsilon=2.5)), [])
+    assert "2.5" not in said
+    assert "nothing: no protection of the plan states an epsilon" in said
 
 
 def test_nothing_yet() -> None:

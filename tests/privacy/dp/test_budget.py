@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import catchment
+from catchment.data.recording import Recording
 from catchment.errors import BudgetError, IntegrityError, MissingExtraError
+from catchment.federation.cost import Cost
 from catchment.privacy.dp.accounting import epsilon_spent
-from catchment.privacy.dp.budget import Budget
+from catchment.privacy.dp.budget import Budget, data_keys
 from catchment.privacy.dp.gaussian import (
     concentrated_epsilon,
     concentrated_multiplier,
+    epsilon_of,
     gaussian_epsilon,
     gaussian_multiplier,
 )
-from catchment.privacy.secure_sum.cost import Cost
 
 ONE = Cost.of_gaussian(gaussian_multiplier(1.0, 1e-5))
 
@@ -36,7 +41,9 @@ def test_costs_add_as_theory_has_it() -> None:
     assert epsilon_spent(three, 1e-6) == pytest.approx(gaussian_epsilon(together, 1e-6), abs=1e-4)
     mixed = Cost.of_gaussian(2.0) + Cost.of_discrete(2.0)
     assert epsilon_spent(mixed, 1e-6) == pytest.approx(concentrated_epsilon(0.25, 1e-6), abs=1e-4)
-    assert epsilon_spent(Cost(), 1e-6) == 0.0
+    assert epsilon_spent(Cost(), 1e-6) == epsilon_of(Cost(), 1e-6) == 0.0
+    for cost in (three, mixed, Cost.of_discrete(4.0)):
+        assert epsilon_of(cost, 1e-6) == pytest.approx(epsilon_spent(cost, 1e-6), rel=1e-4)
 
 
 def test_discrete_releases_cost_what_they_say() -> None:
@@ -74,11 +81,93 @@ def test_federations_do_not_share(budget: Budget) -> None:
 
 def test_terms_are_fixed_by_the_first_release(budget: Budget) -> None:
     budget.charge(["a"], ONE, purpose="round")
-    richer = Budget(path=budget.path, epsilon=100.0, delta=1e-5)
     with pytest.raises(BudgetError, match="cannot be changed"):
-        richer.charge(["a"], ONE, purpose="round")
+        replace(budget, delta=1e-3).charge(["a"], ONE, purpose="round")
     with pytest.raises(BudgetError, match="per sequence"):
         budget.charge(["a"], ONE, purpose="round", unit="sequence")
+
+
+def test_a_budget_may_be_raised_and_says_so(tmp_path: Path) -> None:
+    small = Budget(path=tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5)
+    small.charge(["a"], ONE, purpose="round 0")
+    with pytest.raises(BudgetError, match="raise the budget's epsilon"):
+        small.charge(["a"], ONE, purpose="round 0")
+    replace(small, epsilon=2.0).charge(["a"], ONE, purpose="round 0")
+    with sqlite3.connect(small.path) as database:
+        assert database.execute("SELECT budget FROM releases").fetchall() == [(1.0,), (2.0,)]
+    database.close()
+
+
+def test_a_round_of_a_run_is_charged_once(tmp_path: Path) -> None:
+    mine = Budget(path=tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, run="run 1")
+    for _ in range(3):
+        assert mine.charge(["a"], ONE, purpose="round 0") == pytest.approx(1.0, abs=1e-3)
+    assert len(mine.releases()) == 1
+    with pytest.raises(BudgetError):
+        mine.charge(["a"], ONE, purpose="round 1")
+    with pytest.raises(BudgetError):
+        replace(mine, run="run 2").charge(["a"], ONE, purpose="round 0")
+
+
+def test_a_ledger_that_is_gone_is_none_the_richer(tmp_path: Path) -> None:
+    known = {"a": ["7f"], "b": ["80"]}
+    one = Budget(path=tmp_path / "b.sqlite", epsilon=1.0, delta=1e-5, known=known)
+    one.charge(["a", "b"], ONE, purpose="round 0")
+    one.path.unlink()
+    with pytest.raises(BudgetError, match=r"it was deleted or replaced"):
+        one.charge(["a"], ONE, purpose="round 0")
+    other = {
+        "place": replace(one, path=tmp_path / "other.sqlite"),
+        "federation": replace(one, federation="other"),
+        "client": replace(one, known={"c": ["81", "7f"]}),
+    }
+    for name, budget in other.items():
+        with pytest.raises(BudgetError, match="above its budget of 1"):
+            budget.charge(["c" if name == "client" else "a"], ONE, purpose="round 0")
+    named = Budget(path=tmp_path / "names.sqlite", epsilon=1.0, delta=1e-5)
+    named.charge(["a"], ONE, purpose="round 0")
+    named.path.unlink()
+    with pytest.raises(BudgetError, match="deleted or replaced"):
+        named.charge(["a"], ONE, purpose="round 0")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM releases WHERE id = 1",
+        "DELETE FROM releases WHERE id = 2",
+        "DELETE FROM releases",
+        "DELETE FROM accounts WHERE release = 1",
+        "DELETE FROM head",
+        "UPDATE releases SET gaussian = 0",
+        "UPDATE accounts SET key = 'other'",
+        "INSERT INTO accounts VALUES (9, 'other')",
+    ],
+)
+def test_a_line_that_is_missing_or_changed_is_noticed(budget: Budget, change: str) -> None:
+    for _ in range(2):
+        budget.charge(["a"], ONE, purpose="round")
+    with sqlite3.connect(budget.path) as database:
+        database.execute(change)
+    database.close()
+    with pytest.raises(IntegrityError, match="a line is missing or changed"):
+        budget.charge(["a"], ONE, purpose="round")
+
+
+def test_nobody_else_reads_a_ledger(budget: Budget) -> None:
+    budget.charge(["a"], ONE, purpose="round")
+    copy = Path(os.environ["XDG_STATE_HOME"]) / "catchment" / "budget.sqlite"
+    assert {path.stat().st_mode & 0o777 for path in (budget.path, copy)} == {0o600}
+
+
+def test_data_are_known_by_much_of_them() -> None:
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(3000, 2))
+    whole = set(data_keys([Recording(u)]))
+    assert len(whole) == 64
+    assert len(whole & set(data_keys([Recording(u[7:2990])]))) > 30
+    assert len(whole & set(data_keys([Recording(u[:1500]), Recording(u[1500:, :1])]))) > 10
+    assert not whole & set(data_keys([Recording(rng.normal(size=(3000, 2)))]))
 
 
 def test_a_killed_process_has_paid(budget: Budget) -> None:
@@ -87,7 +176,7 @@ def test_a_killed_process_has_paid(budget: Budget) -> None:
         sys.path.insert(0, {str(Path(catchment.__file__).parents[1])!r})
         from pathlib import Path
         from catchment.privacy.dp.budget import Budget
-        from catchment.privacy.secure_sum.cost import Cost
+        from catchment.federation.cost import Cost
         budget = Budget(path=Path({str(budget.path)!r}), epsilon=2.0, delta=1e-5)
         budget.charge(["a"], Cost.of_gaussian(4.0), purpose="round")
         os.kill(os.getpid(), 9)

@@ -152,13 +152,13 @@ def test_bad_vectors_are_refused() -> None:
     about: dict[str, Fact] = {"kind": "weighted-sum", "facts": {}, "numbers": 2, "shapes": [[2]]}
     ones, facts = np.ones(2), {"about": about}
     with pytest.raises(UploadError, match="NaN"):
-        Clipped.from_parts(Parts("clipped", facts, (np.ones(1), np.array([1.0, np.nan]))))
+        Clipped.from_parts(Parts("clipped", facts, (np.array([1.0, 0.0]), np.array([1.0, np.nan]))))
     with pytest.raises(UploadError, match="not a number of anything"):
-        Clipped.from_parts(Parts("clipped", facts, (np.array([0.5]), ones)))
+        Clipped.from_parts(Parts("clipped", facts, (np.array([0.5, 0.0]), ones)))
     with pytest.raises(UploadError, match="clients cannot be"):
-        Clipped.from_parts(Parts("clipped", facts, (np.zeros(1), ones)))
+        Clipped.from_parts(Parts("clipped", facts, (np.zeros(2), ones)))
     with pytest.raises(IntegrityError):
-        Clipped.from_parts(Parts("clipped", facts, (ones, ones)))
+        Clipped.from_parts(Parts("clipped", facts, (np.ones(3), ones)))
     with pytest.raises(UploadError, match="do not add"):
         _ = Clipped(ones, 1, about) + Clipped(ones, 1, {**about, "shapes": [[1], [1]]})
     with pytest.raises(IntegrityError, match="3 numbers came"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
 from catchment.features import EchoStateMap
+from catchment.federation.cost import Cost
 from catchment.federation.learn.averaging import GradientAveraging
 from catchment.federation.learn.plasticity import FederatedPlasticity
 from catchment.federation.loop import run
@@ -20,6 +22,7 @@ from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Turn, as_algorithm
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.sums import WeightedSum
+from catchment.privacy.dp.accounting import epsilon_spent
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.noise import GaussianNoise
@@ -112,6 +115,24 @@ def test_shares_add_up_to_the_promised_noise() -> None:
     steps = total / shared.grid
     np.testing.assert_array_equal(steps, np.rint(steps))
     assert shared.multiplier > noise(epsilon=2.0).multiplier
+
+
+def test_noise_counts_on_as_many_telling_theirs_as_the_secure_sum_does() -> None:
+    """Of 40 registered clients 8 may be corrupt, and all of them in the smallest sum."""
+    registered = make_identities(f"c{k}" for k in range(40))
+    shared = noise(distributed=True, min_clients=10)
+    for n, colluding in ((10, 8), (12, 6), (16, 2), (30, 2)):
+        secure = SecureSum(registered, min_clients=n)
+        settled, _ = Plan(algorithm=RIDGE, protections=(shared, secure)).protections
+        assert isinstance(settled, GaussianNoise)
+        assert settled.n_colluding == colluding
+        assert settled.share * np.sqrt(n - 8) >= settled.spread * (1 - 1e-12)
+    few = SecureSum(registered, min_clients=10)
+    with pytest.raises(ValueError, match=r"8 of the 40 .* min_clients=16, or leave out colluding"):
+        Plan(algorithm=RIDGE, protections=(replace(shared, colluding=2), few))
+    many = SecureSum(make_identities(f"c{k}" for k in range(50)), min_clients=10)
+    with pytest.raises(ValueError, match=r"10 of the 50 .* min_clients=18"):
+        Plan(algorithm=RIDGE, protections=(shared, many))
 
 
 def test_distributed_noise_needs_its_secure_sum() -> None:
@@ -282,7 +303,7 @@ def test_a_forecast_can_be_private_per_step_rows() -> None:
     assert np.corrcoef(guess.ravel()[-30:], u[21:51])[0, 1] > 0.9
 
 
-def test_the_ledger_has_the_cost_of_plain_and_of_masked_uploads() -> None:
+def test_the_ledger_has_the_cost_of_uploads_with_noise_in_them_and_of_no_other() -> None:
     entries: list[Entry] = []
 
     class Notes:
@@ -296,10 +317,20 @@ def test_the_ledger_has_the_cost_of_plain_and_of_masked_uploads() -> None:
             pass
 
     run_locally(Plan(algorithm=RIDGE, protections=(noise(epsilon=3.0),)), CLIENTS, keeper=Notes())
-    assert {e.epsilon for e in entries if e.direction == "up"} == {3.0}
+    assert {e.epsilon for e in entries if e.direction == "up"} == {None}
     entries.clear()
     plan, memories = secure_plan(epsilon=2.0)
     run(plan, LocalEngine(plan, CLIENTS, 1, memories), keeper=Notes())  # type: ignore[arg-type]
     masked = [e for e in entries if e.purpose == "secure-upload"]
     assert len(masked) == len(CLIENTS)
     assert {e.epsilon for e in masked} == {2.0}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("distributed", [True, False])
+def test_all_releases_together_cost_the_epsilon_and_no_less(whole: bool, distributed: bool) -> None:
+    """By dp-accounting, of the noise of one release seven times over."""
+    seven = noise(epsilon=2.0, releases=7, distributed=distributed)
+    cost = seven.amount(whole=whole).cost
+    spent = epsilon_spent(Cost(7 * cost.gaussian, 7 * cost.concentrated), 1e-5)
+    assert 0.9 * 2.0 < spent <= 2.0 * (1 + 1e-4)

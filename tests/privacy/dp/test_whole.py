@@ -21,6 +21,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.engine.local import LocalEngine
 from catchment.errors import BudgetError, UploadError
+from catchment.federation.cost import Cost
 from catchment.federation.loop import run
 from catchment.federation.plan import Data, Plan, Turn
 from catchment.federation.sums import WeightedSum
@@ -38,7 +39,6 @@ from catchment.privacy.dp.clipping import (
 from catchment.privacy.dp.gaussian import concentrated_multiplier, gaussian_multiplier
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.dp.per_sequence import Records
-from catchment.privacy.secure_sum.cost import Cost
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.grid import Grid
@@ -244,7 +244,9 @@ def test_whole_vectors_of_another_step_or_too_long_are_refused() -> None:
     with pytest.raises(UploadError, match="came as int64; it is float64"):
         Clipped(np.array([1]), 1, {})
     with pytest.raises(UploadError, match="came as float64; it is int64"):
-        Clipped.from_parts(Parts("clipped", {"about": {}, "grid": name}, (np.ones(1), np.ones(2))))
+        Clipped.from_parts(
+            Parts("clipped", {"about": {}, "grid": name}, (np.array([1.0, 0.0]), np.ones(2)))
+        )
     with pytest.raises(UploadError, match="do not add"):
         _ = Clipped(np.array([1]), 1, {}, None, name) + Clipped(np.array([1.0]), 1, {})
 

@@ -1,8 +1,9 @@
-"""Neighbours and thresholds against networkx, scipy and the published table."""
+"""Neighbours and thresholds against networkx, scipy and the guide's table."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -12,23 +13,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.privacy.secure_sum import graph
-from catchment.privacy.secure_sum.graph import degree, neighbours, threshold
+from catchment.privacy.secure_sum.graph import (
+    corrupt_among,
+    degree,
+    neighbours,
+    table,
+    threshold,
+)
 
-# Corrupt and lost fractions; n, k, t as in the design's table of smallest pairs.
+# Corrupt and lost fractions; n, k, t as `degree` gives them.
 TABLE = [
-    (0.1, 0.1, 300, 36, 21),
-    (0.1, 0.1, 1000, 46, 26),
-    (0.2, 0.1, 300, 52, 34),
-    (0.2, 0.1, 1000, 68, 43),
-    (0.2, 0.1, 10_000, 80, 51),
-    (0.33, 0.1, 1000, 102, 72),
-    (0.2, 0.3, 1000, 174, 88),
+    (0.1, 0.1, 300, 98, 74),
+    (0.1, 0.1, 1000, 138, 102),
+    (0.2, 0.1, 300, 136, 108),
+    (0.2, 0.1, 1000, 202, 157),
+    (0.2, 0.1, 10_000, 264, 203),
+    (0.4, 0.1, 1000, 400, 332),
 ]
 
 
 @pytest.mark.parametrize(("corrupt", "lost", "n", "k", "t"), TABLE)
 def test_the_table_is_met(corrupt: float, lost: float, n: int, k: int, t: int) -> None:
-    assert degree(n, corrupt=corrupt, lost=lost) == (k, t)
+    assert degree(n, math.floor(corrupt * n), lost=lost) == (k, t)
 
 
 @pytest.mark.parametrize(("corrupt", "lost", "n", "k", "t"), TABLE)
@@ -36,30 +42,45 @@ def test_failures_are_as_rare_as_promised(
     corrupt: float, lost: float, n: int, k: int, t: int
 ) -> None:
     bad, gone = math.floor(corrupt * n), math.floor(lost * n)
-    private = n * scipy.stats.hypergeom.sf(t - 1, n - 1, bad, k)
+    # Both secrets of one client: 2 t <= k + 1 + corrupt holders.
+    split = n * scipy.stats.hypergeom.sf(2 * t - k - 2, n - 1, bad, k)
+    # A ring that comes apart: t <= k / 2 + 1 + corrupt ones of half a neighbourhood.
+    cut = 2 * n * scipy.stats.hypergeom.sf(t - k // 2 - 2, n - 1, bad, k // 2)
     live = n * scipy.stats.hypergeom.sf(k - t, n - 1, gone, k)
-    assert private < 2.0**-40
+    assert split < 2.0**-40
+    assert cut < 2.0**-40
     assert live < 2.0**-20
-    assert 2 * t > k + 1
+
+
+@pytest.mark.parametrize(("n", "bad", "draws"), [(1000, 200, 100), (300, 60, 136), (50, 10, 7)])
+def test_tails_are_scipys(n: int, bad: int, draws: int) -> None:
+    ours = graph._tails(n - 1, bad, draws)
+    theirs = scipy.stats.hypergeom.sf(np.arange(draws + 2) - 1, n - 1, bad, draws)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-200)
 
 
 @pytest.mark.parametrize("n", [3, 10, 57, 100])
 def test_everybody_up_to_a_hundred(n: int) -> None:
-    k, t = degree(n)
-    assert (k, t) == (n - 1, math.ceil(2 * n / 3))
-    assert 2 * t > k + 1
+    k, t = degree(n, n // 5)
+    assert (k, t) == (n - 1, max(math.ceil(2 * n / 3), (n + n // 5) // 2 + 1))
+    assert 2 * t > k + 1 + n // 5
     assert neighbours(range(n), 1, k, b"seed") == tuple(m for m in range(n) if m != 1)
 
 
 def test_above_a_hundred_it_is_sparse() -> None:
-    k, t = degree(101)
+    k, t = degree(101, 20)
     assert k < 100
-    assert 2 * t > k + 1
+    assert 2 * t > k + 1 + corrupt_among(101, 20, k)
     assert threshold(101) == 68
 
 
 def test_a_federation_that_no_sparse_graph_protects_is_full() -> None:
-    assert degree(120, corrupt=0.5, lost=0.6) == (119, 80)
+    assert degree(120, 60, lost=0.6) == (119, 91)
+
+
+def test_the_guide_has_the_table() -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "secure-sums.md"
+    assert table() in guide.read_text()
 
 
 @settings(max_examples=25, deadline=None)

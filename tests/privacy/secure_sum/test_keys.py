@@ -38,12 +38,13 @@ def test_derived_keys_are_hkdf_sha256() -> None:
 
 
 def test_what_is_bound_is_unambiguous_json() -> None:
-    session = Session("fed", "ab" * 32, 17)
+    session = Session("fed", "ab" * 32, 17, "cd" * 32)
     assert json.loads(session.about("keys", "ann", "ben")) == [
         PROTOCOL,
         "fed",
         "ab" * 32,
         17,
+        "cd" * 32,
         "keys",
         "ann",
         "ben",
@@ -52,14 +53,14 @@ def test_what_is_bound_is_unambiguous_json() -> None:
 
 def sessions() -> list[bytes]:
     """Return the text of messages that differ in one respect each."""
-    base = ("fed", "plan", 1, "keys", "ann", "ben")
+    base = ("fed", "plan", 1, "turn", "keys", "ann", "ben")
     changed = [
         (*base[:n], 2 if isinstance(base[n], int) else f"{base[n]}x", *base[n + 1 :])
-        for n in range(6)
+        for n in range(7)
     ]
     return [
-        Session(str(f), str(p), int(r)).about(str(m), str(s), str(t))
-        for f, p, r, m, s, t in [base, *changed]
+        Session(str(f), str(p), int(r), str(u)).about(str(m), str(s), str(t))
+        for f, p, r, u, m, s, t in [base, *changed]
     ]
 
 
@@ -67,7 +68,7 @@ def test_a_signature_holds_for_nothing_else() -> None:
     identities = make_identities(["ann", "ben"])
     memories = identities.memories
     texts = sessions()
-    assert len(set(texts)) == 7
+    assert len(set(texts)) == 8
     signature = sign(memories["ann"], texts[0], b"content")
     verify(identities["ann"], signature, texts[0], b"content")
     for text, content in [*itertools.product(texts[1:], [b"content"]), (texts[0], b"other")]:

@@ -124,12 +124,13 @@ def test_the_fingerprint_covers_every_setting_and_identity() -> None:
     others = [
         SecureSum(identities=make_identities(NAMES), min_clients=3),
         SecureSum(identities=identities, min_clients=4),
-        SecureSum(identities=identities, min_clients=3, compare_cohorts=False),
+        SecureSum(identities=identities, min_clients=3, corrupt=0.1),
+        SecureSum(identities=identities, min_clients=3, min_share=0.4),
         SecureSum(identities=identities, min_clients=3, federation="other"),
     ]
     algorithm = FederatedRidge(features=FEATURES, ridge=1.0, keep_clients=False)
     plans = [Plan(algorithm=algorithm, protections=(masking,)) for masking in (base, *others)]
-    assert len({plan.fingerprint() for plan in plans}) == 5
+    assert len({plan.fingerprint() for plan in plans}) == 6
     assert "identities" in str(describe(base))
     registered = dict(identities)
     given = SecureSum(registered, min_clients=3)
@@ -172,6 +173,8 @@ def test_private_keys_stay_where_they_were_made() -> None:
         ({"min_clients": 2}, "min_clients is 2"),
         ({"rows_per_feature": 1.0}, "rows_per_feature is 1"),
         ({"rows_per_feature": float("nan")}, "rows_per_feature is nan"),
+        ({"corrupt": 1.0}, "corrupt is 1"),
+        ({"min_share": -0.1}, "min_share is -0.1"),
         ({"bits": 64}, "bound is None"),
         ({"bound": 1.0}, "bound is 1.0"),
     ],
@@ -181,12 +184,13 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], match: st
         SecureSum(identities={"ann": "00" * 32}, **settings)
 
 
-def test_thresholds_of_half_are_refused_by_the_clients() -> None:
-    fleet = Fleet.drawn(5, shares_needed=3)
+def test_thresholds_that_do_not_withstand_the_corrupt_ones_are_refused_by_the_clients() -> None:
+    fleet = Fleet.drawn(5, shares_needed=3, corrupt=0.0)
     assert fleet.run().records[0].n_used == 5
-    fleet = Fleet.drawn(6, shares_needed=3)
-    with pytest.raises(TooFewClientsError, match="more than half of them must be needed"):
-        fleet.run()
+    for settings in ({"corrupt": 0.2}, {"shares_needed": 2}, {"shares_needed": 6}):
+        fleet = Fleet.drawn(5, **({"shares_needed": 3, "corrupt": 0.0} | settings))
+        with pytest.raises(TooFewClientsError, match="to 5 shares must be needed"):
+            fleet.run()
 
 
 def test_a_secure_sum_must_come_last() -> None:

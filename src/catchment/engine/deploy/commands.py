@@ -11,10 +11,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from catchment.errors import FederationError, MissingExtraError
+from catchment.privacy.policy_file import NAME as POLICY
 
 Settings = Mapping[str, str | int | float | bool]
 
@@ -23,6 +24,7 @@ QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "PYTHONUNBUFFERED": "1",
 }
+LAUNCH = "catchment.plans.flower.launch"  # runs a node, and decides which apps it runs
 CONNECTION = "here"  # what Flower's command line calls the SuperLink of this machine
 
 
@@ -68,9 +70,18 @@ def write_connection(home: Path, address: str, authority: Path) -> None:
 
 
 def node_command(
-    folder: Path, superlink: str, settings: Settings, *, port: int = 9094, key: Path | None = None
+    folder: Path,
+    superlink: str,
+    settings: Settings,
+    *,
+    port: int = 9094,
+    key: Path | None = None,
+    apps: Iterable[str] = (),
 ) -> list[str]:
     """Return how a node is started in its folder of keys.
+
+    The SuperNode runs no app by itself (`--isolation process`): what runs is decided by
+    `catchment.engine.deploy.launcher`, from the node's policy.
 
     Parameters
     ----------
@@ -82,6 +93,8 @@ def node_command(
         For the node's own processes, on its loopback address.
     key
         Private key by which Flower knows it, if not its own.
+    apps
+        SHA-256 of the apps that it runs, besides those of its policy.
 
     >>> node_command(Path("ann"), "fleet.example.org:8443", {"name": "ann"})[-2:]
     ['--node-config', 'name="ann"']
@@ -92,9 +105,15 @@ def node_command(
         "--auth-supernode-private-key": key or folder / "node.key",
         "--host": "127.0.0.1",
         "--port": port,
+        "--isolation": "process",
     }
     config = ["--node-config", pairs(settings)] if settings else []
-    return [tool("flower-supernode"), *(str(w) for pair in words.items() for w in pair), *config]
+    supernode = [str(word) for pair in words.items() for word in pair]
+    policy = str(settings.get("policy") or folder / POLICY)
+    allowed = [word for app in apps for word in ("--app", app)]
+    launch = [sys.executable, "-m", LAUNCH, "node", "--policy", policy, *allowed]
+    address = ["--address", f"127.0.0.1:{port}", "--"]
+    return [*launch, *address, tool("flower-supernode"), *supernode, *config]
 
 
 def node_settings(folder: Path, data: str = "") -> Settings:

@@ -8,12 +8,14 @@
               node.key, node.pub         how Flower knows the node
               public.json                what the node tells the server's keeper
               memory/                    its identity and what it remembers in secure sums
+              policy.toml                what its owner allows
               ca.crt, identities.json
 
 Three kinds of keys, because three things are proved: the server's name (TLS), a node's right to
 fetch messages (Flower's node authentication), and that nobody, the server included, invents clients
 of a secure sum (Ed25519, see `catchment.privacy.secure_sum.keys`). Private files are for their
-owner only, and no file that is there is written again.
+owner only, every file is written whole or not at all, and none that is there is written again but
+the list of identities, which grows.
 """
 
 from __future__ import annotations
@@ -21,12 +23,18 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from catchment.errors import IntegrityError, MissingExtraError
-from catchment.privacy.secure_sum.client_rules import is_name
+from catchment.files import replace_file
+from catchment.privacy.policy_file import NAME as POLICY
+from catchment.privacy.policy_file import template
+from catchment.privacy.secure_sum.client_rules import (
+    FEWEST_CLIENTS,
+    FEWEST_ROWS_PER_FEATURE,
+    is_name,
+)
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity
 
@@ -130,7 +138,7 @@ def make_server(folder: str | Path, hosts: Iterable[str]) -> Path:
     return certificate_file
 
 
-def make_node(folder: str | Path, name: str) -> Path:
+def make_node(folder: str | Path, name: str, policy: str | None = None) -> Path:
     """Make one node's two identities, and return the file that may be told to the server's keeper.
 
     To be called where the node runs: then its private keys never travel.
@@ -141,6 +149,8 @@ def make_node(folder: str | Path, name: str) -> Path:
         The node's folder is `nodes/NAME` in it.
     name
         What the client is called in runs.
+    policy
+        What its `policy.toml` says; a cautious one that explains itself if not given.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -162,8 +172,8 @@ def make_node(folder: str | Path, name: str) -> Path:
         _write_new(key_file, private, private=True)
         _write_new(public_file, public + b"\n")
     identity = new_identity(FileMemory(here / "memory"))
-    for entry in (here / "memory").iterdir():
-        entry.chmod(0o600)
+    if not (here / POLICY).exists():
+        _write_new(here / POLICY, (policy or template()).encode(), private=True)
     known = {
         "name": name,
         "supernode": public_file.read_text().strip(),
@@ -204,14 +214,15 @@ def admit(folder: str | Path, told: Iterable[str | Path]) -> dict[str, str]:
         _same(keys / f"{name}.pub", (found["supernode"] + "\n").encode())
     if len(set(known.values())) != len(known):
         raise ValueError("two nodes have one identity; each makes its own")
-    listed.write_text(json.dumps(dict(sorted(known.items())), indent=2) + "\n")
+    _write(listed, _listing(known))
     return known
 
 
 def make_keys(folder: str | Path, hosts: Iterable[str], nodes: Iterable[str]) -> dict[str, str]:
     """Make all keys of a deployment on one machine, and return the identities of its nodes.
 
-    For trying it: elsewhere each node calls `make_node` for itself.
+    For trying it: elsewhere each node calls `make_node` for itself. A trial has few clients with
+    few rows, and the nodes' policies allow as few as the library does.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -221,11 +232,12 @@ def make_keys(folder: str | Path, hosts: Iterable[str], nodes: Iterable[str]) ->
     authority = make_authority(folder)
     make_server(folder, hosts)
     names = list(nodes)
-    identities = admit(folder, [make_node(folder, name) for name in names])
+    trial = template(min_clients=FEWEST_CLIENTS, rows_per_feature=FEWEST_ROWS_PER_FEATURE)
+    identities = admit(folder, [make_node(folder, name, trial) for name in names])
     for name in names:
         here = Path(folder) / "nodes" / name
         _same(here / "ca.crt", authority.read_bytes())
-        (here / "identities.json").write_text(json.dumps(identities, indent=2) + "\n")
+        _write(here / "identities.json", _listing(identities))
     return identities
 
 
@@ -282,7 +294,9 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _private_folder(folder: Path) -> Path:
+    """Make a folder that nobody else may enter, or make it so."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
     return folder
 
 
@@ -295,9 +309,17 @@ def _complete(private: Path, public: Path) -> bool:
 
 
 def _write_new(path: Path, content: bytes, *, private: bool = False) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    with os.fdopen(os.open(path, flags, 0o600 if private else 0o644), "wb") as file:
-        file.write(content)
+    if path.exists():
+        raise FileExistsError(f"{path} is there already; it is not written over")
+    _write(path, content, private=private)
+
+
+def _write(path: Path, content: bytes, *, private: bool = False) -> None:
+    replace_file(path, content, mode=0o600 if private else 0o644)
+
+
+def _listing(identities: Mapping[str, str]) -> bytes:
+    return (json.dumps(dict(sorted(identities.items())), indent=2) + "\n").encode()
 
 
 def _same(path: Path, content: bytes) -> Path:

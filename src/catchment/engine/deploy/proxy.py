@@ -24,6 +24,9 @@ FLEET_PATHS = (
     "get-fab",
 )
 LARGEST_BODY = "16m"  # Flower cuts arrays into pieces of 5 MiB
+# Of one address. A node asks every three seconds, and in a round for its letters and pieces of
+# them, one after the other; a hundred nodes may share the address of their building.
+REQUESTS, BURST, CONNECTIONS = 200, 1000, 256
 
 _SITE = """\
 # Written by `catchment flower proxy`. Nodes reach the SuperLink through here and in no other way.
@@ -31,6 +34,9 @@ upstream superlink {{
     server 127.0.0.1:{superlink};
     keepalive 16;
 }}
+# Who asks too often is told to come again, as if the SuperLink were away: nodes then do.
+limit_req_zone  $binary_remote_addr zone=catchment_requests:10m rate={requests}r/s;
+limit_conn_zone $binary_remote_addr zone=catchment_connections:10m;
 server {{
     listen {listen} ssl;
     ssl_certificate     {certificate};
@@ -38,6 +44,13 @@ server {{
     ssl_protocols       TLSv1.3;
 {mutual}    server_tokens off;
     client_max_body_size {largest};
+    limit_req  zone=catchment_requests burst={burst} nodelay;
+    limit_conn catchment_connections {connections};
+    limit_req_status  503;
+    limit_conn_status 503;
+    # Nobody holds a place by sending slowly.
+    client_header_timeout 20s;
+    client_body_timeout   60s;
     # Messages pass through; nothing of them is written to this machine's disk by the proxy.
     proxy_request_buffering off;
     proxy_buffering off;
@@ -91,6 +104,9 @@ def site(
     superlink: int = 8000,
     listen: str = "8443",
     client_authority: str | Path | None = None,
+    requests: int = REQUESTS,
+    burst: int = BURST,
+    connections: int = CONNECTIONS,
 ) -> str:
     """Return the part of an nginx configuration that Debian keeps in sites-available.
 
@@ -104,8 +120,11 @@ def site(
         Port, or address and port, for nodes.
     client_authority
         Certificate of an authority: whoever calls must then show a certificate that it signed.
+    requests, burst, connections
+        Requests a second of one address, how many it may be ahead of that, and requests of it that
+        are answered at a time.
 
-    >>> print(site("/srv/fleet/server").splitlines()[6])
+    >>> print(site("/srv/fleet/server").splitlines()[9])
         listen 8443 ssl;
     >>> site("/srv; root /;")
     Traceback (most recent call last):
@@ -120,6 +139,9 @@ def site(
         authority=f"{folder}/ca.crt",
         mutual=_MUTUAL.format(clients=_plain(client_authority)) if client_authority else "",
         largest=LARGEST_BODY,
+        requests=int(requests),
+        burst=int(burst),
+        connections=int(connections),
         locations="".join(_LOCATION.format(path=path) for path in FLEET_PATHS).rstrip(),
     )
 

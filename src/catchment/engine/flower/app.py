@@ -14,7 +14,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -29,8 +29,11 @@ from catchment.federation.client import REFUSED, Node, refusal
 from catchment.federation.loop import Result, model_of, run
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.runs.logged import Logged
-from catchment.federation.runs.write import Store
+from catchment.federation.runs.write import JOURNAL, Store
+from catchment.privacy.floors import check_floors, check_memory, policy_of
 from catchment.privacy.in_the_clear import networked
+from catchment.privacy.policy import Policy
+from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.server_journal import Journal
 
@@ -41,8 +44,6 @@ R = TypeVar("R")
 Config = Mapping[str, bool | float | int | str]
 Load = Callable[[Config], Iterable[Any]]
 Answering = Callable[[Order, Config, Memory], "Node[Any, Any, Any]"]
-
-JOURNAL = "sums"  # folder of a run's journal of secure sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +203,7 @@ def client_app(
     *,
     allow_plain_statistics: bool = False,
     name: Callable[[Config], str] | None = None,
+    policy: Policy | None = None,
 ) -> ClientApp:
     """Return the Flower app of a plan's nodes.
 
@@ -212,9 +214,12 @@ def client_app(
     load_data
         Makes a node's data from its node config.
     allow_plain_statistics
-        Whether to answer without a secure sum.
+        Whether to answer without a secure sum; the node's policy may allow it, too.
     name
         Makes a client's name from its node config; if not given, `name` or `partition-id` in it.
+    policy
+        What this node allows, and counts in its ledger of releases, where its owner has no policy
+        file: one that the node config names goes before what an app says.
 
     >>> from catchment.data.recording import Recording
     >>> from catchment.federation.learn.input_scaling import FederatedScaling
@@ -229,8 +234,13 @@ def client_app(
         return Hello(named(config))
 
     def node(order: Order, config: Config, memory: Memory) -> Node[S, U, R]:
-        agreed = networked(plan, allow_plain_statistics=allow_plain_statistics)
-        return Node(named(config), agreed, lambda: load_data(config), memory)
+        found = policy_of(config, policy)
+        own = replace(found, clear=found.clear or allow_plain_statistics)
+        check_floors(own, plan.protections)
+        check_memory(config, memory, plan.protections)
+        agreed = networked(plan, allow_plain_statistics=own.clear)
+        ledger = Releases(memory, own)
+        return Node(named(config), agreed, lambda: load_data(config), memory, ledger)
 
     return answering(hello, node)
 
@@ -295,6 +305,10 @@ def remembered(context: Context) -> Iterator[Memory]:
     if folder is None:
         if "memory" not in context.state:
             context.state["memory"] = ConfigRecord()
+            logging.getLogger(__name__).warning(
+                "this node has no folder of its own: what it notes of the releases of its data "
+                "lasts as long as this run; name keys or memory in its node config"
+            )
         yield cast(Memory, context.state["memory"])
         return
     memory = FileMemory(folder)

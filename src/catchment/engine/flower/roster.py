@@ -14,7 +14,7 @@ from typing import Protocol, final
 
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError
 from catchment.privacy.secure_sum.client_rules import is_name
-from catchment.wire import Parts
+from catchment.wire import Parts, plain_text
 
 HELLO = "hello"
 ASK_AGAIN = 15.0  # seconds until a node that could not say its name is asked again
@@ -199,9 +199,10 @@ class Roll:
                 raise IntegrityError(answer.error)
             hello = Hello.from_bytes(answer.content)
             self._vouch(node, hello.name)
-        except IntegrityError as error:
-            self._failed[node] = (str(error), now)
-            log.warning("node %d does not take part: %s", node, error)
+        except Exception as error:  # whatever one node says, the others take part
+            reason = plain_text(error)
+            self._failed[node] = (reason, now)
+            log.warning("node %d does not take part: %s", node, reason)
             return
         self._failed.pop(node, None)
         known = self._node_of.get(hello.name)

@@ -103,6 +103,8 @@ class GridLine:
                 yield Answer(ticket, unpacked(message.content, "reply"))
             except IntegrityError as error:
                 yield Answer(ticket, None, str(error))
+            except Exception as error:  # one client's content is its own affair
+                yield Answer(ticket, None, f"{type(error).__name__}: {error}")
 
 
 def read_keys(folder: str | Path) -> dict[str, bytes]:

@@ -102,7 +102,8 @@ class ReadoutAveraging:
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
-        return read_readouts(parts, self.features, self.classes, WeightedSum)
+        update = read_readouts(parts, self.features, self.classes, WeightedSum)
+        return check_weight(update, self.weighting, turn)
 
     def server_update(self, state: Averaged, total: WeightedSum, turn: Turn) -> Averaged:
         return Averaged(Readout(*total.mean()))
@@ -239,7 +240,8 @@ class GradientAveraging:
         return np.append(np.full(size - 1, self.ridge), 0.0)
 
     def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
-        return read_readouts(parts, self.features, self.classes, TrainedSum)
+        update = read_readouts(parts, self.features, self.classes, TrainedSum)
+        return check_weight(update, self.weighting, turn)
 
     def server_update(self, state: Averaged, total: TrainedSum, turn: Turn) -> Averaged:
         change = total.mean()
@@ -267,6 +269,24 @@ def client_weight(weighting: Weighting, rows: float) -> float:
     if rows <= 0:
         raise UploadError("no-rows", "the client has no rows with a target")
     return {"samples": rows, "uniform": 1.0, "printed": 1.0 / rows}[weighting]
+
+
+def check_weight(update: W, weighting: Weighting, turn: Turn) -> W:
+    """Return a client's weighted sum; UploadError if it weighs more than the plan's way gives it.
+
+    >>> check_weight(WeightedSum((), 3.0), "uniform", Turn(0, (), client="a"))
+    Traceback (most recent call last):
+    catchment.errors.UploadError: the weight is 3; where clients are weighed uniform it is 1
+    """
+    if turn.client and weighting == "uniform" and update.weight != 1:
+        raise UploadError(
+            "weight", f"the weight is {update.weight:g}; where clients are weighed uniform it is 1"
+        )
+    if turn.client and weighting == "printed" and update.weight > 1:
+        raise UploadError(
+            "weight", f"the weight is {update.weight:g}; one over a number of rows is at most 1"
+        )
+    return update
 
 
 def read_readouts(

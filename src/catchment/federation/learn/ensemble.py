@@ -37,7 +37,7 @@ from catchment.federation.learn.alignment import aligned, with_own_seed
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
-from catchment.structure import GATHERED, Kind, Structure, Summable
+from catchment.structure import COUNTED, GATHERED, Kind, Structure, Summable
 from catchment.wire import Parts
 
 
@@ -57,7 +57,7 @@ class Member(Structure):
 
     recipe: Recipe
     readout: Readout
-    n_rows: int
+    n_rows: Annotated[int, COUNTED]
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.scaling import Moments
 from catchment.errors import UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.structure import NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
+from catchment.structure import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Shape, Summable
 from catchment.wire import Parts
 
 CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added
@@ -40,7 +40,7 @@ class SentMoments(Summable):
         ("how much data the client has, and the mean and spread of each of its channels",),
     )
 
-    count: Annotated[Integers, Shape("channels")]
+    count: Annotated[Integers, Shape("channels"), COUNTED]
     total: Annotated[Integers, Shape(TOTAL_LIMBS, "channels"), SIGNED]
     squares: Annotated[Integers, Shape(SQUARES_LIMBS, "channels"), NOT_NEGATIVE]
 

@@ -44,6 +44,7 @@ from catchment.features.echo_state.plasticity import (
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.weights import ACTIVATIONS, SparseRows
 from catchment.federation.algorithm import Data, Needs, Turn
+from catchment.federation.learn.averaging import check_weight
 from catchment.federation.learn.exact_match import inverse_tangent, refined
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.sums import WeightedSum
@@ -119,7 +120,8 @@ class FederatedPlasticity:
 
     def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
         N = self.reservoir.n_units
-        return WeightedSum.from_parts(parts).expect((N,), (N,))
+        update = WeightedSum.from_parts(parts).expect((N,), (N,))
+        return check_weight(update, self.weighting, turn)
 
     def server_update(self, state: Plasticity, total: WeightedSum, turn: Turn) -> Plasticity:
         (gain, shift), memory = self.optimiser.step(

@@ -21,7 +21,7 @@ from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
-from catchment.federation.measure.outliers import Flag, flags
+from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
@@ -51,9 +51,15 @@ class RidgeState:
     recent: tuple[Tally[RidgeStatistics], ...] = ()
 
     @cached_property
-    def flags(self) -> tuple[Flag, ...]:
-        """Clients whose data the readout of the others predicts badly; they are in the sum."""
-        return () if self.readout is None else flags(self.by_client, self.readout.ridge)
+    def flags(self) -> tuple[AnyFlag, ...]:
+        """Clients that stand out, all of them in the sum.
+
+        The readout of the others predicts their data badly, or they claim far more rows.
+        """
+        if self.readout is None:
+            return ()
+        rows = {name: s.n_rows for name, s in self.by_client.items()}
+        return (*flags(self.by_client, self.readout.ridge), *rows_flags(rows))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
 from catchment.readout.solve import path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
-from catchment.structure import GATHERED, NOT_NEGATIVE, Kind, Shape, Summable
+from catchment.structure import COUNTED, GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
 from catchment.wire import NOTHING, Parts, join, split
 
 
@@ -52,8 +52,8 @@ class PathErrors(Summable):
         ("how unlike the others this client is, and how many rows it has",),
     )
 
-    n_rows: int
-    weight: Annotated[float, NOT_NEGATIVE]
+    n_rows: Annotated[int, COUNTED]
+    weight: Annotated[float, WEIGHT]
     squared: Annotated[Array, Shape("ridges", "targets"), NOT_NEGATIVE]
     # Rows whose class was found; zeros if outputs are numbers.
     correct: Annotated[Array, Shape("ridges"), NOT_NEGATIVE]

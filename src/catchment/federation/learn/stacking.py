@@ -95,7 +95,7 @@ class Stacking:
 
     @property
     def needs(self) -> Needs:
-        return Needs()
+        return Needs(other_targets=True)
 
     def start(self) -> Stack:
         return Stack()
@@ -185,7 +185,7 @@ class StackedEnsemble:
 
     @property
     def needs(self) -> Needs:
-        return self.ensemble.needs | Needs(rounds=2)
+        return self.ensemble.needs | Needs(rounds=2, other_targets=True)
 
     def start(self) -> StackedState:
         return StackedState()

@@ -21,14 +21,14 @@ from functools import reduce
 from operator import add
 from typing import Generic, Literal, Protocol, TypeVar, cast, get_args
 
-from catchment.errors import FederationError, IntegrityError
+from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Additive
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import digest_of, is_exact, without
 from catchment.federation.learn.ensemble import Members
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
-from catchment.federation.loop import Sums
+from catchment.federation.running_sums import Sums
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.statistics import RidgeStatistics
@@ -215,7 +215,10 @@ def summed(by_client: Mapping[str, V]) -> V:
     sums = Sums(sorted(by_client))
     for name in sorted(by_client):
         sums.add(name, by_client[name])
-    return cast(V, sums.total(1, ()))
+    total = sums.total(1)
+    for one in sums.left_out:
+        raise UploadError(one.code, f"{one.client}: {one.reason}")
+    return cast(V, total)
 
 
 def unlearn_rows(

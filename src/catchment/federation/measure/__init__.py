@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores as Scores
     from catchment.federation.measure.outliers import Flag as Flag
     from catchment.federation.measure.outliers import InfluenceCap as InfluenceCap
+    from catchment.federation.measure.outliers import RowsFlag as RowsFlag
     from catchment.federation.measure.personal_evaluation import (
         PersonalEvaluation as PersonalEvaluation,
     )
@@ -30,7 +31,7 @@ __all__, __getattr__, __dir__ = face(
         "baselines": ["Guess", "LocalReadouts", "autoregression", "mean_target"],
         "comparison": ["Comparison", "Outcome", "Row"],
         "evaluation": ["Evaluation", "Score", "Scores"],
-        "outliers": ["Flag", "InfluenceCap"],
+        "outliers": ["Flag", "InfluenceCap", "RowsFlag"],
         "personal_evaluation": ["PersonalEvaluation"],
     },
 )

@@ -6,7 +6,10 @@ The readout solved without client c has on its rows the mean squared error
 
 which needs no rows. A client whose log l_c lies more than four robust standard deviations above
 the median of all is flagged: reported, never dropped, because people who differ are outliers too.
-Copies of one upload under many names make each other look right; only identities help there.
+So is a client whose log number of rows does. In the readouts no client weighs more than the median
+one: else one that claims a million times the rows would raise everybody's loss, and nobody's would
+stand out. Copies of one upload under many names make each other look right; only identities help
+there. A client whose data are wrong by no more than people differ is not seen.
 
 An influence cap bounds what any one client can add to the sum, at the price of an exact sum.
 """
@@ -30,6 +33,8 @@ THRESHOLD = 4.0
 FEWEST = 5  # clients of which a median and a spread say something
 # Log losses closer than this are alike, however little the others differ.
 LEAST_SPREAD = 0.05
+# So are log rows closer than this: clients of one size differ by a factor of two without a reason.
+LEAST_ROWS_SPREAD = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,49 @@ class Flag:
             f"{self.client}: mean squared error {self.loss:.4g} of the readout solved without it, "
             f"{self.z:.1f} robust deviations above the median"
         )
+
+
+@dataclass(frozen=True)
+class RowsFlag:
+    """A client that says it has far more rows than the others, and by how many deviations."""
+
+    client: str
+    rows: int
+    z: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.client}: {self.rows} rows, {self.z:.1f} robust deviations above the median on "
+            "a logarithmic scale"
+        )
+
+
+AnyFlag = Flag | RowsFlag
+
+
+def rows_flags(rows: Mapping[str, int], *, threshold: float = THRESHOLD) -> tuple[RowsFlag, ...]:
+    """Return the clients that say they have far more rows than the others, the worst first.
+
+    Parameters
+    ----------
+    rows
+        Of each client; fewer than five with any flag no one.
+    threshold
+        Robust deviations of the log rows above the median.
+
+    >>> [str(one) for one in rows_flags({"a": 40, "b": 50, "c": 60, "d": 45, "e": 4000})]
+    ['e: 4000 rows, 8.8 robust deviations above the median on a logarithmic scale']
+    """
+    filled = {name: n for name, n in sorted(rows.items()) if n > 0}
+    if len(filled) < FEWEST:
+        return ()
+    scores = robust_scores(np.log(list(filled.values())), least=LEAST_ROWS_SPREAD)
+    found = [
+        RowsFlag(name, n, float(z))
+        for (name, n), z in zip(filled.items(), scores, strict=True)
+        if z > threshold
+    ]
+    return tuple(sorted(found, key=lambda flag: -flag.z))
 
 
 def flags(
@@ -89,6 +137,7 @@ def left_out_losses(
 ) -> dict[str, float]:
     """Return each client's mean squared error under the readout solved without it.
 
+    No client has more weight in a readout than the median one, whatever it claims.
     Clients without rows are left out, and so are all of them if they are fewer than two.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
@@ -100,6 +149,9 @@ def left_out_losses(
     filled = {name: s for name, s in sorted(by_client.items()) if s.n_rows > 0 and s.weight > 0}
     if len(filled) < 2:
         return {}
+    most = float(np.median([s.weight for s in filled.values()]))
+    if any(s.weight > most for s in filled.values()):
+        filled = {name: s.floats.scaled(min(1.0, most / s.weight)) for name, s in filled.items()}
     total = reduce(add, filled.values())
     losses = {}
     for name, mine in filled.items():
@@ -108,16 +160,17 @@ def left_out_losses(
     return losses
 
 
-def robust_scores(values: Array) -> Array:
+def robust_scores(values: Array, *, least: float = LEAST_SPREAD) -> Array:
     """Return by how many deviations (n,) values lie above their median.
 
-    The deviation is the median absolute one, times 1.4826: that of a normal distribution.
+    The deviation is the median absolute one, times 1.4826: that of a normal distribution; never
+    less than `least`.
 
     >>> robust_scores(np.array([0.0, 1.0, 2.0, 3.0, 10.0])).round(2)
     array([-1.35, -0.67,  0.  ,  0.67,  5.4 ])
     """
     distance = values - np.median(values)
-    return np.asarray(distance / max(1.4826 * float(np.median(np.abs(distance))), LEAST_SPREAD))
+    return np.asarray(distance / max(1.4826 * float(np.median(np.abs(distance))), least))
 
 
 @dataclass(frozen=True, kw_only=True)

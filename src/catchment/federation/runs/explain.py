@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from catchment.federation.left_out import headline, left_out
+from catchment.federation.runs.bounds import bounds_of
 from catchment.federation.runs.read import Message, Run, Traffic
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
+
+STATISTICS = RidgeStatistics.KIND.name
+MOST_REFUSED = 100  # listed
 
 REFUSAL = Kind(
     "refusal",
@@ -37,7 +42,6 @@ class Sent:
     n_bytes: int
     n_numbers: tuple[int, int]  # least and most in one message
     kind: Kind | None
-    epsilon: float | None = None
     notes: tuple[str, ...] = ()
 
     def sentence(self) -> str:
@@ -54,12 +58,18 @@ class Sent:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What left the clients, what came to them, and what never left."""
+    """What left the clients, what came to them, what is bounded, and what never left.
+
+    `bounded` says against whom differential privacy bounds what is told, and how far; `kept` is
+    what the run's folder has of single clients beside the messages.
+    """
 
     up: tuple[Sent, ...]
     down: tuple[str, ...]
     never: tuple[str, ...]
     unknown: tuple[str, ...] = field(default=())
+    bounded: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 def explain(run: Run) -> Explanation:
@@ -70,7 +80,14 @@ def explain(run: Run) -> Explanation:
         groups.setdefault((traffic.stage, traffic.purpose), []).append(traffic)
     sent = tuple(_sent(run, *key, parts) for key, parts in groups.items())
     unknown = tuple(dict.fromkeys(one.purpose for one in sent if one.kind is None))
-    return Explanation(sent, tuple(_down(run)), NEVER if not unknown else (), unknown)
+    return Explanation(
+        sent,
+        tuple(_down(run)),
+        NEVER if not unknown else (),
+        unknown,
+        tuple(_bounded(run)),
+        tuple(_kept(run)),
+    )
 
 
 def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
@@ -87,6 +104,8 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
+    for said in aloud(run):
+        lines += [said, ""]
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
@@ -95,18 +114,29 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
             lines += [f"  It holds {one.kind.holds}.", "  Whoever reads it learns:"]
             lines += [f"    - {text};" for text in one.kind.tells]
         lines += [f"  Note: {note}" for note in one.notes]
-        if one.epsilon is not None:
-            lines.append(f"  Differential privacy: epsilon {one.epsilon:g} at most per client.")
         lines.append("")
     if not explained.up:
         lines += ["Nothing has left any client yet.", ""]
+    lines += ["What is bounded by differential privacy", ""]
+    lines += [f"  - {text}" for text in explained.bounded] + [""]
     lines += ["What came to the clients", ""]
     lines += [f"  - {text}" for text in explained.down] + [""]
     lines += ["What never left", ""]
     lines += [f"  - {text}" for text in explained.never]
     if explained.unknown:
         lines.append(f"  - not known: there are messages of kind {', '.join(explained.unknown)}")
-    lines += ["", "Statistics are not anonymous. Only differential privacy gives a bound.", ""]
+    lines.append("")
+    if explained.kept:
+        lines += ["What this folder has of clients, beside their messages", ""]
+        lines += [f"  - {text}" for text in explained.kept] + [""]
+    lines += ["Statistics are not anonymous. Only differential privacy gives a bound.", ""]
+    refused = left_out(run.rounds)
+    if refused:
+        lines += ["Answers that were not used", ""]
+        lines += [f"  {r.client}  {r.stage}  {r.code}: {r.reason}" for r in refused[:MOST_REFUSED]]
+        if len(refused) > MOST_REFUSED:
+            lines.append(f"  ... and {len(refused) - MOST_REFUSED} more, in the ledger")
+        lines.append("")
     if messages:
         lines += ["Messages by client", ""]
         lines += [
@@ -119,9 +149,27 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def aloud(run: Run) -> list[str]:
+    """Return what nobody should overlook: damage, who was left out, whose inputs can be rebuilt."""
+    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
+    return [text for text in (damaged, headline(run.rounds), thin_clients(run)) if text]
+
+
+def thin_clients(run: Run) -> str:
+    """Return a sentence if clients sent statistics of fewer rows than features in the clear."""
+    clear = [t for t in run.traffic if t.direction == "up" and t.purpose == STATISTICS]
+    n_features = max(map(_n_features, clear), default=0)
+    thin = sum(n < n_features for n in run.rows_by_client.values())
+    if not thin:
+        return ""
+    return (
+        f"{thin} of {len(run.rows_by_client)} clients have fewer rows than features: whoever reads "
+        "their uploads can rebuild inputs"
+    )
+
+
 def _sent(run: Run, stage: str, purpose: str, parts: list[Traffic]) -> Sent:
     numbers = [t.n_numbers for t in parts]
-    epsilons = [t.epsilon for t in parts if t.epsilon is not None]
     return Sent(
         stage,
         purpose,
@@ -130,9 +178,45 @@ def _sent(run: Run, stage: str, purpose: str, parts: list[Traffic]) -> Sent:
         sum(t.total_bytes for t in parts),
         (min(numbers), max(numbers)),
         REFUSAL if purpose == REFUSAL.name else run.kinds.get(purpose),
-        max(epsilons) if epsilons else None,
         tuple(_notes(run, purpose, parts)),
     )
+
+
+def _bounded(run: Run) -> list[str]:
+    """Return what is bounded, for whom, and what is not although something is."""
+    bounds = [str(bound) for bound in bounds_of(run)]
+    if not bounds:
+        return ["nothing: no protection of the plan states an epsilon"]
+    bounds.append("Not bounded: who takes part, when, and how many they are.")
+    if run.scores:
+        bounds.append(
+            "Not bounded: the scores of those whom the model was tested on, who did not train it."
+        )
+    return bounds
+
+
+def _kept(run: Run) -> list[str]:
+    """Return what a run's folder has of single clients that no message brought, or that is exact.
+
+    Only where all clients are in one process can it have more than what they sent.
+    """
+    kept = []
+    tested = [name for name in run.scores if name]
+    if tested:
+        kept.append(f"the exact score of each of {_count(len(tested), 'test client')}")
+    if run.forecast is not None:
+        shown = _count(len(run.forecast.target), "step")
+        kept.append(
+            f"targets: {shown} of those of {run.forecast.client}, a test client, as they are, to "
+            "be drawn beside what was predicted"
+        )
+    beside = [row.name for row in run.comparison or () if row.name != run.facts.get("own_row")]
+    if beside:
+        kept.append(
+            f"what was computed outside the federation, from clients' raw data and without "
+            f"its protections, to compare with: {', '.join(beside)}"
+        )
+    return kept
 
 
 def _clients(run: Run, stage: str, parts: list[Traffic]) -> int:
@@ -144,7 +228,7 @@ def _clients(run: Run, stage: str, parts: list[Traffic]) -> int:
 def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
     """Return what is known of this run's messages beyond what holds of their kind."""
     rows = run.rows_by_client
-    if purpose != RidgeStatistics.KIND.name or not rows:
+    if purpose != STATISTICS or not rows:
         return []
     n_features = max(map(_n_features, parts), default=0)
     few = sorted(name for name, n in rows.items() if n < n_features)

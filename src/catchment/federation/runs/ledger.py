@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from catchment.wire import Fact, Parts, digest
+from catchment.wire import Fact, Parts, digest, plain_text
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Entry:
     ) -> Entry:
         shapes = tuple(tuple(array.shape) for array in parts.arrays)
         sha256 = digest(message).hex()
-        about = (round_, client, direction, parts.kind, shapes, len(message), sha256)
-        return cls(*about, _epsilon(parts.facts))
+        about = (round_, client, direction, plain_text(parts.kind, 80), shapes)
+        return cls(*about, len(message), sha256, _epsilon(parts.facts))
 
 
 def _epsilon(facts: Mapping[str, Fact]) -> float | None:

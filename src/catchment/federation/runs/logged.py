@@ -43,4 +43,10 @@ class Logged(Generic[S]):
             record.seconds,
         )
         for refused in record.refused:
-            log.warning("%s was left out of the %s: %s", refused.client, self.stage, refused.reason)
+            log.warning(
+                "%s was left out of the %s: %s (%s)",
+                refused.client,
+                self.stage,
+                refused.reason,
+                refused.code,
+            )

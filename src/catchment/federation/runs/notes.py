@@ -67,6 +67,8 @@ class Notes:
             if notes.last is not None:
                 digests = digests_of(notes.plan.whole.sums(notes.last))
                 store.insert("digests", digest_rows(stage, notes.records[-1].round, digests))
+            for record in notes.records:
+                store.seal(stage, record.round)
 
 
 def _round(stage: str, record: Record) -> tuple[Cell, ...]:

@@ -18,8 +18,9 @@ from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.comparison import Comparison, Row
-from catchment.federation.measure.outliers import Flag
+from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
+from catchment.federation.runs.seals import damage, last_seal
 from catchment.federation.runs.write import DATABASE, FORMAT
 from catchment.structure import Kind
 from catchment.wire import Parts
@@ -96,7 +97,8 @@ class Run:
 
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
-    each kind of message holds and tells, where that is known.
+    each kind of message holds and tells, where that is known. `damage` says what is not as it was
+    written, and `sealed` is the last seal of the ledger, if it has any.
     """
 
     folder: Path
@@ -112,8 +114,10 @@ class Run:
     path: RidgePath | None = None
     forecast: Drawn | None = None
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
-    flags: tuple[Flag, ...] = ()
+    flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    damage: tuple[str, ...] = ()
+    sealed: str = ""
 
     @property
     def metric(self) -> str:
@@ -140,7 +144,7 @@ def read_run(folder: str | Path) -> Run:
     with closing(_connected(folder)) as database:
         try:
             return _run(folder, database)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, ValueError, TypeError, KeyError) as error:
             raise IntegrityError(f"{folder / DATABASE} is damaged ({error})") from error
 
 
@@ -225,6 +229,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         scores.setdefault(client, {})[metric] = float("nan") if value is None else value
         score_rows[client] = rows
     classes = tuple(json.loads(facts.get("classes", "null")) or ())
+    sizes = dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall())
+    by_loss = database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
     return Run(
         folder,
         facts,
@@ -238,15 +244,14 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         classes,
         _path(database),
         _forecast(database),
-        dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall()),
-        tuple(
-            Flag(*row)
-            for row in database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
-        ),
+        sizes,
+        (*(Flag(*row) for row in by_loss), *rows_flags(sizes)),
         {
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
+        damage(database),
+        last_seal(database),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from catchment.federation.algorithm import Kept
 from catchment.federation.measure.comparison import Row
 from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.measure.outliers import Flag
 from catchment.federation.runs.write import Cell, Store
 
 
@@ -48,8 +49,11 @@ def write_rows(store: Store, kept: Kept) -> None:
 
 
 def write_flags(store: Store, kept: Kept) -> None:
-    """Keep the clients whose data the others predict badly; they are in the sum all the same."""
-    rows = [(flag.client, flag.loss, flag.z) for flag in kept.flags]
+    """Keep the clients whose data the others predict badly; they are in the sum all the same.
+
+    Who has far more rows than the others follows from the rows that are kept.
+    """
+    rows = [(flag.client, flag.loss, flag.z) for flag in kept.flags if isinstance(flag, Flag)]
     store.insert("flags", rows, replace=True)
 
 

@@ -126,6 +126,7 @@ def _checks(
 ) -> Iterator[Check]:
     run = read_run(folder)
     told = described(run)
+    yield _ledger(run)
     yield from _settings(run)
     model = yield from _model(run, load)
     if model is not None:
@@ -142,6 +143,15 @@ def _checks(
     yield _solved("readout", trained, trained.state, trained.model.readout)
     yield from _recordings(trained, clients, reason, only)
     yield from _certificate(folder, trained, load)
+
+
+def _ledger(run: Run) -> Check:
+    """Compare the database with its seals."""
+    if not run.sealed:
+        return cannot("ledger", "the run keeps no seals of its database")
+    if run.damage:
+        return Check("ledger", "differs", run.sealed, "; ".join(run.damage))
+    return Check("ledger", "ok", run.sealed)
 
 
 def _settings(run: Run) -> Iterator[Check]:

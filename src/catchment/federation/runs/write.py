@@ -8,7 +8,11 @@
 A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
 is finished once its state is on the disk and its row is committed, in this order; a run that stops
 at any moment goes on after the last finished round. A message that is then sent again is in the
-ledger once, with how often it was sent.
+ledger once, with how often it was sent. `catchment.federation.runs.seals` has the checksums.
+
+A run's folder is private: only its owner may read it. The ledger has the clients' names, and states
+hold every client's own statistics where the algorithm keeps them, from which inputs can be rebuilt
+where rows are few; think of both before a folder is handed on. What is handed on is the model.
 """
 
 from __future__ import annotations
@@ -16,11 +20,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Generic, TypeVar, final
 
@@ -30,9 +35,16 @@ from catchment.federation.learn.digests import Digest, digests_of
 from catchment.federation.loop import Record, Refusal
 from catchment.federation.plan import Plan, describe
 from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.seals import (
+    SEALS,
+    break_results,
+    damage,
+    seal_results,
+    seal_round,
+)
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
-from catchment.readout.storage import save
+from catchment.readout.storage import to_bytes
 from catchment.structure import Kind
 from catchment.wire import Parts
 
@@ -44,6 +56,10 @@ FORMAT = 2
 DATABASE = "run.sqlite"
 PLAN = "plan.toml"
 MODEL = "model.safetensors"
+CLIENTS = "clients"  # what clients of this process remember, while the run lasts
+CHARGED = "run"  # the fact by which a ledger of noise knows the run
+JOURNAL = "sums"  # the journal of secure sums
+PRIVATE = 0o600
 BATCH = 2048  # messages per transaction: few enough to be flat in memory, many enough to be quick
 
 Cell = str | int | float | None
@@ -116,10 +132,11 @@ class Store:
         found = (self.folder / DATABASE).is_file()
         if found and not resume:
             raise FederationError(
-                f"{folder} already holds a run; resume it, replace it (--force), or choose another "
-                "folder"
+                f"{folder} already holds a run; resume it (--resume), replace it (--force), or "
+                "choose another folder"
             )
-        (self.folder / "states").mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.folder / "states").mkdir(exist_ok=True, mode=0o700)
         self._entries: list[tuple[Cell, ...]] = []
         self._lock = _locked(self.folder)
         try:
@@ -136,8 +153,13 @@ class Store:
     def _check(self, fingerprint: str, plan: str) -> None:
         facts = self.facts()
         if not facts:
+            if any((self.folder / "states").iterdir()):
+                raise IntegrityError(
+                    f"{self.folder / DATABASE} is empty although there are states of a run beside "
+                    "it; replace it (--force), or choose another folder"
+                )
             if plan:
-                replace_file(self.folder / PLAN, plan.encode())
+                replace_file(self.folder / PLAN, plan.encode(), mode=PRIVATE)
             # Last, so that a folder cut short while it was made is simply made again.
             first = {"format": str(FORMAT), "fingerprint": fingerprint}
             self.write_facts(first | {"catchment": catchment.__version__})
@@ -150,6 +172,17 @@ class Store:
             raise FederationError(
                 f"{self.folder} holds the run of another plan; choose another folder"
             )
+        try:
+            found = damage(self._database)
+        except sqlite3.DatabaseError as error:
+            found = (str(error),)
+        if found:
+            raise IntegrityError(
+                f"{self.folder / DATABASE} is damaged: {'; '.join(found)}; start the run again in "
+                "another folder"
+            )
+        with self.transaction():
+            break_results(self._database)
 
     def keeper(self, stage: str, plan: Plan[S, U, R]) -> StageKeeper[S, U, R]:
         """Return the keeper of one stage; a stage that was run with another plan is refused."""
@@ -232,7 +265,8 @@ class Store:
 
     def save_model(self, model: Predictor) -> Path:
         """Write what was trained and predicts, and return its path."""
-        return save(model, self.folder / MODEL)
+        replace_file(self.folder / MODEL, to_bytes(model), mode=PRIVATE)
+        return self.folder / MODEL
 
     def finished(self, stage: str) -> list[tuple[Cell, ...]]:
         """Return the rows of a stage's finished rounds."""
@@ -266,7 +300,7 @@ class Store:
             Of the sum that the state is, and of what each client sent where it is kept.
         """
         content = state.to_bytes()
-        replace_file(self.state_path(stage, record.round), content)
+        replace_file(self.state_path(stage, record.round), content, mode=PRIVATE)
         refused = [(stage, record.round, r.client, r.code, r.reason) for r in record.refused]
         counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
         written = hashlib.sha256(content).hexdigest()
@@ -277,8 +311,15 @@ class Store:
             self._insert("refusals", refused)
             named = record.figures.items()
             self._insert("figures", [(stage, record.round, name, v) for name, v in named])
+            seal_round(self._database, stage, record.round)
         if record.round > 0:
             self.state_path(stage, record.round - 1).unlink(missing_ok=True)
+
+    def seal(self, stage: str, round_: int) -> None:
+        """Seal a round whose rows were written one by one."""
+        with self.transaction():
+            self.flush()
+            seal_round(self._database, stage, round_)
 
     def state_path(self, stage: str, round_: int) -> Path:
         return self.folder / "states" / f"{stage}-{round_:06d}.bin"
@@ -288,6 +329,7 @@ class Store:
         try:
             with self.transaction():
                 self.flush()
+                seal_results(self._database)
             # Leaves one file, which can be read where nothing can be written; not under a reader.
             with suppress(sqlite3.OperationalError):
                 self._database.execute("PRAGMA journal_mode = DELETE")
@@ -302,8 +344,13 @@ class Store:
         self.close()
 
 
-def is_begun(folder: str | Path) -> bool:
+def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
     """Return whether a run's folder holds more than a scaling: a round that took time.
+
+    Parameters
+    ----------
+    or_charged
+        Whether one counts, too, that was charged to a ledger of noise and is not finished.
 
     >>> is_begun("no-such-folder")
     False
@@ -314,8 +361,11 @@ def is_begun(folder: str | Path) -> bool:
     try:
         database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
-            query = "SELECT count(*) FROM rounds WHERE stage != 'scaling'"
-            return int(database.execute(query).fetchone()[0]) > 0
+            rounds = "SELECT 1 FROM rounds WHERE stage != 'scaling'"
+            charged = "SELECT 1 FROM facts WHERE name = ?"
+            return database.execute(rounds).fetchone() is not None or (
+                or_charged and database.execute(charged, (CHARGED,)).fetchone() is not None
+            )
         finally:
             database.close()
     except sqlite3.OperationalError:
@@ -324,13 +374,29 @@ def is_begun(folder: str | Path) -> bool:
         return True  # it is something else, which is not ours to judge
 
 
+def is_empty(folder: str | Path) -> bool:
+    """Return whether a folder holds no run to go on with, not even one that was just begun.
+
+    >>> is_empty("no-such-folder")
+    True
+    """
+    path = Path(folder) / DATABASE
+    if not path.is_file() or path.stat().st_size == 0:
+        return True
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            return database.execute("SELECT 1 FROM facts").fetchone() is None
+    except sqlite3.DatabaseError as error:
+        return "no such table" in str(error)
+
+
 def remove_run(folder: str | Path) -> None:
     """Remove a run and nothing that is not a run; FederationError if somebody is writing it."""
     place = Path(folder)
     if not (place / DATABASE).is_file():
         return
     _locked(place).close()
-    for name in ("states", "clients", "sums"):
+    for name in ("states", CLIENTS, JOURNAL):
         shutil.rmtree(place / name, ignore_errors=True)
     for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL):
         (place / name).unlink(missing_ok=True)
@@ -390,6 +456,7 @@ def _record(row: Sequence[Cell], refused: tuple[Refusal, ...], figures: dict[str
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    _make_private(path)
     # Transactions are our own: isolation_level None keeps the module from opening any.
     database = sqlite3.connect(path, isolation_level=None)
     try:
@@ -399,6 +466,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         if n_tables == 0:
             database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
         database.execute(_DIGESTS)
+        database.execute(SEALS)
     except sqlite3.DatabaseError as error:
         database.close()
         raise IntegrityError(f"{path} is not a run's database ({error})") from error
@@ -407,6 +475,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _locked(folder: Path) -> sqlite3.Connection:
     """Return a lock on the folder, let go when it is closed or its process ends."""
+    _make_private(folder / "lock")
     lock = sqlite3.connect(folder / "lock", isolation_level=None, timeout=0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
@@ -416,3 +485,8 @@ def _locked(folder: Path) -> sqlite3.Connection:
             f"another process writes to {folder}; wait for it or choose another folder"
         ) from error
     return lock
+
+
+def _make_private(path: Path) -> None:
+    """Make a file that only its owner may read, unless it is there."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))

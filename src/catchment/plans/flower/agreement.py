@@ -60,6 +60,11 @@ class Agreement:
             return plan
         return networked(plan, allow_plain_statistics=self.allow_plain_statistics)
 
+    def known(self, stage: str, letter: bytes, name: str) -> Known:
+        """Return what a letter says is known; IntegrityError if it is of another plan."""
+        known = Known.from_parts(Request.from_bytes(letter, name).context)
+        return self.course.checked(stage, known)
+
     def plan(self, stage: str, letter: bytes, name: str, place: Place) -> AnyPlan:
         """Return the plan that a letter asks for; IntegrityError if another one was agreed.
 
@@ -70,9 +75,8 @@ class Agreement:
         place
             Where the client keeps the model that it is given.
         """
-        known = Known.from_parts(Request.from_bytes(letter, name).context)
-        checked = self.course.checked(stage, known)
-        return self.allowed(stage, self.course.plan(stage, checked, place))
+        known = self.known(stage, letter, name)
+        return self.allowed(stage, self.course.plan(stage, known, place))
 
 
 def agreement(

@@ -9,7 +9,12 @@ The node config says all that a node must know:
     model                   folder for the latest model; by default in `keys`, else in Flower's home
     plan                    a plan of its own to hold the server to; by default the app's
     test                    whether it only tests, in plans that test whole clients
-    allow-plain-statistics  whether it answers without a secure sum
+    policy                  what its owner allows; by default `policy.toml` in `keys`
+    allow-plain-statistics  the same as clear = true in that file
+
+What the owner does not allow is refused before anything of the data is read, see
+`catchment.plans.flower.guard`. Secure sums and noise need a memory that lasts, `keys` or `memory`:
+what was released must not be forgotten. A simulated node, with a `partition-id`, does without.
 
 Without `data` a node takes one client of the plan's own source: the one of its name, or that of its
 `partition-id`.
@@ -18,6 +23,7 @@ Without `data` a node takes one client of the plan's own source: the one of its 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -28,16 +34,22 @@ from typing import Any
 from catchment.data.cache import Cached
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
+from catchment.errors import RuleError
 from catchment.federation.client import Node
 from catchment.federation.course import DELIVERY, EVALUATION, LEARNING, TRAINING
 from catchment.federation.plan import Memory
 from catchment.plans.data import PlanData, arrange
 from catchment.plans.file import PlanFile, read_plan
+from catchment.plans.flower import guard
 from catchment.plans.flower.agreement import Agreement, agreement
 from catchment.plans.flower.places import ModelFolder
 from catchment.plans.sources import Files, Recordings
+from catchment.privacy.floors import check_floors, check_memory, policy_of
+from catchment.privacy.policy import Policy
+from catchment.privacy.releases import Releases
 
 Config = Mapping[str, bool | float | int | str]
+log = logging.getLogger(__name__)
 
 KNOWN = (
     "name",
@@ -48,6 +60,7 @@ KNOWN = (
     "model",
     "plan",
     "test",
+    "policy",
     "allow-plain-statistics",
     "partition-id",
     "num-partitions",
@@ -119,14 +132,41 @@ class PlanNode:
         return agreement(
             self.file,
             identities=self._path("identities") or (keys / "identities.json" if keys else None),
-            allow_plain_statistics=bool(self.config.get("allow-plain-statistics", False)),
+            allow_plain_statistics=self.policy.clear,
         )
 
+    @cached_property
+    def policy(self) -> Policy:
+        """What the node's owner allows; the default policy if there is no file of it."""
+        return policy_of(self.config)
+
     def client(self, stage: str, letter: bytes, memory: Memory) -> Node[Any, Any, Any]:
-        """Return the client that answers a letter of a stage."""
-        name = self.name
-        plan = self.agreed.plan(stage, letter, name, self.place)
-        return Node(name, plan, lambda: data_at(stage, name, self._held), memory)
+        """Return the client that answers a letter of a stage; RuleError if it must not."""
+        name, policy = self.name, self.policy
+        guard.check_plan(policy, self.file, self._path("plan") or self.plan)
+        agreed = self.agreed
+        course = agreed.course
+        check_floors(policy, course.protections)
+        trains = TRAINING in self.stages or bool(guard.trained_with(memory, course))
+        guard.check_noise(stage, course, trains=trains)
+        check_memory(self.config, memory, course.protections)
+        known = agreed.known(stage, letter, name)
+        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory)
+        plan = agreed.allowed(stage, course.plan(stage, known, place))
+        plan = guard.guarded(plan, policy, course, memory)
+        if stage == TRAINING:
+            guard.remember_training(memory, course, known)
+
+        def data() -> Iterable[Recording]:
+            if stage == TRAINING and self.file.algorithm in guard.UNCOUNTED:
+                found = list(data_at(stage, name, self._held))
+                guard.check_rows(policy, plan, course, known, found)
+                return found
+            return data_at(stage, name, self._held)
+
+        # The answer to a delivery tells nothing of the data.
+        ledger = None if stage == DELIVERY else Releases(memory, policy)
+        return Node(name, plan, data, memory, ledger)
 
     @cached_property
     def _own(self) -> Files | None:
@@ -155,6 +195,13 @@ class PlanNode:
     @cached_property
     def _shared(self) -> PlanData:
         """All clients of the plan's own source."""
+        own = {"plan", "partition-id"} & set(self.config)
+        if isinstance(self.file.origin, Files) and not own:
+            raise RuleError(
+                "policy",
+                "the plan names files, and this node none of its own; whoever wrote the plan does "
+                'not choose what is read here: write data="*.csv" into the node config',
+            )
         return self.file.load_data()
 
     @cached_property
@@ -183,7 +230,14 @@ class OwnFiles:
     how: Files
 
     def __call__(self) -> list[Recording]:
-        found = self.how.read(self.how.paths(Path()))
+        try:
+            found = self.how.read(self.how.paths(Path()))
+        except ValueError as error:
+            # Its words may quote a cell, and the refusal goes to a server that chose the column.
+            log.error("this node's files do not fit the plan: %s", error)
+            raise ValueError(
+                "this node's files do not fit the plan; the log of the node says why"
+            ) from None
         return [one for name in sorted(found) for one in found[name]]
 
 

@@ -8,6 +8,7 @@ from catchment.plans.examples import example_plan
 from catchment.plans.file import PlanFile, read_plan
 
 PACKAGE = "catchment_app"
+SIGNATURE = ".signature.toml"  # what the signature of a plan is called after the plan
 
 _PROJECT = """\
 [project]
@@ -92,7 +93,10 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
         inside / "client.py": _MODULE.format(title="The nodes.", function="client_of"),
         inside / "plan.toml": text,
     }
-    if file is not None:
+    if plan is not None and file is not None:
+        signed = Path(plan).with_name(f"{Path(plan).stem}{SIGNATURE}")
+        if signed.is_file():
+            files[inside / f"plan{SIGNATURE}"] = signed.read_text(encoding="utf-8")
         files |= {inside / path.name: path.read_text(encoding="utf-8") for path in own_code(file)}
     for path in files:
         if path.exists():

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment.engine.flower.app import JOURNAL, needed
+from catchment.engine.flower.app import needed
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.federation.course import AnyPlan
 from catchment.federation.loop import Engine
-from catchment.federation.runs.write import MODEL, Store
+from catchment.federation.runs.write import JOURNAL, MODEL, Store
 from catchment.plans.conductor import Conductor, own_rows
 from catchment.plans.flower.agreement import Agreement
 from catchment.privacy.secure_sum.server_journal import Journal

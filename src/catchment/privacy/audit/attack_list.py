@@ -75,7 +75,12 @@ TRIALS = (
         inputs.difference,
         inputs.difference_of_sums,
         inputs.difference_of_noise,
-        ruled=Outcome(0.0, "refused", "a single new row, or client, is refused"),
+        ruled=Outcome(
+            0.0,
+            "refused",
+            "a client's own ledger refuses a second exact release of data that have changed, or "
+            "in a sum with other clients",
+        ),
     ),
     Trial(
         "membership",

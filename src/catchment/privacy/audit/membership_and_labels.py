@@ -76,6 +76,6 @@ def membership_of_noise(world: World) -> Outcome:
     bound = NormalDist().cdf(1 / (math.sqrt(2) * noise.multiplier))
     text = (
         f"AUC {area:.2f} in {draws} trials for one who knows all other clients; at most "
-        f"{bound:.2f} in theory, for anybody (epsilon {noise.epsilon:g})"
+        f"{bound:.2f} in theory, for anybody (epsilon {noise.epsilon:g} at delta {noise.delta:g})"
     )
     return Outcome(area, f"AUC {area:.2f}", text)

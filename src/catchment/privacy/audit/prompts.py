@@ -162,7 +162,8 @@ def prompt_with_noise(world: World) -> Outcome:
     fit = float(np.mean(fits))
     text = (
         f"correlation {fit:.2f} with a context of {steps} steps, if each prompt is clipped and has "
-        f"noise of epsilon {world.noise.epsilon:g}; 20 questions make that "
+        f"noise of epsilon {world.noise.epsilon:g} at delta {world.noise.delta:g}; 20 questions "
+        "make that "
         f"{noise.epsilon(20, world.noise.delta):.3g}"
     )
     return Outcome(max(fit, 0.0) ** 2, f"corr {fit:.2f}", text)

@@ -97,6 +97,7 @@ def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None
         "rows per client": chosen.rows,
         "classes": chosen.n_classes,
         "epsilon": world.noise.epsilon,
+        "delta": world.noise.delta,
     }
     seconds = time.perf_counter() - started
     return Report(chosen.configured, configuration, tuple(findings), seconds, left_out)

@@ -38,6 +38,8 @@ from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import (
+    CLIENTS,
+    COUNTED,
     LATER,
     REMARK,
     SIGNED,
@@ -63,20 +65,24 @@ class Clipped(Summable):
 
     KIND: ClassVar[Kind] = Kind(
         "clipped",
-        "the client's sums or parameters, scaled down to an agreed length; with distributed noise, "
-        "also noise",
+        "the client's sums or parameters, exact but for being scaled down to an agreed length; "
+        "noise only where the clients themselves add it",
         (
-            "unless the clients add noise, what the sums or parameters tell, but for their length",
-            "what is released from the noisy sum afterwards is bounded by its epsilon",
+            "unless the clients add noise, what the sums or parameters tell, but for their length: "
+            "noise that the server adds later bounds what the model tells, not what this does",
         ),
     )
 
     # Whole multiples of a step: these multiples, if `grid` names the step, and else their values.
     vector: Annotated[NDArray[Any], Shape("numbers"), SIGNED]
-    n_clients: int
+    n_clients: Annotated[int, CLIENTS]
     about: Mapping[str, Fact]
-    epsilon: float | None = None  # of the release it is for
+    epsilon: float | None = None  # of the release it is for, if the noise is in it
     grid: Annotated[str | None, LATER] = None  # such as "2^-20"
+    # Sequences in it, of which each is bounded by itself; 0 if clients are, and with distributed
+    # noise, under which their exact number must not be told.
+    n_records: Annotated[int, COUNTED] = 0
+    delta: Annotated[float | None, LATER] = None
 
     def __post_init__(self) -> None:
         if self.n_clients < 1:

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri
 
 from catchment.arrays import Integers
+from catchment.federation.cost import Cost
 from catchment.privacy.dp.entropy import random_words
 
 
@@ -100,6 +101,22 @@ def concentrated_epsilon(rho: float, delta: float) -> float:
     1.0
     """
     return _least_epsilon(lambda epsilon: concentrated_delta(rho, epsilon) <= delta)
+
+
+def epsilon_of(cost: Cost, delta: float) -> float:
+    """Return the least epsilon of releases of this cost together, at this delta.
+
+    Gaussian releases add up to one Gaussian release; with discrete ones, through concentration.
+
+    >>> one = Cost.of_discrete(concentrated_multiplier(1.0, 1e-5))
+    >>> round(epsilon_of(one, 1e-5), 4), round(epsilon_of(one + one, 1e-5), 2)
+    (1.0, 1.46)
+    """
+    if cost == Cost():
+        return 0.0
+    if cost.concentrated == 0:
+        return gaussian_epsilon(cost.gaussian**-0.5, delta)
+    return concentrated_epsilon(cost.concentrated + cost.gaussian / 2, delta)
 
 
 def rounded_normal(spread: float, size: int) -> Integers:

@@ -3,7 +3,8 @@
 Every client shortens its vector to a public bound D (see `catchment.privacy.dp.clipping`), so that
 the sum moves by at most D when a client is added or left out; noise of s D on every number of the
 sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise is drawn in whole
-multiples of a fine grid on which the vectors lie, from the operating system, and cannot be seeded.
+multiples of a fine grid on which the vectors lie, from the operating system or a client's own
+secret, and cannot be seeded.
 
 The vectors of statistics on a grid travel as the multiples themselves, and their noise is discrete
 Gaussian, drawn exactly, central or not: a whole-number vector that one client moves by at most
@@ -16,7 +17,10 @@ sees the model, not against the server. Distributed noise is added by the client
 it, inside a secure sum: the server sees the noisy sum only. With U clients in the sum, m of whom
 may tell the server their noise, each adds discrete Gaussian noise of variance (s D)^2 / (U - m)
 (Kairouz, Liu and Steinke, ICML 2021); a share is at least a million grid steps wide, where the sum
-of discrete Gaussians is one to far beyond floating-point precision.
+of discrete Gaussians is one to far beyond floating-point precision. A client enters what it costs
+in its own ledger (`catchment.privacy.releases`), which refuses what is too much whatever the server
+says; its noise follows from a secret of its ledger, the session of the secure sum and the vector,
+so that a round that is resumed has the same noise, and nothing is left to average.
 
 What is bounded is what the releases say about one client (or one sequence), whatever else is
 known. It is not a promise that nothing is learned about a population that the client belongs to.
@@ -24,18 +28,22 @@ known. It is not a promise that nothing is learned about a population that the c
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from catchment.arrays import Integers
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
-from catchment.federation.plan import Additive, Plan, Read, Turn, Upload
+from catchment.federation.algorithm import Ledger
+from catchment.federation.cost import Cost
+from catchment.federation.plan import Additive, Masking, Plan, Read, Turn, Upload
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.clipping import (
     LARGEST,
@@ -46,6 +54,7 @@ from catchment.privacy.dp.clipping import (
     step_name,
 )
 from catchment.privacy.dp.discrete import discrete_gaussian
+from catchment.privacy.dp.entropy import KeyedWords, Words
 from catchment.privacy.dp.gaussian import (
     check_epsilon_delta,
     concentrated_multiplier,
@@ -53,7 +62,6 @@ from catchment.privacy.dp.gaussian import (
     rounded_normal,
 )
 from catchment.privacy.dp.per_sequence import Records
-from catchment.privacy.secure_sum.cost import Cost
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
@@ -61,6 +69,7 @@ from catchment.wire import Parts
 
 SMALL_COHORT = 100
 STEPS = 1 << 20  # fewest grid steps in a standard deviation
+COLLUDING = 0.2  # share of the clients that may work with the server, as for secure sums
 
 
 @dataclass(frozen=True)
@@ -113,10 +122,16 @@ class Amount:
         """The privacy cost of one release."""
         return (Cost.of_discrete if self.discrete else Cost.of_gaussian)(self.multiplier)
 
-    def drawn(self, size: int) -> Integers:
-        """Return what one party adds, in steps (size,)."""
+    def drawn(self, size: int, words: Words | None = None) -> Integers:
+        """Return what one party adds, in steps (size,).
+
+        Parameters
+        ----------
+        words
+            Where the random bits of discrete noise come from; the operating system if not given.
+        """
         if self.discrete:
-            return discrete_gaussian(self.steps, size)
+            return discrete_gaussian(self.steps, size, words)
         return rounded_normal(self.share / self.step, size)
 
 
@@ -138,7 +153,8 @@ class GaussianNoise:
         Fewest clients in a sum that is released. Below 100 a readout is mostly noise; fewer must be
         asked for with `small_cohort`.
     colluding
-        With distributed noise: clients that may tell the server what noise they added.
+        With distributed noise: clients that may tell the server what noise they added; if not
+        given, in a plan as many as its secure sum counts on, and a fifth of `min_clients` at least.
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
@@ -161,7 +177,7 @@ class GaussianNoise:
     distributed: bool = False
     min_clients: int = SMALL_COHORT
     small_cohort: bool = False
-    colluding: int = 0
+    colluding: int | None = None
     releases: int = 1
     unit: Literal["client", "sequence"] = "client"
     replacement: bool = False
@@ -176,9 +192,9 @@ class GaussianNoise:
             raise ValueError(f"releases is {self.releases}; pass at least 1")
         if self.ridge_factor < 0:
             raise ValueError(f"ridge_factor is {self.ridge_factor}; pass 0 or more")
-        if not 0 <= self.colluding < self.min_clients:
+        if not 0 <= self.n_colluding < self.min_clients:
             raise ValueError(
-                f"{self.colluding} of at least {self.min_clients} clients collude; "
+                f"{self.n_colluding} of at least {self.min_clients} clients collude; "
                 "pass fewer than min_clients"
             )
         if self.min_clients < SMALL_COHORT and self.unit == "client" and not self.small_cohort:
@@ -186,6 +202,33 @@ class GaussianNoise:
                 f"min_clients is {self.min_clients}; below {SMALL_COHORT} clients a private "
                 "readout is mostly noise: ask more clients, or pass small_cohort=True"
             )
+
+    @property
+    def n_colluding(self) -> int:
+        """How many clients' noise does not count, because they may tell the server of it."""
+        if self.colluding is not None:
+            return self.colluding
+        return math.floor(COLLUDING * self.min_clients) if self.distributed else 0
+
+    def beside(self, masking: Masking) -> Self:
+        """Return the noise with as many colluding clients as a secure sum counts on, if not given.
+
+        >>> from catchment import Clip, SecureSum
+        >>> noise = GaussianNoise(epsilon=1, delta=1e-5, clip=Clip(bound=1), distributed=True)
+        >>> keys = {f"c{k}": f"{k:064x}" for k in range(150)}
+        >>> noise.n_colluding, noise.beside(SecureSum(keys, min_clients=100)).n_colluding
+        (20, 30)
+        """
+        if not self.distributed or self.colluding is not None or not isinstance(masking, SecureSum):
+            return self
+        needed = self.min_clients - self._n_honest(masking)
+        more = self.n_colluding < needed < self.min_clients
+        return replace(self, colluding=needed) if more else self
+
+    @staticmethod
+    def _n_honest(secure: SecureSum) -> int:
+        """Return how many clients of the smallest sum do not work with the server."""
+        return secure.min_clients - secure.n_corrupt(secure.min_clients)
 
     @property
     def sensitivity(self) -> float:
@@ -210,7 +253,7 @@ class GaussianNoise:
     @cached_property
     def _discrete(self) -> Amount:
         needed = concentrated_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)
-        n_parties = self.min_clients - self.colluding if self.distributed else 1
+        n_parties = self.min_clients - self.n_colluding if self.distributed else 1
         return Amount(needed, self.sensitivity, n_parties, discrete=True)
 
     @property
@@ -277,6 +320,14 @@ class GaussianNoise:
                 f"the secure sum may end with {secure.min_clients} clients, too few for noise "
                 f"shared out among {self.min_clients}; pass it min_clients={self.min_clients}"
             )
+        honest = self.min_clients - self.n_colluding
+        if self._n_honest(secure) < honest:
+            corrupt = secure.n_corrupt(secure.min_clients)
+            raise ValueError(
+                f"{corrupt} of the {len(secure.identities)} registered clients may work with the "
+                f"server: a secure sum of {secure.min_clients} can lack the noise of {honest} "
+                f"others; pass it min_clients={honest + corrupt}, or leave out colluding"
+            )
         if self.grid < 2.0**-secure.ring.fraction:
             raise ValueError(
                 f"the ring's {secure.ring.fraction} fractional bits are too coarse for noise of "
@@ -284,17 +335,27 @@ class GaussianNoise:
             )
 
     def on_client(self, upload: Upload, turn: Turn) -> Upload:
-        """Return the clipped vector, with this client's share of the noise if it is distributed."""
+        """Return the clipped vector, with this client's share of the noise if it is distributed.
+
+        What that costs goes into the client's ledger. Where the server adds the noise it sees
+        exact numbers, which costs nothing that could be counted: the ledger has it as exact.
+        """
         if turn.round >= self.releases:
             raise UploadError(
                 "releases", f"round {turn.round} is beyond the {self.releases} agreed releases"
             )
         clipped = self._clipped(upload)
+        if turn.ledger is not None:
+            cost = self.amount(whole=True).cost if self.distributed else Cost()
+            turn.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
         if self.distributed:
-            noise = self.amount(whole=True).drawn(len(clipped.vector))
+            words = None if turn.ledger is None else _own_words(clipped, turn, turn.ledger)
+            noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.grid if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
-        return replace(clipped, n_clients=1, epsilon=float(self.epsilon))
+            clipped = replace(clipped, epsilon=float(self.epsilon), delta=float(self.delta))
+        # Where the server adds the noise this message is exact, and no epsilon is said of it.
+        return replace(clipped, n_clients=1)
 
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of statistics on a grid as whole multiples of the step."""
@@ -312,7 +373,9 @@ class GaussianNoise:
         first = next(records, None)
         if first is None:
             raise UploadError("no-rows", "the client has no sequences")
-        return replace(reduce(add, records, first), n_clients=1)
+        total = reduce(add, records, first)
+        told = 0 if self.distributed else total.n_clients
+        return replace(total, n_clients=1, n_records=told)
 
     def _records(self, upload: Records) -> Iterator[Clipped]:
         for record in upload.uploads():
@@ -324,31 +387,42 @@ class GaussianNoise:
             yield self._one(record)
 
     def read_update(self, parts: Parts, turn: Turn, inner: Read) -> Clipped:
-        """Return a vector ready to add; UploadError if it is longer than any client's may be."""
+        """Return a vector ready to add; UploadError if it is longer than any client's may be.
+
+        A client counts once whatever it says. Of privacy per sequence the server checks the length
+        against the sequences that the client says it has, which the plan's limits bound; that it
+        has so many is not checked. Under a secure sum only the number of clients is.
+        """
         clipped = Clipped.from_parts(parts)
         if self.distributed and turn.client:
             raise IntegrityError("an upload with distributed noise came without its mask")
-        bounded = self.unit == "client" and not self.distributed
-        longest = self.clip.bound * clipped.n_clients
+        if turn.client and clipped.n_clients != 1:
+            raise UploadError("clients", f"{clipped.n_clients} clients are claimed, 1 sent it")
+        counted = clipped.n_records if self._counts_records else clipped.n_clients
+        longest = self.clip.bound * counted
         if clipped.grid is None:
             length = float(np.linalg.norm(clipped.vector))
             above = length > longest
         else:
-            step = self._checked_step(clipped)
+            step = self._checked_step(clipped, counted)
             length = step * float(np.linalg.norm(clipped.vector.astype(np.float64)))
             above = square_length(clipped.vector) > square_steps(longest, step)
-        if bounded and above:
+        if above and not self.distributed:
             raise UploadError("bound", f"a vector of length {length:.6g} is above the clip's bound")
         return clipped
 
-    def _checked_step(self, clipped: Clipped) -> float:
+    @property
+    def _counts_records(self) -> bool:
+        return self.unit == "sequence" and not self.distributed
+
+    def _checked_step(self, clipped: Clipped, counted: int) -> float:
         """Return the step of whole multiples that came; UploadError if it or they cannot be."""
         step, v = self.amount(whole=True).step, clipped.vector
         if clipped.grid != step_name(step):
             raise UploadError(
                 "grid", f"the vector has steps of {str(clipped.grid)[:20]}, not {step:g}"
             )
-        if v.size and max(-int(v.min()), int(v.max())) >= LARGEST * clipped.n_clients:
+        if v.size and max(-int(v.min()), int(v.max())) >= LARGEST * counted:
             raise UploadError("range", "a vector has numbers that no clipped one can have")
         return step
 
@@ -376,3 +450,10 @@ class GaussianNoise:
         # The noise of a sum over rounds grows as the root of their number, and so does its ridge.
         ridge = self.ridge_factor * (math.sqrt(turn.round + 1) - math.sqrt(turn.round)) * spread
         return inner(self.clip.upload(total, ridge), turn)
+
+
+def _own_words(clipped: Clipped, turn: Turn, ledger: Ledger) -> Words:
+    """Return random words for the noise on a vector, the same for the same session again."""
+    vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
+    purpose = json.dumps(["noise", turn.plan, turn.round, turn.session, vector])
+    return KeyedWords(ledger.secret(purpose.encode()))

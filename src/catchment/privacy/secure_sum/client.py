@@ -1,64 +1,53 @@
-"""The client's half of a secure sum: five answers, each given to one letter only.
+"""The client's half of a secure sum: an answer at every stage, each given to one letter only.
 
 A letter that comes again gets the same answer again, which tells nothing new and lets a server that
-crashed go on; another letter for the same stage of a round is refused. Round numbers only grow, and
-only the latest round is alive. All secrets lie in the client's memory and are erased with the
-last answer.
+crashed go on; another letter for the same stage of a round is refused. Numbers of rounds only grow,
+and only the latest round of a plan is alive. All secrets lie in the client's memory and are erased
+with the last answer.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from catchment.errors import IntegrityError, RuleError
-from catchment.federation.plan import Memory, Turn, Upload
-from catchment.privacy.secure_sum import keys
+from catchment.federation.algorithm import Ledger
+from catchment.federation.plan import Memory, Turn
+from catchment.privacy.policy import Policy
+from catchment.privacy.releases import Releases
+from catchment.privacy.secure_sum import keys, transcript
 from catchment.privacy.secure_sum.client_notes import Notebook
 from catchment.privacy.secure_sum.client_rules import (
     check_clients,
-    check_cohort,
-    check_rows,
+    check_ring,
+    check_share,
     check_threshold,
 )
 from catchment.privacy.secure_sum.graph import neighbours
 from catchment.privacy.secure_sum.messages import (
-    Outline,
     as_bits,
-    content_digest,
-    encoded,
+    cut,
     from_bits,
     from_rows,
     rows,
     share_bytes,
 )
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.ring import (
-    Residues,
-    Ring,
-    add_into,
-    readout_error,
-    subtract_from,
-)
 from catchment.privacy.secure_sum.shamir import SHARE_BYTES, share
-from catchment.structure import measured
-from catchment.wire import Parts, split
-
-ADVERT_BYTES = 2 * keys.KEY_BYTES + keys.SIGNATURE_BYTES
-BOX_BYTES = 2 * SHARE_BYTES + keys.TAG_BYTES
-
-
-@dataclass(frozen=True, eq=False)
-class Masked:
-    """An upload under its masks."""
-
-    message: Parts
-
-    def parts(self) -> Parts:
-        return self.message
+from catchment.privacy.secure_sum.transcript import (
+    ADVERT_BYTES,
+    BOX_BYTES,
+    DIGEST_BYTES,
+    MARK_BYTES,
+    NONCE_BYTES,
+    REVEAL_BYTES,
+    SHOWN_BYTES,
+)
+from catchment.wire import Parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +59,18 @@ class Side:
     name: str
     memory: Memory
     book: Notebook
+    ledger: Ledger
 
     @classmethod
     def of(cls, agreed: SecureSum, letter: Parts, turn: Turn, memory: Memory) -> Side:
-        round_ = letter.facts.get("round")
-        if type(round_) is not int or not 0 < round_ < 2**63:
-            raise IntegrityError(f"the letter is for round {str(round_)[:40]!r}, which is none")
+        number = letter.facts.get("round")
+        if type(number) is not int or not 0 < number < 2**63:
+            raise IntegrityError(f"the letter is for round {str(number)[:40]!r}, which is none")
         if turn.client not in agreed.identities:
             raise IntegrityError(f"{turn.client} is not among the registered clients")
-        session = keys.Session(agreed.federation, turn.plan, round_)
-        return cls(agreed, session, turn.client, memory, Notebook(memory, session))
+        session = keys.Session.of(agreed.federation, number, turn)
+        ledger = turn.ledger or Releases(memory, Policy())
+        return cls(agreed, session, turn.client, memory, Notebook(memory, session), ledger)
 
     @property
     def place(self) -> int:
@@ -89,6 +80,10 @@ class Side:
         """Return a set of clients that was noted."""
         bits = np.frombuffer(self.book[name], dtype=np.uint8)
         return from_bits(bits, len(self.agreed.names))
+
+    def note_members(self, name: str, places: Sequence[int]) -> bytes:
+        self.book[name] = as_bits(places, len(self.agreed.names)).tobytes()
+        return self.book[name]
 
     def named(self, places: Sequence[int]) -> list[str]:
         return [self.agreed.names[place] for place in places]
@@ -108,19 +103,39 @@ class Side:
         except IntegrityError as error:
             raise IntegrityError(f"{signer} did not sign these {message}") from error
 
+    @property
+    def threshold(self) -> int:
+        return self.agreed.degree(len(self.members("members")))[1]
+
+    def check_holders(self, there: Sequence[int]) -> None:
+        """Refuse a set with too few of those who hold shares of this client's secrets in it."""
+        check_clients(len(there), self.agreed.min_clients)
+        holders = {self.place, *self.members("neighbours")}.intersection(there)
+        if len(holders) < self.threshold:
+            raise RuleError(
+                "neighbours",
+                f"{len(holders)} clients hold shares, {self.threshold} are needed",
+            )
+
 
 def answer(agreed: SecureSum, stage: str, received: Parts, turn: Turn, memory: Memory) -> Parts:
     """Return a client's answer at any stage but "update"."""
     steps = {
         "keys": _keys,
+        "nonces": _nonces,
         "shares": _shares,
+        "boxes": _boxes,
         "consistency": _consistency,
         "unmask": _unmask,
     }
     if stage not in steps:
         raise IntegrityError(f"a secure sum has no stage {stage[:40]!r}")
     side = Side.of(agreed, received, turn, memory)
-    with side.book.answering(stage, received.to_bytes()) as given:
+    letter = received.to_bytes()
+    if stage == "keys" and side.book.is_behind(letter):
+        # Not refused: a server that lost count begins again above this.
+        return Parts("secure-later", {"latest": side.book.latest})
+    with side.book.answering(stage, letter) as given:
         if given is not None:
             return Parts.from_bytes(given)
         made = steps[stage](side, received)
@@ -130,22 +145,89 @@ def answer(agreed: SecureSum, stage: str, received: Parts, turn: Turn, memory: M
 
 def _keys(side: Side, received: Parts) -> Parts:
     received.expect("secure-round", 0)
-    side.book["box key"], side.book["mask key"] = keys.new_key(), keys.new_key()
-    public = keys.public_key(side.book["box key"]) + keys.public_key(side.book["mask key"])
-    return Parts("secure-keys", {}, (rows([public + side.sign("keys", public)], ADVERT_BYTES),))
+    book = side.book
+    book["box key"], book["mask key"] = keys.new_key(), keys.new_key()
+    book["nonce"] = secrets.token_bytes(NONCE_BYTES)
+    shown = (
+        keys.public_key(book["box key"])
+        + keys.public_key(book["mask key"])
+        + transcript.commitment(side.session, side.place, book["nonce"])
+    )
+    book["advert"] = shown + side.sign("keys", shown)
+    return Parts("secure-keys", {}, (rows([book["advert"]], ADVERT_BYTES),))
+
+
+def _nonces(side: Side, received: Parts) -> Parts:
+    bits, adverts = received.expect("secure-adverts", 2).arrays
+    _, shown = _checked_members(side, bits, adverts)
+    seen = transcript.of_adverts(side.session, bits.tobytes(), shown)
+    side.book["adverts"] = seen
+    reveal = side.book["nonce"] + side.sign("nonces", seen + side.book["nonce"])
+    return Parts("secure-nonce", {}, (rows([reveal], REVEAL_BYTES),))
+
+
+def _checked_members(
+    side: Side, bits: np.ndarray, adverts: np.ndarray
+) -> tuple[tuple[int, ...], list[bytes]]:
+    """Return who takes part, and all adverts, each signed by its owner and all keys different."""
+    agreed, me = side.agreed, side.place
+    members = from_bits(bits, len(agreed.names))
+    n = len(members)
+    check_clients(n, agreed.min_clients)
+    check_share(n, len(agreed.names), agreed.min_share)
+    k, t = agreed.degree(n)
+    check_threshold(t, k + 1, agreed.corrupt_holders(n))
+    check_ring(t, k, agreed.least_shares(n))
+    if me not in members:
+        raise IntegrityError("this client is asked to join a round it is not part of")
+    shown = from_rows(adverts, n, ADVERT_BYTES)
+    for place, advert in zip(members, shown, strict=True):
+        side.verify("keys", place, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])
+    if shown[members.index(me)] != side.book["advert"]:
+        raise IntegrityError("the server shows others keys that are not this client's")
+    single = [half for advert in shown for half in (advert[:32], advert[32:64])]
+    if len(set(single)) != len(single):
+        raise IntegrityError("two clients of the round show one and the same key")
+    return members, shown
 
 
 def _shares(side: Side, received: Parts) -> Parts:
-    bits, adverts = received.expect("secure-adverts", 2).arrays
-    agreed, me = side.agreed, side.place
-    members = from_bits(bits, len(agreed.names))
-    check_clients(len(members), agreed.min_clients)
+    bits, adverts, reveals = received.expect("secure-members", 3).arrays
+    agreed, me, session = side.agreed, side.place, side.session
+    members, shown = _checked_members(side, bits, adverts)
     k, t = agreed.degree(len(members))
-    check_threshold(t, k)
-    if me not in members:
-        raise IntegrityError("this client is asked for shares in a round it is not part of")
-    near = neighbours(members, me, k, side.session.digest("graph"))
-    public = _checked_adverts(side, near, from_rows(adverts, len(near), ADVERT_BYTES))
+    seen = transcript.of_adverts(session, bits.tobytes(), shown)
+    is_ring = k < len(members) - 1
+    drawn = from_rows(reveals, len(members) if is_ring else 0, REVEAL_BYTES)
+    if is_ring and side.book["adverts"] != seen:
+        raise IntegrityError("the members or their keys changed after this client's number")
+    _check_reveals(side, members, shown, drawn)
+    seed = transcript.of_nonces(session, seen, (one[:NONCE_BYTES] for one in drawn))
+    near = neighbours(members, me, k, seed)
+    for place in near if is_ring else ():
+        reveal = drawn[members.index(place)]
+        side.verify("nonces", place, reveal[NONCE_BYTES:], seen + reveal[:NONCE_BYTES])
+    side.book["members"], side.book["transcript"] = bits.tobytes(), seed
+    side.note_members("neighbours", near)
+    public = [shown[members.index(place)][: 2 * keys.KEY_BYTES] for place in near]
+    side.book["public keys"] = b"".join(public)
+    return _dealt(side, near, public, t)
+
+
+def _check_reveals(
+    side: Side, members: tuple[int, ...], shown: list[bytes], drawn: list[bytes]
+) -> None:
+    for place, advert, reveal in zip(members, shown, drawn, strict=False):
+        promised = advert[2 * keys.KEY_BYTES : SHOWN_BYTES]
+        if transcript.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:
+            raise IntegrityError(
+                f"{side.agreed.names[place]} showed another number than it committed to"
+            )
+
+
+def _dealt(side: Side, near: tuple[int, ...], public: list[bytes], t: int) -> Parts:
+    """Return shares of the two secrets in boxes, their digests, and a signature over all."""
+    me, session, seen = side.place, side.session, side.book["transcript"]
     own = secrets.token_bytes(keys.KEY_BYTES)
     holders = sorted((*near, me))
     at = [holder + 1 for holder in holders]
@@ -157,32 +239,23 @@ def _shares(side: Side, received: Parts) -> Parts:
         holder: share_bytes(a) + share_bytes(b)
         for holder, a, b in zip(holders, *pieces, strict=True)
     }
-    side.book["members"], side.book["own mask"] = bits.tobytes(), own
-    side.book["neighbours"] = as_bits(near, len(agreed.names)).tobytes()
-    side.book["public keys"] = b"".join(public)
-    side.book["own shares"] = content[me]
+    side.book["own mask"], side.book["own shares"] = own, content[me]
     agreement, boxes, opening = keys.Agreement(side.book["box key"]), [], []
-    salt = side.session.digest("members", bits.tobytes())
     for them, key in zip(near, public, strict=True):
         shared = agreement.shared(key[:32])
-        there = keys.derive(shared, salt=salt, purpose=f"share|{me}|{them}")
-        opening.append(keys.derive(shared, salt=salt, purpose=f"share|{them}|{me}"))
+        there = keys.derive(shared, salt=seen, purpose=f"share|{me}|{them}")
+        opening.append(keys.derive(shared, salt=seen, purpose=f"share|{them}|{me}"))
         boxes.append(keys.seal(there, content[them], _label(side, me, them)))
     side.book["box keys"] = b"".join(opening)
-    promise = side.session.digest("own mask", own)
-    return Parts("secure-shares", {}, (rows([promise], 32), rows(boxes, BOX_BYTES)))
-
-
-def _checked_adverts(side: Side, near: tuple[int, ...], adverts: list[bytes]) -> list[bytes]:
-    """Return the neighbours' public keys, each signed by its owner and all different."""
-    public = [advert[: 2 * keys.KEY_BYTES] for advert in adverts]
-    for place, advert, key in zip(near, adverts, public, strict=True):
-        side.verify("keys", place, advert[2 * keys.KEY_BYTES :], key)
-    mine = [keys.public_key(side.book["box key"]), keys.public_key(side.book["mask key"])]
-    single = [*mine, *(half for key in public for half in (key[:32], key[32:]))]
-    if len(set(single)) != len(single):
-        raise IntegrityError("two clients of the round show one and the same key")
-    return public
+    promise = session.digest("own mask", own)
+    marks = [transcript.mark(session, me, holder, content[holder]) for holder in holders]
+    signed = side.sign("shares", session.digest("dealt", b"".join([seen, promise, *boxes, *marks])))
+    arrays = (
+        rows([promise + signed], DIGEST_BYTES + keys.SIGNATURE_BYTES),
+        rows(boxes, BOX_BYTES),
+        rows(marks, MARK_BYTES),
+    )
+    return Parts("secure-shares", {}, arrays)
 
 
 def _label(side: Side, sender: int, receiver: int) -> bytes:
@@ -190,138 +263,49 @@ def _label(side: Side, sender: int, receiver: int) -> bytes:
     return side.session.about("shares", names[sender], names[receiver])
 
 
-def masked(
-    agreed: SecureSum,
-    received: Parts,
-    upload: Callable[[Parts], Upload],
-    turn: Turn,
-    memory: Memory,
-) -> Masked:
-    """Return a client's upload under its masks.
-
-    The masks of a round are fixed, so the same numbers give the same bytes again; if the data have
-    changed in between, the second answer is refused, because the difference of two would be bare.
-    """
-    named = split(received, "secure-update")
-    if named.keys() != {"boxes", "payload"}:
-        raise IntegrityError("the letter lacks its boxes or its payload")
-    side = Side.of(agreed, named["boxes"], turn, memory)
-    with side.book.answering("update", received.to_bytes()) as given:
-        present = _open_boxes(side, named["boxes"])
-        return _mask(side, upload(named["payload"]), present, given)
-
-
-def _mask(side: Side, upload: Upload, present: tuple[int, ...], given: bytes | None) -> Masked:
-    agreed = side.agreed
-    check_rows(upload, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
-    made = upload.parts()
-    outline = Outline.of(made)
-    ring = agreed.ring_of(outline)
-    if not outline.is_whole:
-        _check_rounding(side, upload, len(present))
-    numbers = encoded(made, ring, n_clients=len(present))
-    _add_masks(side, numbers, present, ring)
-    facts = {"round": side.session.round, "outline": outline.fact()}
-    content = content_digest(outline, numbers)
-    if given is not None and given != content:
-        raise RuleError("changed", "the data of this client changed since it sent its upload")
-    side.book["outline"] = outline.digest()
-    side.book.note("update", content)
-    signature = rows([side.sign("upload", content)], keys.SIGNATURE_BYTES)
-    return Masked(Parts("secure-upload", facts, (numbers, signature)))
-
-
-def _open_boxes(side: Side, letter: Parts) -> tuple[int, ...]:
-    """Return who shared secrets, after opening the neighbours' boxes and keeping the shares."""
-    bits, boxes = letter.expect("secure-boxes", 2).arrays
-    agreed, me = side.agreed, side.place
-    present = from_bits(bits, len(agreed.names))
-    members, near = side.members("members"), side.members("neighbours")
-    check_clients(len(present), agreed.min_clients)
-    if me not in present or not set(present) <= set(members):
+def _boxes(side: Side, received: Parts) -> Parts:
+    """Open the neighbours' boxes, keep what is in them, and name those that do not open."""
+    bits, boxes, marks = received.expect("secure-boxes", 3).arrays
+    me, n_names = side.place, len(side.agreed.names)
+    sharers = from_bits(bits, n_names)
+    if me not in sharers or not set(sharers) <= set(side.members("members")):
         raise IntegrityError("the clients that shared secrets are not those that showed keys")
-    here = [place for place in near if place in set(present)]
-    _, t = agreed.degree(len(members))
-    if len(here) + 1 < t:
-        raise RuleError("neighbours", f"{len(here) + 1} clients hold shares, {t} are needed")
-    opening = dict(zip(near, _cut(side.book["box keys"], keys.KEY_BYTES), strict=True))
-    held = {me: side.book["own shares"]}
-    for place, box in zip(here, from_rows(boxes, len(here), BOX_BYTES), strict=True):
-        held[place] = keys.unseal(opening[place], box, _label(side, place, me))
-    side.book["present"] = bits.tobytes()
+    side.check_holders(sharers)
+    near = side.members("neighbours")
+    here = sorted(set(near).intersection(sharers))
+    opening = dict(zip(near, cut(side.book["box keys"], keys.KEY_BYTES), strict=True))
+    held, wrong = {me: side.book["own shares"]}, []
+    sealed = from_rows(boxes, len(here), BOX_BYTES)
+    for place, box, mark in zip(here, sealed, from_rows(marks, len(here), MARK_BYTES), strict=True):
+        try:
+            content = keys.unseal(opening[place], box, _label(side, place, me))
+        except IntegrityError:
+            wrong.append(place)
+            continue
+        if transcript.mark(side.session, place, me, content) == mark:
+            held[place] = content
+        else:
+            wrong.append(place)
+    side.note_members("held", list(held))
     side.book["held shares"] = b"".join(held[place] for place in sorted(held))
-    return present
-
-
-def _cut(whole: bytes, width: int) -> list[bytes]:
-    return [whole[start : start + width] for start in range(0, len(whole), width)]
-
-
-def _check_rounding(side: Side, upload: Upload, n_clients: int) -> None:
-    agreed = side.agreed
-    if agreed.bits == 128:
-        return
-    for found in measured(upload):
-        error = readout_error(
-            agreed.ring,
-            n_clients=n_clients,
-            n_features=found.sizes.get("features", 0),
-            n_targets=found.sizes.get("targets", 1),
-            smallest_eigenvalue=agreed.ridge,
-        )
-        if error > agreed.tolerance:
-            raise RuleError(
-                "rounding",
-                f"64 bits could move the readout by {error:.1g}, the plan allows "
-                f"{agreed.tolerance:.1g}; use 128 bits, a larger ridge or a smaller bound",
-            )
-
-
-def _add_masks(side: Side, numbers: Residues, present: tuple[int, ...], ring: Ring) -> None:
-    me, there = side.place, set(present)
-    masks = keys.Masks(ring, numbers.shape[1])
-    add_into(numbers, masks.of(own_mask_key(side.session, me, side.book["own mask"])))
-    agreement = keys.Agreement(side.book["mask key"])
-    public = _cut(side.book["public keys"], 2 * keys.KEY_BYTES)
-    for place, key in zip(side.members("neighbours"), public, strict=True):
-        if place in there:
-            mask = masks.of(pair_mask_key(side.session, agreement.shared(key[32:]), me, place))
-            (add_into if place > me else subtract_from)(numbers, mask)
-
-
-def own_mask_key(session: keys.Session, place: int, secret: bytes) -> bytes:
-    """Return the key of a client's own mask."""
-    return keys.derive(secret, salt=session.digest("mask"), purpose=f"own|{place}")
-
-
-def pair_mask_key(session: keys.Session, shared: bytes, one: int, other: int) -> bytes:
-    """Return the key of the mask of two clients: the first adds it, the second subtracts it."""
-    purpose = f"mask|{min(one, other)}|{max(one, other)}"
-    return keys.derive(shared, salt=session.digest("mask"), purpose=purpose)
+    complaints = side.note_members("complaints", wrong)
+    signed = side.sign("complaints", side.book["transcript"] + bits.tobytes() + complaints)
+    arrays = (as_bits(wrong, n_names), rows([signed], keys.SIGNATURE_BYTES))
+    return Parts("secure-complaints", {}, arrays)
 
 
 def _consistency(side: Side, received: Parts) -> Parts:
     (bits,) = received.expect("secure-survivors", 1).arrays
-    agreed, me = side.agreed, side.place
-    survivors = from_bits(bits, len(agreed.names))
-    if "outline" not in side.book:
+    survivors = from_bits(bits, len(side.agreed.names))
+    if "update" not in side.book:
         raise IntegrityError("the server goes on before this client has sent its upload")
-    if me not in survivors or not set(survivors) <= set(side.members("present")):
+    if side.place not in survivors or not set(survivors) <= set(side.members("present")):
         raise IntegrityError("the sealed set is not made of clients that shared secrets")
-    check_clients(len(survivors), agreed.min_clients)
-    _, t = agreed.degree(len(side.members("members")))
-    holders = {me, *side.members("neighbours")} & set(survivors)
-    if len(holders) < t:
-        raise RuleError("neighbours", f"{len(holders)} clients hold shares, {t} are needed")
-    _check_past(side, side.named(survivors))
+    side.check_holders(survivors)
+    side.ledger.check(side.book["update"].hex(), side.named(survivors))
     side.book["survivors"] = bits.tobytes()
-    signed = side.sign("survivors", bits.tobytes())
+    signed = side.sign("survivors", bits.tobytes() + side.book["update"])
     return Parts("secure-consent", {}, (rows([signed], keys.SIGNATURE_BYTES),))
-
-
-def _check_past(side: Side, survivors: Sequence[str]) -> None:
-    if side.agreed.compare_cohorts:
-        check_cohort(survivors, side.book.past(), side.agreed.min_clients)
 
 
 def _unmask(side: Side, received: Parts) -> Parts:
@@ -331,27 +315,26 @@ def _unmask(side: Side, received: Parts) -> Parts:
     survivors = side.members("survivors")
     _check_consents(side, signers.tolist(), from_rows(signatures, len(signers), 64))
     # Released from here on, whatever becomes of the answer.
-    names = side.named(survivors)
-    side.book.release(names, lambda: _check_past(side, names))
-    here = set(side.members("present"))
-    holders = sorted({side.place, *(set(side.members("neighbours")) & here)})
-    held = _cut(side.book["held shares"], 2 * SHARE_BYTES)
+    side.ledger.release(side.book["update"].hex(), side.named(survivors))
+    present = set(side.members("present"))
+    held = zip(side.members("held"), cut(side.book["held shares"], 2 * SHARE_BYTES), strict=True)
     given = [
         pair[:SHARE_BYTES] if place in survivors else pair[SHARE_BYTES:]
-        for place, pair in zip(holders, held, strict=True)
+        for place, pair in held
+        if place in present
     ]
     return Parts("secure-shares-given", {}, (rows(given, SHARE_BYTES),))
 
 
 def _check_consents(side: Side, signers: list[int], signatures: list[bytes]) -> None:
-    """Refuse unless enough holders of shares signed the very set that this client signed."""
+    """Refuse unless enough holders signed the very set, and the very sum, that this client did."""
     near = set(side.members("neighbours"))
     if len(set(signers)) != len(signers) or not set(signers) <= near:
         raise IntegrityError("signatures on the sealed set come twice or from strangers")
     for place, signature in zip(signers, signatures, strict=True):
-        side.verify("survivors", place, signature, side.book["survivors"])
-    _, t = side.agreed.degree(len(side.members("members")))
-    if len(signers) + 1 < t:
+        side.verify("survivors", place, signature, side.book["survivors"] + side.book["update"])
+    if len(signers) + 1 < side.threshold:
         raise RuleError(
-            "consistency", f"{len(signers) + 1} clients agree on the sealed set, {t} are needed"
+            "consistency",
+            f"{len(signers) + 1} clients agree on the sealed set, {side.threshold} are needed",
         )

@@ -1,11 +1,16 @@
-"""What a client remembers of a secure sum: one round at a time, one letter per stage."""
+"""What a client remembers of a secure sum: one round of a plan at a time, one letter per stage.
+
+Numbers of rounds are counted, by the server; a client takes only one above those it knows for the
+plan, and none that is far above all it knows for the federation: a single number near the end of
+the range would lock it out for good. Plans have notes of their own, so that two can run side by
+side under one name.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import final
 
@@ -13,7 +18,9 @@ from catchment.errors import RuleError
 from catchment.federation.plan import Memory
 from catchment.privacy.secure_sum.keys import Session
 
-MOST_PAST = 16  # sets of clients remembered per kind of sum
+JUMP = 1 << 20  # how far a number may be above the highest that a client knows
+ROOT = "secure-sum"
+STAGES = ("keys", "nonces", "shares", "boxes", "update", "consistency", "unmask")
 
 # Held while a letter is let in, never while it is answered. Threads of one process only: a memory
 # belongs to one process.
@@ -37,20 +44,39 @@ class Notebook:
 
     def __init__(self, memory: Memory, session: Session) -> None:
         self._memory, self._session = memory, session
-        self._root = f"secure-sum/{session.federation}"
+        self._federation = f"{ROOT}/{session.federation}"
+        self._root = f"{self._federation}/{session.plan}"
         self._prefix = f"{self._root}/{session.round:020d}/"
+
+    @property
+    def latest(self) -> int:
+        """The number of the plan's latest round, 0 before the first."""
+        return int(self._memory.get(f"{self._root}/latest", b"0"))
+
+    def is_behind(self, letter: bytes) -> bool:
+        """Whether a letter that begins a round comes for one that is past or under way."""
+        number = self._session.round
+        if number != self.latest:
+            return number < self.latest
+        began = self._memory.get(f"{self._prefix}keys/letter")
+        went_on = any(f"{self._prefix}{stage}/letter" in self._memory for stage in STAGES[1:])
+        return went_on or began != self._content("keys", letter)
+
+    def _content(self, stage: str, letter: bytes) -> bytes:
+        return hashlib.sha256(self._session.about(stage) + b"\0" + letter).digest()
 
     def enter(self, stage: str, letter: bytes) -> bytes | None:
         """Let a letter in and return the answer it got before, if it came before."""
         number = self._session.round
-        content = hashlib.sha256(self._session.about(stage) + b"\0" + letter).digest()
+        content = self._content(stage, letter)
         with _DOOR:
-            latest = int(self._memory.get(f"{self._root}/latest", b"0"))
+            latest = self.latest
             if number < latest or (number > latest and stage != "keys"):
                 raise RuleError(
                     "replay", f"round {number} is not the latest this client knows, {latest}"
                 )
             if number > latest:
+                self._check_jump(number)
                 self._forget_rounds()
                 self._memory[f"{self._root}/latest"] = b"%d" % number
             if stage != "unmask" and f"{self._prefix}unmask/answer" in self._memory:
@@ -95,23 +121,6 @@ class Notebook:
                     if not key.startswith(f"{self._prefix}unmask/"):
                         del self._memory[key]
 
-    def release(self, survivors: Sequence[str], check: Callable[[], None]) -> None:
-        """Remember a set as released, if a last check passes, before any share is given."""
-        with _DOOR:
-            check()
-            now = sorted(survivors)
-            kept = [*(names for names in self.past() if names != now), now][-MOST_PAST:]
-            self._memory[self._past_key] = json.dumps(kept).encode()
-
-    def past(self) -> list[list[str]]:
-        """Return the sets of clients whose sums of the same kind were released, oldest first."""
-        known: list[list[str]] = json.loads(self._memory.get(self._past_key, b"[]"))
-        return known
-
-    @property
-    def _past_key(self) -> str:
-        return f"{self._root}/past/{self['outline'].hex()}"
-
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._memory
 
@@ -126,7 +135,42 @@ class Notebook:
     def __setitem__(self, name: str, value: bytes) -> None:
         self._memory[self._prefix + name] = value
 
+    def _check_jump(self, number: int) -> None:
+        key = f"{self._federation}/highest"
+        highest = int(self._memory.get(key, b"0"))
+        if number > highest + JUMP:
+            raise RuleError(
+                "number",
+                f"round {number} is more than {JUMP} above the highest this client knows, "
+                f"{highest}; a server counts its rounds from 1",
+            )
+        self._memory[key] = b"%d" % max(number, highest)
+
     def _forget_rounds(self) -> None:
         for key in [k for k in self._memory if k.startswith(self._root + "/")]:
-            if not key.startswith((f"{self._root}/past/", f"{self._root}/latest")):
+            if key != f"{self._root}/latest":
                 del self._memory[key]
+
+
+def forget_rounds(memory: Memory, federation: str | None = None) -> list[str]:
+    """Make a client forget the rounds of a federation, or of all, and return whose it forgot.
+
+    Its key, its releases and what it has scored stay. Without the secrets of a round that was under
+    way it can answer nothing more in it.
+
+    For a client whose server lost count, or that was driven to a number far above the others'. The
+    client then takes numbers again that it has seen: call it only if no server that lies can have
+    kept messages of old rounds, or together with a new identity and a new name of the federation.
+
+    >>> names = ("secure-sum/identity", "secure-sum/f/highest", "secure-sum/g/highest")
+    >>> memory = dict.fromkeys(names, b"7")
+    >>> forget_rounds(memory, "f"), forget_rounds(memory)
+    (['f'], ['g'])
+    >>> memory
+    {'secure-sum/identity': b'7'}
+    """
+    start = f"{ROOT}/" if federation is None else f"{ROOT}/{federation}/"
+    found = [key for key in memory if key.startswith(start) and key.count("/") > 1]
+    for key in found:
+        del memory[key]
+    return sorted({key.split("/")[1] for key in found})

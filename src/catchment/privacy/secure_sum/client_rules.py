@@ -8,7 +8,6 @@ empirical: they guard against the reconstruction of sequences, not against tests
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
 
 from catchment.errors import RuleError
 from catchment.structure import measured
@@ -32,27 +31,65 @@ def check_clients(n_clients: int, min_clients: int) -> None:
 
     >>> check_clients(2, 3)
     Traceback (most recent call last):
-    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more
+    catchment.errors.RuleError: the round has 2 clients, this client asks for 3 or more; ...
     """
     if n_clients < min_clients:
         raise RuleError(
             "clients",
-            f"the round has {n_clients} clients, this client asks for {min_clients} or more",
+            f"the round has {n_clients} clients, this client asks for {min_clients} or more; wait "
+            "until more are there",
         )
 
 
-def check_threshold(threshold: int, n_neighbours: int) -> None:
-    """Refuse a threshold with which a server could ask for both shares of one client.
+def check_share(n_clients: int, n_registered: int, min_share: float) -> None:
+    """Refuse a round of too small a part of those who are registered.
 
-    >>> check_threshold(5, 9)
+    A server chooses who is asked, and so could fill a small round with those who work with it.
+
+    >>> check_share(12, 40, 0.5)
     Traceback (most recent call last):
-    catchment.errors.RuleError: 5 shares of 10 open a secret; more than half of them must be needed
+    catchment.errors.RuleError: the round has 12 of 40 registered clients, this client asks for ...
     """
-    if not n_neighbours + 1 < 2 * threshold:
+    if n_clients < min_share * n_registered:
+        raise RuleError(
+            "share",
+            f"the round has {n_clients} of {n_registered} registered clients, this client asks "
+            f"for {min_share:.0%} of them or more; wait until more are there, or register fewer",
+        )
+
+
+def check_threshold(threshold: int, n_holders: int, n_corrupt: int) -> None:
+    """Refuse a threshold with which a server could open both secrets of one client.
+
+    It shows half of the honest holders a set with the client and half of them one without; those
+    who work with it give a share of each.
+
+    >>> check_threshold(8, 12, 4)
+    Traceback (most recent call last):
+    catchment.errors.RuleError: 8 shares of 12 open a secret, and 4 holders may work with the ...
+    """
+    if not n_holders + n_corrupt < 2 * threshold or threshold > n_holders:
         raise RuleError(
             "threshold",
-            f"{threshold} shares of {n_neighbours + 1} open a secret; "
-            "more than half of them must be needed",
+            f"{threshold} shares of {n_holders} open a secret, and {n_corrupt} holders may work "
+            f"with the server; {(n_holders + n_corrupt) // 2 + 1} to {n_holders} shares must be "
+            "needed",
+        )
+
+
+def check_ring(threshold: int, n_neighbours: int, least: int) -> None:
+    """Refuse a ring of which those who work with the server could cut off a part.
+
+    >>> check_ring(1, 0, 2)
+    Traceback (most recent call last):
+    catchment.errors.RuleError: 1 shares of 1 open a secret; in a ring of 0 neighbours 2 must be ...
+    """
+    if threshold < least:
+        raise RuleError(
+            "neighbours",
+            f"{threshold} shares of {n_neighbours + 1} open a secret; in a ring of {n_neighbours} "
+            f"neighbours {least} must be needed, or a few clients could be summed by themselves; "
+            "ask for more neighbours",
         )
 
 
@@ -76,25 +113,4 @@ def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> 
                 "rows",
                 f"{found.rows} rows for {n_features} features, this client sends {least:.0f} or "
                 "more; collect more data before taking part, or use fewer features",
-            )
-
-
-def check_cohort(now: Collection[str], past: Iterable[Collection[str]], min_clients: int) -> None:
-    """Refuse a cohort whose sum, compared with an earlier one, tells of too few clients.
-
-    Cohorts must be equal, have nobody in common, or differ by `min_clients` clients or more.
-
-    >>> check_cohort("abc", ["abc", "def"], 3)
-    >>> check_cohort("abc", ["abcd"], 3)
-    Traceback (most recent call last):
-    catchment.errors.RuleError: this cohort differs from an earlier one by 1 client, which ...
-    """
-    for before in map(set, past):
-        changed = len(before.symmetric_difference(now))
-        if changed and changed < min_clients and before.intersection(now):
-            raise RuleError(
-                "cohort",
-                f"this cohort differs from an earlier one by {changed} "
-                f"client{'s' * (changed > 1)}, which two sums would give away; ask the same "
-                f"clients again, or {min_clients} others",
             )

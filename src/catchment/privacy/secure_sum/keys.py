@@ -2,8 +2,9 @@
 
 Identities are Ed25519 keys that clients registered with each other, not through the server. Keys of
 one round are X25519, agreed keys pass HKDF-SHA256 and are used once, boxes are ChaCha20-Poly1305
-and masks the ChaCha20 keystream. Every signature and every box is bound to the protocol, the
-federation, the plan, the round, the sender, the receiver and the type of message.
+and masks the ChaCha20 keystream. Every signature, box and mask is bound to the protocol, the
+federation, the plan, the number of the sum, the round and seed of the plan and all that the server
+sent along, and to the sender, the receiver and the type of message.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from catchment.errors import IntegrityError, MissingExtraError
-from catchment.federation.plan import Memory
+from catchment.federation.plan import Memory, Turn
 from catchment.privacy.secure_sum.identities import Identities
 from catchment.privacy.secure_sum.ring import Residues, Ring
 
@@ -36,7 +37,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("secure", needed_for="secure sums") from error
 
-PROTOCOL = "catchment-secure-sum-2"
+PROTOCOL = "catchment-secure-sum-3"
 IDENTITY = "secure-sum/identity"
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -45,24 +46,39 @@ TAG_BYTES = 16
 
 @dataclass(frozen=True)
 class Session:
-    """What every message of a round is bound to."""
+    """What every message of a round is bound to.
+
+    `round` is the number of the secure sum; `turn` the digest of the plan's round, its seed and
+    what came with the request.
+    """
 
     federation: str
     plan: str
     round: int
+    turn: str = ""
+
+    @classmethod
+    def of(cls, federation: str, number: int, turn: Turn) -> Session:
+        """Return the session of a secure sum in a turn of a plan.
+
+        >>> Session.of("f", 7, Turn(0, ())) == Session.of("f", 7, Turn(1, ()))
+        False
+        """
+        told = json.dumps([turn.round, turn.seed, turn.told])
+        return cls(federation, turn.plan, number, hashlib.sha256(told.encode()).hexdigest())
 
     def about(self, message: str, sender: str = "", receiver: str = "") -> bytes:
         """Return the text that a signature or a box covers besides its content.
 
         >>> Session("f", "p", 7).about("keys", "ann")
-        b'["catchment-secure-sum-2","f","p",7,"keys","ann",""]'
+        b'["catchment-secure-sum-3","f","p",7,"","keys","ann",""]'
         """
         # Names of clients hold no quotes, so this is what a JSON encoder would write.
         return f'{self._start},"{message}","{sender}","{receiver}"]'.encode()
 
     @cached_property
     def _start(self) -> str:
-        bound = [PROTOCOL, self.federation, self.plan, self.round]
+        bound = [PROTOCOL, self.federation, self.plan, self.round, self.turn]
         return json.dumps(bound, separators=(",", ":"))[:-1]
 
     def digest(self, purpose: str, content: bytes = b"") -> bytes:
@@ -116,10 +132,16 @@ def verify(public: str, signature: bytes, about: bytes, content: bytes) -> None:
     catchment.errors.IntegrityError: a signature does not fit its message
     """
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(signature, about + b"\0" + content)
+        _verified(public, signature, about + b"\0" + content)
     except InvalidSignature as error:
         raise IntegrityError("a signature does not fit its message") from error
+
+
+@lru_cache(maxsize=1 << 14)
+def _verified(public: str, signature: bytes, signed: bytes) -> None:
+    # Remembered: of a ring of clients everybody verifies the keys of everybody, and where all of
+    # them are in one process that would be the square of their number.
+    Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(signature, signed)
 
 
 def new_key() -> bytes:
@@ -162,6 +184,16 @@ def derive(secret: bytes, *, salt: bytes, purpose: str) -> bytes:
     False
     """
     return HKDF(SHA256(), KEY_BYTES, salt, purpose.encode()).derive(secret)
+
+
+def own_mask_key(salt: bytes, place: int, secret: bytes) -> bytes:
+    """Return the key of a client's own mask."""
+    return derive(secret, salt=salt, purpose=f"own|{place}")
+
+
+def pair_mask_key(salt: bytes, shared: bytes, one: int, other: int) -> bytes:
+    """Return the key of the mask of two clients: the first adds it, the second subtracts it."""
+    return derive(shared, salt=salt, purpose=f"mask|{min(one, other)}|{max(one, other)}")
 
 
 def seal(key: bytes, content: bytes, about: bytes) -> bytes:

@@ -73,6 +73,15 @@ def from_rows(array: NDArray[Any], n_rows: int, width: int) -> list[bytes]:
     return [row.tobytes() for row in array]
 
 
+def cut(whole: bytes, width: int) -> list[bytes]:
+    """Return pieces of one width.
+
+    >>> cut(b"abcd", 2)
+    [b'ab', b'cd']
+    """
+    return [whole[start : start + width] for start in range(0, len(whole), width)]
+
+
 def share_bytes(share: int) -> bytes:
     """Return a share as 66 bytes."""
     return share.to_bytes(SHARE_BYTES, "little")

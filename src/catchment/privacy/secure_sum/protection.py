@@ -2,24 +2,48 @@
 
 The protocol is that of Bonawitz et al. (CCS 2017) with registered identities and the consistency
 round, on the sparse graph of Bell et al. (CCS 2020) above 100 clients, over a ring in which sums
-are exact. Five stages:
+are exact. The stages:
 
-    keys         every client signs two fresh public keys;
-    shares       it hands its neighbours shares of two secrets, in boxes only they can open;
+    keys         every client signs two fresh public keys and a commitment to a random number;
+    nonces       on a sparse graph it sees all keys and shows its number; the graph is drawn from
+                 all numbers, and who does not show its own ends the round;
+    shares       it hands its neighbours shares of two secrets, in boxes only they can open, and
+                 digests of the shares for the server to know right ones by;
+    boxes        it opens its neighbours' boxes and names those that do not open;
     update       it sends its numbers under its own mask and one mask for each neighbour;
     consistency  it signs the set of clients whose uploads arrived, as the server told it;
     unmask       with enough such signatures it gives, for each neighbour, a share of the own mask
                  if it is in the set and of the mask key if it is not, never both.
 
-Against a curious server and fewer than t colluding neighbours of each client, only the sum of the
-sealed set is seen; against a server that lies, the same, but it may choose who takes part, and so
-clients keep the rules of `catchment.privacy.secure_sum.client_rules`. Malicious clients can spoil a
-sum and cannot see others. Not covered: who talks when, the sum itself, one person with many
-identities, and on the sparse graph a server that spends round numbers until it likes the draw.
+Every signature covers all that the client acted on until then: the plan, its round and seed, what
+came along (maps, preparation, model), the members and their keys, and from the update on the
+algorithm's letter. The masks are salted with it. So clients that were told different things never
+end in one sum.
+
+What is claimed, and under which assumptions:
+
+- Public keys were registered without the server's help, and the primitives are sound.
+- A *curious* server, which keeps to the protocol, together with fewer than t holders of a client's
+  shares: sees the sum of the sealed set and nothing else of that client's message.
+- A server that *lies*, together with at most `corrupt` of the registered clients: the same. On the
+  full graph no two sets get t signatures, because 2t > m + c for m members and c corrupt ones. On
+  the sparse graph no client's two secrets are opened, but for 2^-40; see
+  `catchment.privacy.secure_sum.graph` for what is not proved there.
+- The server chooses who is asked and may end any round. So a client asks for `min_clients`, for
+  `min_share` of the registered ones, and for what its own ledger allows
+  (`catchment.privacy.releases`): sums over different sets can be subtracted.
+- A client that lies cannot see others, and is found out where it can be: boxes that do not open,
+  shares that were not dealt, a number that is not shown. It can send any numbers under its mask,
+  and deal shares that do not fit together, which ends the round with its name.
+
+Not covered: who talks when, the shape of messages, the sum itself, one person with many
+identities; and a server that can run its own program on the clients. Nobody outside has reviewed
+the protocol.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
@@ -34,7 +58,7 @@ from catchment.privacy.secure_sum.client_rules import (
     FEWEST_ROWS_PER_FEATURE,
     is_name,
 )
-from catchment.privacy.secure_sum.graph import degree, threshold
+from catchment.privacy.secure_sum.graph import corrupt_among, degree, threshold, uncut
 from catchment.privacy.secure_sum.identities import Identities
 from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Ring
@@ -64,13 +88,16 @@ class SecureSum:
     rows_per_feature
         Fewest rows per feature in a sum of ridge statistics, at least 2; a client refuses to send
         statistics of fewer than `rows_per_feature * features / min_clients` rows.
-    compare_cohorts
-        Whether clients refuse a set of clients that differs by fewer than `min_clients` from one
-        whose sum of the same kind was released before. Turn it off only for messages that start
-        from something new in each round, as averages of trained weights do.
+    corrupt
+        Fraction of the registered clients that may work with a server that lies; all of them may be
+        asked in one round. Clients refuse a threshold that does not withstand it.
+    min_share
+        Smallest fraction of the registered clients in a round. With 0 any number will do and
+        `corrupt` counts among those who are asked, whom the server chose.
     neighbours, shares_needed
         With how many others each client masks and how many shares open a secret; chosen by the
-        number of clients if None.
+        number of clients if None. Clients refuse so few that corrupt ones could stand on all sides
+        of an honest one.
     bits
         128: sums are exact. 64: half the bytes, rounded to fit `bound`. Statistics on a grid are
         whole numbers and exact in any ring: theirs has 64 bits, or with 32 half of that, and then
@@ -89,9 +116,24 @@ class SecureSum:
     messages: ClassVar[tuple[Kind, ...]] = (
         Kind("secure-keys", "public keys of one round, signed", ("that the client takes part",)),
         Kind(
+            "secure-later",
+            "the number of the latest round that the client knows",
+            ("how many rounds it took part in, at most",),
+        ),
+        Kind(
+            "secure-nonce",
+            "a random number of which the graph of neighbours is drawn",
+            ("nothing",),
+        ),
+        Kind(
             "secure-shares",
             "shares of the round's secrets, encrypted for the other clients",
             ("nothing by themselves",),
+        ),
+        Kind(
+            "secure-complaints",
+            "which of the other clients' boxes do not open",
+            ("that those clients, or this one, are at fault",),
         ),
         Kind(
             "secure-upload",
@@ -118,7 +160,8 @@ class SecureSum:
     federation: str = "catchment"
     min_clients: int = 10
     rows_per_feature: float = 20.0
-    compare_cohorts: bool = True
+    corrupt: float = 0.2
+    min_share: float = 0.5
     neighbours: int | None = None
     shares_needed: int | None = None
     bits: Literal[32, 64, 128] = 128
@@ -145,6 +188,10 @@ class SecureSum:
                 f"rows_per_feature is {self.rows_per_feature}; pass {FEWEST_ROWS_PER_FEATURE} "
                 "or more"
             )
+        if not 0 <= self.corrupt < 1:
+            raise ValueError(f"corrupt is {self.corrupt}; pass a fraction from 0 and below 1")
+        if not 0 <= self.min_share <= 1:
+            raise ValueError(f"min_share is {self.min_share}; pass a fraction from 0 to 1")
         if self.bits not in (32, 64, 128):
             raise ValueError(f"bits is {self.bits}; pass 32, 64 or 128")
         if (self.bound is None) != (self.bits != 64):
@@ -196,17 +243,51 @@ class SecureSum:
         >>> SecureSum(identities={"ann": "00" * 32}, neighbours=20).degree(100)
         (20, 14)
         """
+        bad = self.n_corrupt(n_clients)
         if self.neighbours is None:
-            k, t = degree(n_clients)
+            k, t = degree(n_clients, bad)
         else:
-            # Even, because half of them stand on either side.
-            k = min(self.neighbours // 2 * 2, n_clients - 1)
-            t = threshold(k + 1)
+            k = self._k(n_clients)
+            t = max(threshold(k + 1, self.corrupt_holders(n_clients)), self.least_shares(n_clients))
         return k, t if self.shares_needed is None else self.shares_needed
 
-    def exact(self) -> SecureSum:
+    def corrupt_holders(self, n_clients: int) -> int:
+        """Return how many of those who hold a client's shares may work with the server.
+
+        >>> keys = {f"c{k}": f"{k:064x}" for k in range(40)}
+        >>> SecureSum(identities=keys).corrupt_holders(20)
+        8
+        """
+        bad = self.n_corrupt(n_clients)
+        k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
+        # On the full graph it is all of them, however many are asked.
+        return bad if k >= n_clients - 1 else corrupt_among(n_clients, bad, k)
+
+    def least_shares(self, n_clients: int) -> int:
+        """Return how many shares must be needed for no part of a ring to be cut off from it."""
+        bad = self.n_corrupt(n_clients)
+        k = degree(n_clients, bad)[0] if self.neighbours is None else self._k(n_clients)
+        return 1 if k >= n_clients - 1 else uncut(n_clients, bad, k)
+
+    def _k(self, n_clients: int) -> int:
+        # Even, because half of them stand on either side.
+        chosen = self.neighbours or 0
+        return n_clients - 1 if chosen >= n_clients - 1 else chosen // 2 * 2
+
+    def n_corrupt(self, n_clients: int) -> int:
+        """Return how many of so many clients asked may work with the server.
+
+        >>> keys = {f"c{k}": f"{k:064x}" for k in range(40)}
+        >>> SecureSum(identities=keys).n_corrupt(20)
+        8
+        """
+        among = len(self.identities) if self.min_share else n_clients
+        return math.floor(self.corrupt * among + 1e-9)  # 0.29 * 100 is not quite 29
+
+    def exact(self, *, of_few: bool = False) -> SecureSum:
         """Return a secure sum that rounds nothing: a bound says nothing of other sums."""
-        return replace(self, bits=128, bound=None)
+        same = replace(self, bits=128, bound=None)
+        return replace(same, min_share=0.0) if of_few else same
 
     def open(self, turn: Turn, *, min_clients: int, journal: Journal | None) -> SecureRound:
         from catchment.privacy.secure_sum.server import SecureRound
@@ -219,9 +300,9 @@ class SecureSum:
         return answer(self, stage, received, turn, memory)
 
     def mask(
-        self, received: Parts, upload: Callable[[Parts], Upload], turn: Turn, memory: Memory
+        self, received: Parts, upload: Callable[[Parts, Turn], Upload], turn: Turn, memory: Memory
     ) -> Upload:
-        from catchment.privacy.secure_sum.client import masked
+        from catchment.privacy.secure_sum.client_upload import masked
 
         return masked(self, received, upload, turn, memory)
 

@@ -112,9 +112,10 @@ def encode(x: Array, ring: Ring, *, n_clients: int = 1) -> Residues:
     size = np.abs(x)
     # A NaN is not below anything, so this finds it too.
     if not (size < limit).all():
-        worst = x[int(np.argmax(~(size < limit)))]
+        # Not the number itself: the refusal goes to the server, and the limit is the plan's.
+        what = "too large" if np.isfinite(x).all() else "not finite"
         raise ValueError(
-            f"a number to be summed is {worst}; it must be finite and below {limit:.6g} for "
+            f"a number to be summed is {what}; it must be finite and below {limit:.6g} for "
             f"{n_clients} clients, so scale the data down or look for what blew up"
         )
     residues = np.empty((ring.limbs, len(x)), dtype=np.uint64)

@@ -4,13 +4,16 @@ Who goes on after a stage is fixed when the stage is closed, and written down be
 done with it: above all the sealed set, the clients whose uploads are summed, before any share is
 asked for. What comes for a closed stage is refused unread, because a late upload of a client that
 was declared lost could be unmasked.
+
+A client that lies or is damaged is left out by itself where that can be: `left_out` names it.
 """
 
 from __future__ import annotations
 
+import statistics
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -24,48 +27,61 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.federation.plan import Additive, Journal, Read, Turn
-from catchment.privacy.secure_sum import keys
-from catchment.privacy.secure_sum.client import ADVERT_BYTES, BOX_BYTES, own_mask_key, pair_mask_key
+from catchment.privacy.secure_sum import complaints, keys, transcript
+from catchment.privacy.secure_sum.client_notes import STAGES
 from catchment.privacy.secure_sum.graph import neighbours
 from catchment.privacy.secure_sum.messages import (
     Bytes,
     Outline,
     as_bits,
     content_digest,
+    from_bits,
     from_rows,
     rows,
     share_from,
 )
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.ring import Residues, Ring, add_into, subtract_from
-from catchment.privacy.secure_sum.shamir import SHARE_BYTES, combine
+from catchment.privacy.secure_sum.ring import Residues
+from catchment.privacy.secure_sum.server_unmask import Dealt, Unmasking
+from catchment.privacy.secure_sum.shamir import SHARE_BYTES
+from catchment.privacy.secure_sum.transcript import (
+    ADVERT_BYTES,
+    BOX_BYTES,
+    DIGEST_BYTES,
+    MARK_BYTES,
+    NONCE_BYTES,
+    REVEAL_BYTES,
+    SHOWN_BYTES,
+)
 from catchment.privacy.secure_sum.uploads import Uploads
 from catchment.wire import Parts, join
 
-STAGES = ("keys", "shares", "update", "consistency", "unmask")
 STATES = {"update": "SEALED", "consistency": "SEALED", "unmask": "UNMASKED"}
+ENDS = "nothing was released"
+# How far the number of one client is followed beyond that of most. Far below what clients take at
+# once: else one that lies drove the numbers on in a few rounds, and those who were away were locked
+# out.
+LEAD = 1 << 10
 
-_clock = threading.Lock()
-_latest = 0
+_counter = threading.Lock()
+_latest: dict[tuple[str, str], int] = {}
 
 
-def next_number(after: int = 0) -> int:
-    """Return a round number above all before it: the time, unless the clock stands or goes back.
+def next_number(federation: str, plan: str, after: int = 0) -> int:
+    """Return the number of a plan's next round in this process: they are counted.
 
-    >>> next_number() < next_number()
-    True
+    >>> next_number("f", "p"), next_number("f", "p"), next_number("f", "p", after=7)
+    (1, 2, 8)
     """
-    global _latest
-    with _clock:
-        _latest = max(time.time_ns(), _latest + 1, after + 1)
-        return _latest
+    with _counter:
+        number = max(_latest.get((federation, plan), 0), after) + 1
+        _latest[federation, plan] = number
+        return number
 
 
 @final
 class SecureRound:
     """One round of a secure sum; with a journal, the one that was cut short goes on."""
-
-    stages: Sequence[str] = STAGES
 
     def __init__(
         self, agreed: SecureSum, turn: Turn, min_clients: int, journal: Journal | None
@@ -76,24 +92,35 @@ class SecureRound:
                 f"{', '.join(strangers[:3])} has no registered identity; add its public key to "
                 "the plan's secure sum"
             )
-        number, cohort = (
-            journal.begin(turn.plan, turn.round, turn.cohort)
-            if journal
-            else (next_number(), turn.cohort)
-        )
         self._agreed, self._turn, self._min_clients = agreed, turn, min_clients
-        self._journal, self._number = journal, number
-        self._session = keys.Session(agreed.federation, turn.plan, number)
+        self._journal = journal
+        self._desk = threading.Lock()
+        self._begun_again = False
+        self._out: list[tuple[str, str, str]] = []
+        self._begin(after=0)
+        if journal:
+            self._restore(journal)
+
+    def _begin(self, *, after: int) -> None:
+        turn, agreed, journal = self._turn, self._agreed, self._journal
+        number, cohort = (
+            journal.begin(turn.plan, turn.round, turn.cohort, after=after)
+            if journal
+            else (next_number(agreed.federation, turn.plan, after), turn.cohort)
+        )
+        self._number = number
+        self._session = keys.Session.of(agreed.federation, number, turn)
         self._cohort = tuple(agreed.places[client] for client in sorted(cohort))
         self._members: dict[str, tuple[int, ...]] = {}
         self._replies: dict[str, dict[int, Parts]] = {stage: {} for stage in STAGES}
+        self._later: dict[int, int] = {}
+        self._shown: dict[bytes, tuple[int, bytes]] = {}
         self._uploads = Uploads()
-        self._threshold = 0
+        self._threshold, self._is_ring = 0, False
+        self._adverts_seen = self._transcript = b""
         self._near: dict[int, tuple[int, ...]] = {}
         self._holders: dict[int, list[int]] = {}
-        self._desk = threading.Lock()
-        if journal:
-            self._restore(journal)
+        self._same: dict[str, tuple[Parts, Parts]] = {}
 
     def _restore(self, journal: Journal) -> None:
         """Take in again what the journal holds, in the order in which it was closed."""
@@ -108,32 +135,52 @@ class SecureRound:
                 raise IntegrityError(f"the journal's answers to {stage!r} do not give its members")
             self._closed(stage)
 
+    @property
+    def stages(self) -> Iterator[str]:
+        """The stages; the first one twice if clients know of later numbers than this server."""
+        yield "keys"
+        while "keys" not in self._members:
+            yield "keys"
+        yield from STAGES[1:]
+
     def asked(self, stage: str) -> tuple[str, ...]:
-        if stage in self._members:
+        if stage in self._members or (stage == "nonces" and not self._is_ring):
             return ()
         here = self._uploads.members if stage == "update" else self._replies[stage]
         return self._named([place for place in self._wanted(stage) if place not in here])
 
     def letter(self, stage: str, client: str, payload: Parts) -> Parts:
         facts, place = {"round": self._number}, self._agreed.places[client]
+        if stage == "boxes":
+            others = [other for other in self._sharers(place) if other != place]
+            boxes = [self._box(other, place) for other in others]
+            marks = [self._mark(other, place) for other in others]
+            arrays = (self._bits("shares"), rows(boxes, BOX_BYTES), rows(marks, MARK_BYTES))
+            return Parts("secure-boxes", facts, arrays)
+        if stage == "unmask":
+            signers = self._signers(place)[: self._threshold - 1]
+            signed = rows((self._row("consistency", other) for other in signers), 64)
+            return Parts("secure-consents", facts, (np.array(signers, dtype=np.uint32), signed))
+        known = self._same.get(stage)
+        if known is None or known[0] is not payload:
+            # One for all clients, so that it is written once however many they are.
+            known = self._same[stage] = (payload, self._letter_to_all(stage, payload))
+        return known[1]
+
+    def _letter_to_all(self, stage: str, payload: Parts) -> Parts:
+        facts = {"round": self._number}
         if stage == "keys":
             return Parts("secure-round", facts)
+        if stage == "nonces":
+            return Parts("secure-adverts", facts, (self._bits("keys"), self._adverts))
         if stage == "shares":
-            adverts = [self._row("keys", other) for other in self._near[place]]
-            arrays = (self._bits("keys"), rows(adverts, ADVERT_BYTES))
-            return Parts("secure-adverts", facts, arrays)
+            drawn = [self._row("nonces", place) for place in self._ring]
+            arrays = (self._bits("nonces"), self._adverts, rows(drawn, REVEAL_BYTES))
+            return Parts("secure-members", facts, arrays)
         if stage == "update":
-            boxes = [self._box(other, place) for other in self._holders[place] if other != place]
-            arrays = (self._bits("shares"), rows(boxes, BOX_BYTES))
-            return join(
-                "secure-update",
-                {"boxes": Parts("secure-boxes", facts, arrays), "payload": payload},
-            )
-        if stage == "consistency":
-            return Parts("secure-survivors", facts, (self._bits("update"),))
-        signers = self._signers(place)[: self._threshold - 1]
-        signed = rows((self._row("consistency", other) for other in signers), 64)
-        return Parts("secure-consents", facts, (np.array(signers, dtype=np.uint32), signed))
+            present = Parts("secure-present", facts, (self._bits("boxes"),))
+            return join("secure-update", {"present": present, "payload": payload})
+        return Parts("secure-survivors", facts, (self._bits("update"),))
 
     def take(self, stage: str, parts: Parts, turn: Turn) -> bool:
         with self._desk:
@@ -148,40 +195,83 @@ class SecureRound:
             raise UploadError("stranger", f"{turn.client} has no part in this stage")
         if stage == "update":
             return self._take_upload(parts, turn.client, place, journal)
+        if stage == "keys" and parts.kind == "secure-later":
+            return self._take_later(parts, turn.client, place)
         self._check(stage, parts, turn.client, place)
         before = self._replies[stage].setdefault(place, parts)
         if before is not parts and before.to_bytes() != parts.to_bytes():
             raise UploadError("conflict", f"{turn.client} gave two answers to {stage!r}")
         return before is parts
 
+    def _take_later(self, parts: Parts, client: str, place: int) -> bool:
+        latest = parts.facts.get("latest")
+        if type(latest) is not int or not self._number <= latest < 2**63:
+            raise UploadError("number", f"{client} does not take part, and does not say why")
+        if self._begun_again:
+            raise UploadError(
+                "number",
+                f"{client} knows round {latest}, far above the others'; it can be made to forget "
+                "with forget_rounds",
+            )
+        self._later[place] = latest
+        return True
+
     def _take_upload(self, parts: Parts, client: str, place: int, journal: Journal | None) -> bool:
-        outline, numbers, content = self._checked_upload(parts, client)
-        new = self._uploads.is_new(place, content)
+        outline, numbers, content, told = self._checked_upload(parts, client)
+        new = self._uploads.is_new(place, content + told)
         if new:
             # On the disk before it counts.
             if journal:
                 journal.keep(self._number, client, parts.to_bytes())
-            self._uploads.add(place, outline, numbers, content)
+            self._uploads.add(place, outline, numbers, content + told, told)
         return new
 
     def _check(self, stage: str, parts: Parts, client: str, place: int) -> None:
         """Refuse an answer of another form, or one that its client did not sign."""
         if stage == "keys":
             (advert,) = from_rows(parts.expect("secure-keys", 1).arrays[0], 1, ADVERT_BYTES)
-            self._verify("keys", client, advert[64:], advert[:64])
+            self._verify("keys", client, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])
+            self._check_keys(client, place, advert)
+        elif stage == "nonces":
+            (reveal,) = from_rows(parts.expect("secure-nonce", 1).arrays[0], 1, REVEAL_BYTES)
+            nonce = reveal[:NONCE_BYTES]
+            promised = self._row("keys", place)[2 * keys.KEY_BYTES : SHOWN_BYTES]
+            if transcript.commitment(self._session, place, nonce) != promised:
+                raise UploadError("nonce", f"{client} committed to another number")
+            self._verify("nonces", client, reveal[NONCE_BYTES:], self._adverts_seen + nonce)
         elif stage == "shares":
-            promise, boxes = parts.expect("secure-shares", 2).arrays
-            from_rows(promise, 1, 32)
-            from_rows(boxes, len(self._near[place]), BOX_BYTES)
+            first, boxes, marks = parts.expect("secure-shares", 3).arrays
+            (head,) = from_rows(first, 1, DIGEST_BYTES + keys.SIGNATURE_BYTES)
+            sealed = from_rows(boxes, len(self._near[place]), BOX_BYTES)
+            marked = from_rows(marks, len(self._near[place]) + 1, MARK_BYTES)
+            told = b"".join([self._transcript, head[:DIGEST_BYTES], *sealed, *marked])
+            signed = self._session.digest("dealt", told)
+            self._verify("shares", client, head[DIGEST_BYTES:], signed)
+        elif stage == "boxes":
+            bits, signature = parts.expect("secure-complaints", 2).arrays
+            if not set(from_bits(bits, len(self._agreed.names))) <= set(self._near[place]):
+                raise UploadError("complaints", f"{client} complains of boxes it did not get")
+            told = self._transcript + self._bits("shares").tobytes() + bits.tobytes()
+            self._verify("complaints", client, from_rows(signature, 1, 64)[0], told)
         elif stage == "consistency":
             (consent,) = from_rows(parts.expect("secure-consent", 1).arrays[0], 1, 64)
-            self._verify("survivors", client, consent, self._bits("update").tobytes())
+            told = self._bits("update").tobytes() + self._uploads.told
+            self._verify("survivors", client, consent, told)
         else:
             (given,) = parts.expect("secure-shares-given", 1).arrays
             for share in from_rows(given, len(self._holders[place]), SHARE_BYTES):
                 share_from(share)
 
-    def _checked_upload(self, parts: Parts, client: str) -> tuple[Outline, Residues, bytes]:
+    def _check_keys(self, client: str, place: int, advert: bytes) -> None:
+        """Refuse keys for which all other clients would refuse the round."""
+        for key in (advert[: keys.KEY_BYTES], advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]):
+            keys.Agreement(keys.new_key()).shared(key)
+            if self._shown.setdefault(key, (place, advert)) != (place, advert):
+                raise UploadError("keys", f"{client} shows a key that another client has shown")
+        if advert[: keys.KEY_BYTES] == advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]:
+            raise UploadError("keys", f"{client} shows one key for two purposes")
+
+    def _checked_upload(self, parts: Parts, client: str) -> tuple[Outline, Residues, bytes, bytes]:
         numbers, signature = parts.expect("secure-upload", 2).arrays
         if parts.facts.get("round") != self._number:
             raise UploadError("round", f"{client} sent an upload of another round")
@@ -193,9 +283,13 @@ class SecureRound:
                 "shape",
                 f"{client} sent {numbers.shape} of {numbers.dtype} for {shape} of {ring.dtype}",
             )
+        try:
+            told = bytes.fromhex(str(parts.facts.get("update")))
+        except ValueError as error:
+            raise IntegrityError(f"{client} does not say what its upload is for") from error
         content = content_digest(outline, numbers)
-        self._verify("upload", client, from_rows(signature, 1, 64)[0], content)
-        return outline, numbers, content
+        self._verify("upload", client, from_rows(signature, 1, 64)[0], told + content)
+        return outline, numbers, content, told
 
     def _verify(self, message: str, client: str, signature: bytes, content: bytes) -> None:
         public, about = self._agreed.identities[client], self._session.about(message, client)
@@ -207,6 +301,9 @@ class SecureRound:
     def close(self, stage: str) -> None:
         with self._desk:
             if stage in self._members:
+                return
+            if stage == "keys" and self._later and not self._begun_again:
+                self._begin_again()
                 return
             try:
                 members = self._going_on(stage)
@@ -223,14 +320,30 @@ class SecureRound:
             self._members[stage] = members
             self._closed(stage)
 
+    def _begin_again(self) -> None:
+        """Begin with a number above those that clients know, but for one far above the others'."""
+        known = [*self._later.values(), *(self._number for _ in self._replies["keys"])]
+        bound = statistics.median_low(known) + LEAD
+        self._begun_again = True
+        self._advance("ABORTED")
+        self._begin(after=max(number for number in known if number <= bound))
+
     def _closed(self, stage: str) -> None:
         if stage == "keys":
             members = self._members["keys"]
             k, self._threshold = self._agreed.degree(len(members))
-            seed = self._session.digest("graph")
+            self._is_ring = k < len(members) - 1
+            bits, shown = self._bits("keys").tobytes(), map(bytes, self._adverts)
+            self._adverts_seen = transcript.of_adverts(self._session, bits, shown)
+        if stage == "nonces":
+            members = self._members["nonces"]
+            k, _ = self._agreed.degree(len(members))
+            nonces = (self._row("nonces", place)[:NONCE_BYTES] for place in self._ring)
+            seed = transcript.of_nonces(self._session, self._adverts_seen, nonces)
             self._near = {place: neighbours(members, place, k, seed) for place in members}
-        if stage == "shares":
-            there = set(self._members["shares"])
+            self._transcript = seed
+        if stage == "boxes":
+            there = set(self._members["boxes"])
             self._holders = {
                 place: sorted(there.intersection(self._near[place]) | {place}) for place in there
             }
@@ -239,18 +352,52 @@ class SecureRound:
 
     def _going_on(self, stage: str) -> tuple[int, ...]:
         """Return the clients that are in the next stage; raise if they are too few for a sum."""
-        members = self._uploads.most() if stage == "update" else set(self._replies[stage])
-        if stage in ("shares", "consistency"):
+        members = self._answered(stage)
+        if stage in ("shares", "boxes", "consistency"):
             members = self._with_holders(members)
         if stage == "unmask":
-            self._check_shares(members)
+            self._check_shares()
         elif len(members) < (1 if stage == "consistency" else self._min_clients):
             raise TooFewClientsError(
                 f"the secure sum ended at {stage!r} with {len(members)} of "
-                f"{len(self._cohort)} clients, it needs {self._min_clients}; nothing was released"
+                f"{len(self._cohort)} clients, it needs {self._min_clients}; {ENDS}"
                 f"{self._uploads.differing() if stage == 'update' else ''}"
             )
         return tuple(sorted(members))
+
+    def _answered(self, stage: str) -> set[int]:
+        """Return the clients whose answers to a stage can be used."""
+        here = set(self._replies[stage])
+        if stage == "nonces":
+            silent = self._named([place for place in self._ring if place not in here])
+            if silent:
+                raise AbortedError(
+                    f"{', '.join(silent[:3])} did not show the number that the graph is drawn "
+                    f"from; leave it out of the next round; {ENDS}"
+                )
+            return set(self._members["keys"])
+        if stage == "boxes":
+            made = {place: self._complaints(place) for place in here}
+            out = complaints.left_out({by: of for by, of in made.items() if of})
+            self._leave_out("boxes", out)
+            return here - set(out)
+        if stage == "update":
+            most = self._uploads.most()
+            other = set(self._uploads.members) - most
+            reason = "its message differs from that of most in its facts, shapes or transcript"
+            self._leave_out("outline", dict.fromkeys(sorted(other), reason))
+            return most
+        return here
+
+    def _leave_out(self, code: str, reasons: dict[int, str]) -> None:
+        names = self._agreed.names
+        self._out += [(names[place], code, reason) for place, reason in reasons.items()]
+
+    def left_out(self) -> list[tuple[str, str, str]]:
+        """Return whom the protocol left out since the last call: name, code and reason."""
+        with self._desk:
+            out, self._out = self._out, []
+            return out
 
     def _with_holders(self, members: set[int]) -> set[int]:
         """Leave out clients with too few others around them, and then those left with too few."""
@@ -264,15 +411,27 @@ class SecureRound:
                 return members
             members = members - alone
 
-    def _check_shares(self, answered: set[int]) -> None:
-        for place in self._members["shares"]:
-            n_shares = len(answered.intersection(self._holders[place]))
-            if n_shares < self._threshold:
-                raise TooFewClientsError(
-                    f"the secure sum ended at 'unmask': {n_shares} clients gave shares of "
-                    f"{self._agreed.names[place]}, {self._threshold} are needed; "
-                    "nothing was released"
-                )
+    def _check_shares(self) -> None:
+        self._leave_out("shares", self._unmasking.liars())
+        self._unmasking.check()
+
+    @cached_property
+    def _unmasking(self) -> Unmasking:
+        """The shares that were given; complete once the last stage is closed."""
+        names, sealed = self._agreed.names, self._members["update"]
+        dealt = {
+            place: Dealt(
+                {holder: self._mark(place, holder) for holder in self._holders[place]},
+                self._row("shares", place)[:DIGEST_BYTES],
+                self._row("keys", place)[keys.KEY_BYTES : 2 * keys.KEY_BYTES],
+            )
+            for place in self._members["boxes"]
+        }
+        made = Unmasking(self._session, names, self._threshold, dealt, sealed)
+        for holder, parts in sorted(self._replies["unmask"].items()):
+            given = (bytes(row) for row in parts.arrays[0])
+            made.give(holder, dict(zip(self._holders[holder], given, strict=True)))
+        return made
 
     def result(self, inner: Read) -> tuple[Additive, int]:
         """Return the exact sum of the sealed set, read by `inner`, and the size of the set."""
@@ -280,7 +439,7 @@ class SecureRound:
         try:
             outline, total = self._uploads.total()
             ring = self._agreed.ring_of(outline)
-            self._remove_masks(total, sealed, ring)
+            self._unmasking.remove_masks(total, ring, self._near, self._uploads.told)
             value = inner(outline.fill(total, ring), self._turn)
         except (CatchmentError, ValueError):
             self._advance("ABORTED")
@@ -291,47 +450,25 @@ class SecureRound:
     def publish(self) -> None:
         self._advance("PUBLISHED")
 
-    def _remove_masks(self, total: Residues, sealed: tuple[int, ...], ring: Ring) -> None:
-        masks = keys.Masks(ring, total.shape[1])
-        for place in sealed:
-            own = self._secret(place)
-            if self._session.digest("own mask", own) != self._row("shares", place):
-                raise AbortedError(self._wrong_shares(place))
-            subtract_from(total, masks.of(own_mask_key(self._session, place, own)))
-        for place in sorted(set(self._members["shares"]) - set(sealed)):
-            secret = self._secret(place)
-            if keys.public_key(secret) != self._row("keys", place)[32:64]:
-                raise AbortedError(self._wrong_shares(place))
-            agreement = keys.Agreement(secret)
-            for other in sorted(set(self._near[place]) & set(sealed)):
-                shared = agreement.shared(self._row("keys", other)[32:64])
-                mask = masks.of(pair_mask_key(self._session, shared, place, other))
-                # Taken off as it was put on by the other one.
-                (subtract_from if place > other else add_into)(total, mask)
-
-    def _secret(self, place: int) -> bytes:
-        """Return what the given shares of a client make: its own mask's secret, or its mask key."""
-        shares: dict[int, int] = {}
-        answered = set(self._members["unmask"])
-        for holder in self._holders[place]:
-            if holder in answered and len(shares) < self._threshold:
-                given = self._replies["unmask"][holder].arrays[0]
-                row = given[self._holders[holder].index(place)]
-                shares[holder + 1] = share_from(row.tobytes())
-        secret = combine(shares)
-        if secret >= 1 << 256:
-            raise AbortedError(self._wrong_shares(place))
-        return secret.to_bytes(keys.KEY_BYTES, "little")
-
-    def _wrong_shares(self, place: int) -> str:
-        return (
-            f"the shares of {self._agreed.names[place]} do not fit together: a client lies or is "
-            "damaged; nothing was released"
-        )
-
     def _wanted(self, stage: str) -> tuple[int, ...]:
         before = STAGES.index(stage) - 1
         return self._cohort if before < 0 else self._members[STAGES[before]]
+
+    @property
+    def _ring(self) -> tuple[int, ...]:
+        """Whose numbers the graph is drawn from: nobody's if everybody masks with everybody."""
+        return self._members["keys"] if self._is_ring else ()
+
+    @property
+    def _adverts(self) -> Bytes:
+        return rows((self._row("keys", place) for place in self._members["keys"]), ADVERT_BYTES)
+
+    def _sharers(self, place: int) -> list[int]:
+        return sorted(set(self._near[place]).intersection(self._members["shares"]))
+
+    def _complaints(self, place: int) -> tuple[int, ...]:
+        bits = self._replies["boxes"][place].arrays[0]
+        return from_bits(bits, len(self._agreed.names))
 
     def _signers(self, place: int) -> list[int]:
         return sorted(set(self._near[place]) & set(self._members["consistency"]))
@@ -342,6 +479,10 @@ class SecureRound:
     def _box(self, sender: int, receiver: int) -> bytes:
         boxes = self._replies["shares"][sender].arrays[1]
         return bytes(boxes[self._near[sender].index(receiver)])
+
+    def _mark(self, sender: int, holder: int) -> bytes:
+        marks = self._replies["shares"][sender].arrays[2]
+        return bytes(marks[sorted((*self._near[sender], sender)).index(holder)])
 
     def _bits(self, stage: str) -> Bytes:
         return as_bits(self._members[stage], len(self._agreed.names))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +22,8 @@ from typing import final
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.files import replace_file
-from catchment.privacy.secure_sum.server import next_number
 
-FORMAT = 1
+FORMAT = 2  # of protocol 3: a round of an older one cannot go on
 ORDER = ("OPEN", "SEALED", "UNMASKED", "SOLVED", "PUBLISHED")
 FINISHED = ("PUBLISHED", "ABORTED")
 
@@ -56,15 +56,19 @@ class Journal:
         for place in (self.folder, self._payloads, self.folder / "journal.sqlite"):
             if place.is_symlink():
                 raise FederationError(f"{place} is a link; name the journal's folder itself")
-        self._payloads.mkdir(parents=True, exist_ok=True)
+        for place in (self.folder, self._payloads):
+            place.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.RLock()
         self._database = _opened(self.folder / "journal.sqlite")
         self._sweep()
 
-    def begin(self, plan: str, round_: int, cohort: Sequence[str]) -> tuple[int, tuple[str, ...]]:
+    def begin(
+        self, plan: str, round_: int, cohort: Sequence[str], *, after: int = 0
+    ) -> tuple[int, tuple[str, ...]]:
         """Return the number and the cohort of the unfinished attempt at a round, or of a new one.
 
-        Other unfinished attempts of the plan end here: the run has gone on without them.
+        A new number is above all of this journal and above `after`, which clients know of. Other
+        unfinished attempts of the plan end here: the run has gone on without them.
         """
         with self._transaction():
             rows = self._database.execute(
@@ -80,7 +84,7 @@ class Journal:
                 number, known = found[-1]
                 return number, tuple(json.loads(known))
             (latest,) = self._database.execute("SELECT max(attempt) FROM attempts").fetchone()
-            number = next_number(latest or 0)
+            number = max(latest or 0, after) + 1
             self._database.execute(
                 "INSERT INTO attempts VALUES (?, ?, ?, ?, 'OPEN')",
                 (number, plan, round_, json.dumps(list(cohort))),
@@ -132,7 +136,7 @@ class Journal:
                 if known[0] != sha256:
                     raise UploadError("conflict", f"{client} sent two different uploads")
                 return False
-            replace_file(self._payloads / sha256, message)
+            replace_file(self._payloads / sha256, message, mode=0o600)
             with self._transaction():
                 self._database.execute(
                     "INSERT INTO uploads VALUES (?, ?, ?, ?)",
@@ -224,6 +228,8 @@ class Journal:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    # Made by us first, for nobody else to read: the database's other files take its mode.
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     # Transactions are our own: isolation_level None keeps the module from opening any.
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
     try:

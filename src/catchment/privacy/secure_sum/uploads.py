@@ -1,4 +1,8 @@
-"""The masked uploads of a round, summed as they come, each kind of message by itself."""
+"""The masked uploads of a round, summed as they come, each kind of message by itself.
+
+Uploads add that have one outline and were made under one transcript. An honest server tells all
+clients the same, so that a client with another transcript is wrong; the group of most goes on.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from catchment.privacy.secure_sum.ring import Residues, add_into
 @dataclass(eq=False)
 class _Group:
     outline: Outline
+    told: bytes
     total: Residues
     members: set[int]
 
@@ -38,23 +43,31 @@ class Uploads:
             raise UploadError("conflict", "a client sent two different uploads in one round")
         return before is None
 
-    def add(self, place: int, outline: Outline, numbers: Residues, content: bytes) -> None:
-        """Add a client's upload to those of its outline."""
-        group = self._groups.get(outline.digest())
+    def add(
+        self, place: int, outline: Outline, numbers: Residues, content: bytes, told: bytes
+    ) -> None:
+        """Add a client's upload to those of its outline and transcript."""
+        kind = outline.digest() + told
+        group = self._groups.get(kind)
         if group is None:
-            self._groups[outline.digest()] = _Group(outline, numbers.copy(), {place})
+            self._groups[kind] = _Group(outline, told, numbers.copy(), {place})
         else:
             add_into(group.total, numbers)
             group.members.add(place)
         self._contents[place] = content
 
     def most(self) -> set[int]:
-        """Return the clients of the outline that most clients sent."""
+        """Return the clients of the outline and transcript that most clients sent."""
         return set(self._largest().members) if self._groups else set()
 
     def seal(self) -> None:
         """Keep the sum of the outline that most clients sent, and nothing else."""
         self._groups = {b"": self._largest()}
+
+    @property
+    def told(self) -> bytes:
+        """The transcript of most uploads (32,)."""
+        return self._largest().told
 
     def total(self) -> tuple[Outline, Residues]:
         """Return what was summed, and a copy of the sum, still masked."""

@@ -1,0 +1,36 @@
+"""Which names clients may have: those that can be printed, kept and told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MOST = 200  # characters
+
+
+def check_client_names(names: Iterable[object]) -> None:
+    """Raise ValueError for a name that cannot be printed or kept, or that leads out of a folder.
+
+    >>> check_client_names(["ann", "ward 3/bed 2", "Zoë"])
+    >>> check_client_names(["../../ann"])
+    Traceback (most recent call last):
+    ValueError: a client is called '../../ann'; use text of 1 to 200 printable characters that is
+    no path to another folder
+    """
+    for name in names:
+        if not _is_fit(name):
+            shown = f"{ascii(name)[:60]}..." if len(ascii(name)) > 63 else ascii(name)
+            raise ValueError(
+                f"a client is called {shown}; use text of 1 to {MOST} printable characters that is "
+                "no path to another folder"
+            )
+
+
+def _is_fit(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= MOST
+        and name.isprintable()
+        and name.strip() == name
+        and not {"", ".", ".."} & set(re.split(r"[/\\]", name))
+    )

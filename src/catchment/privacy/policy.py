@@ -1,0 +1,108 @@
+"""What the owner of a client allows, whatever a plan or a server asks for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+EXACT = ("same clients", "any clients", "never")
+CODE = ("mine", "any")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """A client's own limits on what is released of its data.
+
+    Parameters
+    ----------
+    exact
+        Sums without noise: only ever with the one set of clients of the first ("same clients"),
+        with any ("any clients"), or not at all ("never"). Sums over different sets can be
+        subtracted, and three sets are enough to be left with one client; no comparison of pairs
+        prevents it.
+    exact_sums
+        How many sums without noise the same data may go into, in all plans together.
+    changed_data
+        Whether data may go into a sum that were released before and have changed since: the
+        difference of the two sums may be of the new rows alone.
+    epsilon, delta
+        What all releases with noise together may tell; if not given, what the first plan with
+        noise said.
+    plans, signer
+        Fingerprints of the plans that the client takes part in (`catchment flower fingerprint`),
+        and the public Ed25519 key, in hexadecimal, of somebody whose signature under a plan
+        (`catchment flower sign`) will do as well; any plan if neither is given.
+    algorithms
+        Names of the algorithms that it takes part in, as plans call them; all if empty.
+    min_clients, rows_per_feature
+        Least of either that a plan's secure sum, or its clear statistics, may ask for. The rows
+        count for every upload, averages of weights and gradients too.
+    corrupt, min_share
+        Least of either that a plan's secure sum may assume: the share of the registered clients
+        that may work with a server that lies, and the share of them in a round. With 0 a plan gives
+        up what protects from a server that shows clients different sets.
+    clear
+        Whether statistics may leave without a secure sum.
+    evaluations
+        How many models the client scores: of each plan where `plans` or `signer` say which there
+        are, and else of all plans together, which a server can vary at will. To be asked again for
+        the same model, with the same data, is no new one: the answer is the same.
+    score_rows
+        Fewest rows behind a score. A score of one row is that row.
+    code, apps
+        What a node runs: "mine", the library that is installed on it, with the plan that is sent;
+        or "any" Python that the server sends. If apps are listed, by their SHA-256, these are run
+        and no others.
+
+    >>> Policy(exact="never").exact
+    'never'
+    """
+
+    exact: Literal["same clients", "any clients", "never"] = "same clients"
+    exact_sums: int = 200
+    changed_data: bool = False
+    epsilon: float | None = None
+    delta: float | None = None
+    plans: tuple[str, ...] = ()
+    signer: str = ""
+    algorithms: tuple[str, ...] = ()
+    min_clients: int = 3
+    rows_per_feature: float = 2.0
+    corrupt: float = 0.2
+    min_share: float = 0.5
+    clear: bool = False
+    evaluations: int = 1
+    score_rows: int = 10
+    code: Literal["mine", "any"] = "mine"
+    apps: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.exact not in EXACT:
+            raise ValueError(f"exact is {self.exact!r}; choose from {', '.join(EXACT)}")
+        if self.exact_sums < 0:
+            raise ValueError(f"exact_sums is {self.exact_sums}; pass 0 or more")
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError(
+                f"epsilon is {self.epsilon} and delta is {self.delta}; give both or neither"
+            )
+        if self.epsilon is not None and not self.epsilon >= 0:
+            raise ValueError(f"epsilon is {self.epsilon}; pass a number that is not negative")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta}; pass a number between 0 and 1")
+        if self.code not in CODE:
+            raise ValueError(f"code is {self.code!r}; choose from {', '.join(CODE)}")
+        hashes = {"plans": self.plans, "apps": self.apps, "signer": (self.signer or "0" * 64,)}
+        for name, texts in hashes.items():
+            for text in texts:
+                if not re.fullmatch(r"[0-9a-f]{64}", text):
+                    raise ValueError(
+                        f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
+                    )
+        for name in ("corrupt", "min_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass a fraction from 0 to 1")
+        least = {"min_clients": 1, "rows_per_feature": 0, "evaluations": 0, "score_rows": 1}
+        for name, lowest in least.items():
+            if not getattr(self, name) >= lowest:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass {lowest} or more")

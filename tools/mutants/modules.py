@@ -1,0 +1,84 @@
+"""Which tests should notice a fault of which module, those that answer soonest first.
+
+Attacks (`catchment.privacy.audit`) are left out: an attack that fails breaks no promise, and its
+own tests say how strong it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SUMS = (
+    "tests/security/test_masks_*.py",
+    "tests/security/test_c[12]_*.py",
+    "tests/security/test_a0[68]_*.py",
+    "tests/security/test_m[1-4]_*.py",
+    "tests/security/test_traces_*.py",
+    "tests/privacy/secure_sum",
+    "tests/security/test_a1[013]_*.py",
+    "tests/security/test_c[34]_*.py",
+    "tests/security/test_a0[57]_*.py",
+    "tests/security/test_a03_*.py",
+)
+NOISE = (
+    "tests/privacy/dp",
+    "tests/security/test_a1[78]_*.py",
+    "tests/security/test_c4_*.py",
+    "tests/security/test_h[56]_*.py",
+    "tests/partial/test_protected.py",
+    "tests/privacy/test_releases*.py",
+)
+LEDGER = (
+    "tests/privacy/test_releases*.py",
+    "tests/privacy/test_policy*.py",
+    "tests/security/test_c[34]_*.py",
+    "tests/security/test_m5_*.py",
+    "tests/security/test_h[46]_*.py",
+    "tests/security/test_a1[89]_*.py",
+)
+PARTIAL = (
+    "tests/partial/test_ftrl*.py",
+    "tests/security/test_p61_*.py",
+    "tests/partial/test_training*.py",
+    "tests/partial/test_protected*.py",
+)
+PERSONAL = ("tests/federation/learn/test_personal*.py",)
+
+# A folder's modules, or one module, and their tests; the first that fits counts.
+OF: dict[str, tuple[str, ...]] = {
+    "src/catchment/privacy/secure_sum": SUMS,
+    "src/catchment/privacy/dp": NOISE,
+    "src/catchment/privacy": LEDGER,
+    "src/catchment/partial/ftrl.py": PARTIAL,
+    "src/catchment/partial/training.py": PARTIAL,
+}
+LEFT_OUT = ("src/catchment/privacy/audit/",)
+
+
+def found(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the files and folders that patterns name, in their order.
+
+    >>> found(["tests/privacy/dp", "tests/no_such_*.py"])
+    ('tests/privacy/dp',)
+    """
+    files = [file for pattern in patterns for file in sorted(ROOT.glob(pattern))]
+    return tuple(dict.fromkeys(str(file.relative_to(ROOT)) for file in files))
+
+
+def modules_and_tests() -> dict[str, tuple[str, ...]]:
+    """Return the tests of every module that automatic faults are put into.
+
+    >>> "src/catchment/partial/ftrl.py" in modules_and_tests()
+    True
+    """
+    modules: dict[str, tuple[str, ...]] = {}
+    for place, tests in OF.items():
+        files = [ROOT / place] if place.endswith(".py") else sorted((ROOT / place).rglob("*.py"))
+        for file in files:
+            path = str(file.relative_to(ROOT))
+            if not path.startswith(LEFT_OUT):
+                modules.setdefault(path, found(tests))
+    return modules

@@ -1,0 +1,450 @@
+"""Faults that were thought of: each breaks one promise, and a test must say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SUMS, found
+from tools.mutants.mutant import Edit, Mutant
+
+SUM = "src/catchment/privacy/secure_sum/"
+DP = "src/catchment/privacy/dp/"
+RELEASES = "src/catchment/privacy/releases.py"
+FTRL = "src/catchment/partial/ftrl.py"
+TRAINING = "src/catchment/partial/training.py"
+LEARN = "src/catchment/federation/learn/"
+
+CLIENT, UPLOAD, SERVER = SUM + "client.py", SUM + "client_upload.py", SUM + "server.py"
+UNMASK, NOTES = SUM + "server_unmask.py", SUM + "client_notes.py"
+
+
+def _without(path: str, line: str) -> Edit:
+    """Return a fault that leaves a line of code out."""
+    spaces = line[: len(line) - len(line.lstrip())]
+    return Edit(path, line + "\n", spaces + "pass\n")
+
+
+_SUMS = {
+    "secure sum without own masks, on both sides": (
+        _without(
+            UPLOAD,
+            '    add_into(numbers, masks.of(keys.own_mask_key(told, me, side.book["own mask"])))',
+        ),
+        _without(
+            UNMASK,
+            "            subtract_from("
+            "total, masks.of(keys.own_mask_key(salt, place, self._own(place))))",
+        ),
+    ),
+    "secure sum without pair masks, on both sides": (
+        Edit(UPLOAD, "        if place in there:", "        if False:"),
+        Edit(UNMASK, "for place in sorted(set(self._dealt) - self._sealed):", "for place in ():"),
+    ),
+    "pair masks without the transcript as salt": (
+        Edit(SUM + "keys.py", 'salt=salt, purpose=f"mask|', 'salt=b"", purpose=f"mask|'),
+    ),
+    "own masks without the transcript as salt": (
+        Edit(SUM + "keys.py", 'salt=salt, purpose=f"own|', 'salt=b"", purpose=f"own|'),
+    ),
+    "transcript without the payload": (
+        Edit(
+            SUM + "transcript.py",
+            "before + present + digest(payload.to_bytes())",
+            "before + present",
+        ),
+    ),
+    "transcript without those present": (
+        Edit(
+            SUM + "transcript.py",
+            "before + present + digest(payload.to_bytes())",
+            "before + digest(payload.to_bytes())",
+        ),
+    ),
+    "transcript without the adverts": (
+        Edit(SUM + "transcript.py", 'members + b"".join(adverts)', "members"),
+    ),
+    "transcript without the nonces": (
+        Edit(SUM + "transcript.py", 'adverts + b"".join(nonces)', "adverts"),
+    ),
+    "consents not verified by clients": (
+        _without(
+            CLIENT,
+            '        side.verify("survivors", place, signature, '
+            'side.book["survivors"] + side.book["update"])',
+        ),
+    ),
+    "consents not verified by the server": (
+        _without(SERVER, '            self._verify("survivors", client, consent, told)'),
+    ),
+    "consents without the transcript": (
+        Edit(
+            CLIENT,
+            'side.sign("survivors", bits.tobytes() + side.book["update"])',
+            'side.sign("survivors", bits.tobytes())',
+        ),
+        Edit(
+            CLIENT,
+            'signature, side.book["survivors"] + side.book["update"])',
+            'signature, side.book["survivors"])',
+        ),
+        Edit(
+            SERVER,
+            'told = self._bits("update").tobytes() + self._uploads.told',
+            'told = self._bits("update").tobytes()',
+        ),
+    ),
+    "adverts not verified by clients": (
+        _without(
+            CLIENT,
+            '        side.verify("keys", place, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])',
+        ),
+    ),
+    "a client's own advert not compared": (
+        Edit(CLIENT, 'if shown[members.index(me)] != side.book["advert"]:', "if False:"),
+    ),
+    "nonces not compared with their commitments": (
+        Edit(
+            CLIENT,
+            "if transcript.commitment(side.session, place, reveal[:NONCE_BYTES]) != promised:",
+            "if False:",
+        ),
+    ),
+    "uploads not verified by the server": (
+        _without(
+            SERVER,
+            '        self._verify("upload", client, '
+            "from_rows(signature, 1, 64)[0], told + content)",
+        ),
+    ),
+    "threshold one less": (
+        Edit(
+            SUM + "graph.py",
+            "max(-(-2 * n_holders // 3), (n_holders + n_corrupt) // 2 + 1)",
+            "max(-(-2 * n_holders // 3), (n_holders + n_corrupt) // 2 + 1) - 1",
+        ),
+    ),
+    "threshold does not count corrupt clients": (
+        Edit(
+            SUM + "graph.py",
+            "max(-(-2 * n_holders // 3), (n_holders + n_corrupt) // 2 + 1)",
+            "-(-2 * n_holders // 3)",
+        ),
+    ),
+    "threshold rule does not count corrupt clients": (
+        Edit(
+            SUM + "client_rules.py",
+            "if not n_holders + n_corrupt < 2 * threshold",
+            "if not n_holders < 2 * threshold",
+        ),
+    ),
+    "nobody is taken for corrupt": (
+        Edit(
+            SUM + "protection.py",
+            "math.floor(self.corrupt * among + 1e-9)",
+            "math.floor(0 * among + 1e-9)",
+        ),
+    ),
+    "any share of the registered is enough": (
+        Edit(
+            SUM + "client_rules.py",
+            "if n_clients < min_share * n_registered:",
+            "if False:",
+        ),
+    ),
+    "one consent fewer is enough": (
+        Edit(
+            CLIENT, "if len(signers) + 1 < side.threshold:", "if len(signers) + 2 < side.threshold:"
+        ),
+    ),
+    "one signer counts twice": (
+        Edit(CLIENT, "if len(set(signers)) != len(signers) or not", "if not"),
+    ),
+    "too few holders in a set": (
+        Edit(CLIENT, "if len(holders) < self.threshold:", "if len(holders) + 1 < self.threshold:"),
+    ),
+    "the other share of every client given": (
+        Edit(
+            CLIENT,
+            "if place in survivors else pair[SHARE_BYTES:]",
+            "if place not in survivors else pair[SHARE_BYTES:]",
+        ),
+    ),
+    "shares of the own mask given of everybody": (
+        Edit(
+            CLIENT,
+            "if place in survivors else pair[SHARE_BYTES:]",
+            "if True else pair[SHARE_BYTES:]",
+        ),
+    ),
+    "both shares of everybody given": (
+        Edit(
+            CLIENT,
+            "        if place in present\n    ]\n",
+            "        if place in present\n    ]\n"
+            '    both = side.book["held shares"]\n'
+            "    given = [both[: SHARE_BYTES]] and given + cut(both, SHARE_BYTES)\n",
+        ),
+    ),
+    "another letter of a stage answered": (Edit(NOTES, "if known != content:", "if False:"),),
+    "secrets kept after the last answer": (
+        Edit(NOTES, '            if stage == "unmask":', "            if False:"),
+    ),
+    "any number of a round accepted": (Edit(NOTES, "if number > highest + JUMP:", "if False:"),),
+    "own mask not compared with the promise": (
+        Edit(
+            UNMASK,
+            'if self._session.digest("own mask", secret) != self._dealt[place].promise:',
+            "if False:",
+        ),
+    ),
+    "shares not compared with their digests by the server": (
+        Edit(
+            UNMASK,
+            "if made == self._dealt[owner].marks[holder][start : start + transcript.DIGEST_BYTES]:",
+            "if made:",
+        ),
+    ),
+    "boxes not compared with their digests by clients": (
+        Edit(
+            CLIENT,
+            "if transcript.mark(side.session, place, me, content) == mark:",
+            "if content:",
+        ),
+    ),
+    "a client in the sum whose box did not open": (
+        Edit(
+            UPLOAD,
+            'if set(present).intersection(side.members("complaints")):',
+            "if False:",
+        ),
+    ),
+    "release entered after the shares": (
+        _without(
+            CLIENT,
+            '    side.ledger.release(side.book["update"].hex(), side.named(survivors))',
+        ),
+    ),
+    "no ledger asked before a consent": (
+        _without(
+            CLIENT,
+            '    side.ledger.check(side.book["update"].hex(), side.named(survivors))',
+        ),
+    ),
+}
+
+_LEDGER = {
+    "release not written": (
+        _without(
+            RELEASES,
+            '        self._memory[_page(start // PAGE)] = b"\\n".join(lines[start:])',
+        ),
+    ),
+    "same-clients rule off": (
+        Edit(
+            RELEASES,
+            'if made.session and policy.exact == "same clients" and others:',
+            "if False:",
+        ),
+    ),
+    "changed data released": (
+        Edit(
+            RELEASES,
+            "if not policy.changed_data and any(one.data != made.data for one in before):",
+            "if False:",
+        ),
+    ),
+    "one exact sum more": (
+        Edit(
+            RELEASES, "if len(before) >= policy.exact_sums:", "if len(before) > policy.exact_sums:"
+        ),
+    ),
+    "ledger slack of 5 %": (
+        Edit(RELEASES, "after <= limit * (1 + TOLERANCE)", "after <= limit * (1.05 + TOLERANCE)"),
+    ),
+    "ledger counts the new release only": (
+        Edit(
+            RELEASES,
+            "epsilon_of(sum((one.cost for one in before), start=made.cost), delta)",
+            "epsilon_of(made.cost, delta)",
+        ),
+    ),
+    "later plans name the ledger's epsilon": (
+        Edit(RELEASES, "first = (before or [made])[0]", "first = made"),
+    ),
+    "overlap of data not noticed": (
+        Edit(
+            RELEASES,
+            "return not self._kept_blocks(one).isdisjoint(self._kept_blocks(other))",
+            "return False",
+        ),
+    ),
+    "ledger's chain not checked": (
+        Edit(RELEASES, "if head not in (_head(lines), _head(lines[:-1])):", "if False:"),
+    ),
+    "erased ledger not noticed": (
+        Edit(RELEASES, "if SECRET in self._memory or _page(0) in self._memory:", "if False:"),
+    ),
+    "another set of one session released": (
+        Edit(
+            RELEASES,
+            "        if self.is_exact and self.clients != before.clients:",
+            "        if False:",
+        ),
+    ),
+}
+
+_NOISE = {
+    "noise halved": (
+        Edit(
+            DP + "noise.py",
+            "        return self.multiplier * self.sensitivity\n",
+            "        return self.multiplier * self.sensitivity / 2\n",
+        ),
+    ),
+    "noise 5 % low": (
+        Edit(
+            DP + "noise.py",
+            "        return self.multiplier * self.sensitivity\n",
+            "        return self.multiplier * self.sensitivity * 0.95\n",
+        ),
+    ),
+    "clip 5 % over": (
+        Edit(
+            DP + "clipping.py",
+            "    most = square_steps(bound, step)\n",
+            "    bound *= 1.05\n    most = square_steps(bound, step)\n",
+        ),
+        Edit(
+            DP + "clipping.py",
+            "    longest, length = bound * (1 - MARGIN), float(np.linalg.norm(vector))\n",
+            "    longest, length = 1.05 * bound, float(np.linalg.norm(vector))\n",
+        ),
+    ),
+    "releases not composed": (
+        Edit(
+            DP + "noise.py",
+            "needed = concentrated_multiplier(self.epsilon, self.delta) * math.sqrt(self.releases)",
+            "needed = concentrated_multiplier(self.epsilon, self.delta)",
+        ),
+    ),
+    "colluders ignored": (
+        Edit(
+            DP + "noise.py",
+            "n_parties = self.min_clients - self.n_colluding if self.distributed else 1",
+            "n_parties = self.min_clients if self.distributed else 1",
+        ),
+    ),
+    "budget slack of 5 %": (
+        Edit(
+            DP + "budget.py",
+            "max(after) > self.epsilon * (1 + TOLERANCE)",
+            "max(after) > self.epsilon * (1.05 + TOLERANCE)",
+        ),
+    ),
+    "budget forgets": (
+        Edit(
+            DP + "budget.py",
+            "self._epsilon(spent + cost for spent in costs)",
+            "self._epsilon(cost for spent in costs)",
+        ),
+    ),
+    "noise drawn anew for one session": (
+        Edit(
+            DP + "noise.py",
+            "words = None if turn.ledger is None else _own_words(clipped, turn, turn.ledger)",
+            "words = None",
+        ),
+    ),
+    "one noise for all sessions": (
+        Edit(
+            DP + "noise.py",
+            '["noise", turn.plan, turn.round, turn.session, vector]',
+            '["noise", turn.plan, turn.round]',
+        ),
+    ),
+    "noise not charged to the client's ledger": (
+        Edit(
+            DP + "noise.py",
+            "cost = self.amount(whole=True).cost if self.distributed else Cost()",
+            "cost = Cost()",
+        ),
+    ),
+    "a client counts as often as it says": (
+        Edit(
+            DP + "noise.py",
+            "if turn.client and clipped.n_clients != 1:",
+            "if False:",
+        ),
+    ),
+    "epsilon by the concentration of half the noise": (
+        Edit(
+            DP + "gaussian.py",
+            "concentrated_delta(0.5 / s**2, epsilon) <= delta",
+            "concentrated_delta(0.25 / s**2, epsilon) <= delta",
+        ),
+    ),
+}
+
+_PARTIAL = {
+    "tree node's noise used twice": (
+        Edit(
+            FTRL,
+            "        drawn, zero = self._draw(values), tuple(np.zeros_like(x) for x in values)\n",
+            "        drawn, zero = self._draw(values), tuple(np.zeros_like(x) for x in values)\n"
+            "        drawn = slots[0] if lowest >= 2 else drawn\n",
+        ),
+    ),
+    "restarts ignored in schedule_epsilon": (
+        Edit(FTRL, "place = t % (rule.restart_every or rounds) + 1", "place = t + 1"),
+    ),
+    "epsilon counts one participation": (
+        Edit(FTRL, "columns[:, R].sum(axis=1)", "columns[:, R[:1]].sum(axis=1)"),
+    ),
+    "tree noise 5 % low": (
+        Edit(
+            FTRL,
+            "unit = self.noise_multiplier * self.clip / self.clients",
+            "unit = 0.95 * self.noise_multiplier * self.clip / self.clients",
+        ),
+    ),
+    "DP-FTRL divides by fewer clients": (
+        Edit(FTRL, "np.divide(one, self.clients, ", "np.divide(one, max(self.clients - 1, 1), "),
+    ),
+    "FedPT clients weighted alike": (
+        Edit(
+            TRAINING,
+            "weights = [float(n) for n in n_examples]",
+            "weights = [1.0 for n in n_examples]",
+        ),
+    ),
+    "FedPT short changes lengthened by 10 %": (
+        Edit(TRAINING, "/ length).clamp(max=1.0)", "/ length).clamp(max=1.1)"),
+    ),
+    "FedPT clip off": (
+        Edit(TRAINING, "/ length).clamp(max=1.0)", "/ length).clamp(min=1.0, max=1.0)"),
+    ),
+}
+
+_PERSONAL = {
+    "personal readouts validated on their own rows": (
+        Edit(LEARN + "personal.py", "(shared, *path(whole - part))", "(shared, *path(whole))"),
+    ),
+}
+
+_EQUIVALENT: dict[str, str] = {}
+
+
+def _all(faults: Mapping[str, tuple[Edit, ...]], patterns: tuple[str, ...]) -> tuple[Mutant, ...]:
+    tests = found(patterns)
+    return tuple(
+        Mutant(name, edits, tests, _EQUIVALENT.get(name, "")) for name, edits in faults.items()
+    )
+
+
+NAMED: tuple[Mutant, ...] = (
+    *_all(_SUMS, SUMS),
+    *_all(_LEDGER, LEDGER),
+    *_all(_NOISE, NOISE),
+    *_all(_PARTIAL, PARTIAL),
+    *_all(_PERSONAL, PERSONAL),
+)
