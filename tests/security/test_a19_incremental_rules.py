@@ -117,7 +117,7 @@ def test_clients_are_in_sums_with_one_set_of_clients_only(
     if passes:
         np.testing.assert_array_equal(released(summed(fleet, *second)), fleet.expected(second))
     else:
-        with pytest.raises(TooFewClientsError, match="over different clients can be subtracted"):
+        with pytest.raises(TooFewClientsError, match="over different sets can be subtracted"):
             summed(fleet, *second)
 
 
