@@ -13,7 +13,6 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.recording import Recording
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.own import OwnMap, as_map
 
@@ -100,9 +99,10 @@ def suited(described: MapDescription, prepare: Prepare) -> MapDescription:
     >>> suited(EchoState(20), Prepare(gaps="restart")).grid is None
     True
     """
-    if not isinstance(described, EchoState) or prepare.gaps != "restart":
+    if prepare.gaps != "restart" or getattr(described, "grid", None) != "auto":
         return described
-    return replace(described, grid=None) if described.grid == "auto" else described
+    without: MapDescription = replace(described, grid=None)  # type: ignore[type-var]
+    return without
 
 
 def as_pipeline(value: Pipeline | AnyMap, prepare: Prepare = RAW) -> Pipeline:
