@@ -15,12 +15,13 @@ from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
+from catchment.features.window_statistics import WindowStatistics
 
 CHANNELS = 3
 
 
 @dataclass(frozen=True)
-class WindowStatistics:
+class OwnStatistics:
     """Mean, deviation, extremes and mean step of every channel; inputs beyond `limit` are cut."""
 
     channels: int = CHANNELS
@@ -98,6 +99,7 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     ),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
-    "window statistics": lambda: as_map(WindowStatistics()),
+    "own statistics": lambda: as_map(OwnStatistics()),
+    "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
 }
