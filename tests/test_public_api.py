@@ -22,9 +22,10 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
+        "Concat WindowStatistics "
         "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture OwnMap "
         "Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
-        "WindowStatistics kernel_rank memory_capacity plasticity_of"
+        "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
         "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from catchment.data.prepare import Prepare as Prepare
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
+    from catchment.features.concat import Concat as Concat
     from catchment.features.echo_state.echo_state import EchoState as EchoState
     from catchment.features.echo_state.recipe import Mixture as Mixture
     from catchment.features.echo_state.recipe import Recipe as Recipe
@@ -57,6 +58,7 @@ _HOME = {
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
     "WindowStatistics": "catchment.features.window_statistics",
+    "Concat": "catchment.features.concat",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
     "Run": "catchment.verbs",

@@ -9,6 +9,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
+from catchment.features.concat import Concat
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
@@ -95,6 +96,12 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
         CHANNELS, per_step=True
     ),
     "pooled on a grid": lambda: EchoState(20, grid=20, feature_grid=8).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "side by side per step": lambda: Concat(
+        EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_grid=12)
+    ).build(CHANNELS, per_step=True),
+    "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
         CHANNELS, per_step=False, classes=True
     ),
     "adapted by plasticity": adapted_map,

@@ -13,6 +13,7 @@ from catchment.faces import face
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
+    from catchment.features.concat import Concat as Concat
     from catchment.features.echo_state.diagnostics import echo_state_check as echo_state_check
     from catchment.features.echo_state.diagnostics import (
         effective_spectral_radius as effective_spectral_radius,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = face(
     __name__,
     {
+        "concat": ["Concat"],
         "echo_state.diagnostics": [
             "echo_state_check",
             "effective_spectral_radius",
