@@ -35,7 +35,8 @@ FACES = {
     ),
     "federation": (
         "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
-        "Protection Record Result Rows Store Turn as_algorithm explain messages_of read_run"
+        "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
+        "read_run"
     ),
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "

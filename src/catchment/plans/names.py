@@ -28,6 +28,7 @@ from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPla
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
+from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
@@ -136,6 +137,7 @@ PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
     "float32": Float32,
     "factors": FactorUpload,
+    "smallest": SmallestUpload,
     "influence_cap": InfluenceCap,
     "gaussian_noise": GaussianNoise,
     "secure_sum": SecureSum,
