@@ -187,11 +187,12 @@ class Course:
         Maps must be those described here in everything but the scale and the fingerprint of their
         weights, and the preparation in everything but the numbers that were to be fitted.
         """
-        if known.course != self.fingerprint or not self._agrees(stage, known):
+        if known.course != self.fingerprint or not self.agrees(stage, known):
             raise IntegrityError("the server runs another plan than this client agreed to")
         return known
 
-    def _agrees(self, stage: str, known: Known) -> bool:
+    def agrees(self, stage: str, known: Known) -> bool:
+        """Return whether maps and preparation are those described here, as `checked` compares."""
         if known.prepare is not None:
             own, came = self.prepare, known.prepare
             if not own.is_fitted:

@@ -77,6 +77,7 @@ def chosen_readout(
     *,
     classes: bool = False,
     per_output: bool = False,
+    intercept: bool = True,
 ) -> tuple[RidgeChoice | None, Readout]:
     """Return the readout of a sum of statistics, and how its ridge was chosen if it was not given.
 
@@ -95,12 +96,12 @@ def chosen_readout(
     (0.5, True)
     """
     if not isinstance(ridge, str):
-        return None, solve_readout(statistics, ridge)
+        return None, solve_readout(statistics, ridge, intercept=intercept)
     if ridge != "gcv":
         raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
     finest = FINEST_CLASSES if classes else 0.0
-    choice = choose_by_gcv(statistics, per_output=per_output, finest=finest)
-    return choice, solve_readout(statistics, choice.best)
+    choice = choose_by_gcv(statistics, per_output=per_output, intercept=intercept, finest=finest)
+    return choice, solve_readout(statistics, choice.best, intercept=intercept)
 
 
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:

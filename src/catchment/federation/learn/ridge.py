@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from typing import Literal
 
 import numpy as np
 
+from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
@@ -27,6 +28,7 @@ from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
+from catchment.readout.heads import Head
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
@@ -91,6 +93,11 @@ class FederatedRidge:
         Factor on the sum before a round's statistics are added.
     window
         Keep the last rounds, this many, one by one, and leave out what came before them.
+    intercept
+        Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`; a regression on
+        one-hot targets if not given.
     """
 
     features: FeatureMap
@@ -102,6 +109,8 @@ class FederatedRidge:
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None
+    intercept: bool = True
+    head: Head | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
@@ -123,13 +132,28 @@ class FederatedRidge:
                 f"window is {self.window} with forgetting {self.forgetting}; "
                 "pass 1 round or more, and no forgetting beside it"
             )
+        if self.head is not None and self.classes is None:
+            raise ValueError(
+                f"{type(self.head).__name__} is a head for classes, and there are none; pass "
+                "classes, or no head"
+            )
 
     @property
     def needs(self) -> Needs:
         return Needs(
             each_client=KEPT_APART if self.keep_clients else "",
-            data_choice=chosen_ridge(self.ridge),
+            data_choice=self._undecidable,
             rounds=self.increments,
+        )
+
+    @property
+    def _undecidable(self) -> str:
+        """What cannot be found under noise, and what to do instead."""
+        if self.head is None or self.head.uses_ridge:
+            return chosen_ridge(self.ridge)
+        return (
+            f"a {type(self.head).__name__} head needs counts and covariances that data can have, "
+            "and under noise they need not be; leave the head out"
         )
 
     def start(self) -> RidgeState:
@@ -216,26 +240,39 @@ class FederatedRidge:
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        ridge = self.ridge
+        ridge, head = self.ridge, self.head
+        if head is not None and not head.uses_ridge:
+            return None, head.solve(total)
         if ridge == "auto":
             alone = self.classes is not None and _has_a_class_alone(by_client)
             ridge = "gcv" if alone or len(by_client) < 2 else "clients"
         if ridge != "clients":
-            classes = self.classes is not None
-            return chosen_readout(total, ridge, classes=classes, per_output=self.per_output)
+            choice, readout = chosen_readout(
+                total,
+                ridge,
+                classes=self.classes is not None,
+                per_output=self.per_output,
+                intercept=self.intercept,
+            )
+            return choice, readout if head is None else self._headed(total, readout.ridge)
         if len(by_client) < 2:
             raise FederationError(
                 f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
         clients = [by_client[name] for name in sorted(by_client)]
-        choice = choose_by_blocks(clients, per_output=self.per_output)
-        return choice, total.solve(choice.best)
+        best = choose_by_blocks(clients, per_output=self.per_output, intercept=self.intercept)
+        return best, self._headed(total, best.best)
+
+    def _headed(self, total: RidgeStatistics, ridge: float | Array) -> Readout:
+        solve = total.solve if self.head is None else partial(self.head.solve, total)
+        return solve(ridge, intercept=self.intercept)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
         assert state.total is not None
-        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
+        made = solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
+        return made if self.head is None else replace(made, temperature=self.head.temperature)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
