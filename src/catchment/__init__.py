@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -59,6 +60,7 @@ _HOME = {
     "EchoState": "catchment.features.echo_state.echo_state",
     "WindowStatistics": "catchment.features.window_statistics",
     "Concat": "catchment.features.concat",
+    "MiniRocket": "catchment.features.random_convolutions.minirocket",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
     "Run": "catchment.verbs",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from catchment.features.own import as_map as as_map
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -54,5 +55,6 @@ __all__, __getattr__, __dir__ = face(
         "own": ["OwnMap", "as_map"],
         "pipeline": ["Pipeline"],
         "window_statistics": ["WindowStatistics"],
+        "random_convolutions.minirocket": ["MiniRocket"],
     },
 )

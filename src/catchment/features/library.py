@@ -8,6 +8,7 @@ import importlib
 LIBRARY: dict[str, tuple[str, str]] = {
     "window_statistics": ("window_statistics", "WindowStatistics"),
     "concat": ("concat", "Concat"),
+    "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
 }
 
 

@@ -33,6 +33,10 @@ class Purpose(IntEnum):
     ACTIVATION = 6
     PROBE = 7
     PROMPT = 8
+    CONVOLUTION_CHANNELS = 32
+    CONVOLUTION_NOISE = 33
+    HYDRA_KERNELS = 34
+    HYDRA_CHANNELS = 35
 
 
 @final
