@@ -23,8 +23,8 @@ FACES = {
     ),
     "features": (
         "Concat EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture "
-        "OwnMap Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
-        "kernel_rank memory_capacity plasticity_of"
+        "OwnMap Pipeline Projected Recipe Reservoir Spread as_map echo_state_check "
+        "effective_spectral_radius kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
         "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "

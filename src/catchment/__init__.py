@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.projected import Projected as Projected
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -57,6 +58,7 @@ _HOME = {
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
     "Concat": "catchment.features.concat",
+    "Projected": "catchment.features.projected",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
     "Run": "catchment.verbs",

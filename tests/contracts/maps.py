@@ -16,6 +16,7 @@ from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
+from catchment.features.projected import Projected
 
 CHANNELS = 3
 
@@ -103,6 +104,10 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
         CHANNELS, per_step=False, classes=True
     ),
+    "projected per step": lambda: Projected(EchoState(20, washout=3), 9).build(
+        CHANNELS, per_step=True
+    ),
+    "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "window statistics": lambda: as_map(WindowStatistics()),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.projected import Projected as Projected
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -52,5 +53,6 @@ __all__, __getattr__, __dir__ = face(
         "feature_map": ["FeatureMap", "MapDescription"],
         "own": ["OwnMap", "as_map"],
         "pipeline": ["Pipeline"],
+        "projected": ["Projected"],
     },
 )

@@ -33,6 +33,8 @@ class Purpose(IntEnum):
     ACTIVATION = 6
     PROBE = 7
     PROMPT = 8
+    PROJECTION_SIGNS = 16
+    PROJECTION_PLACES = 17
 
 
 @final
