@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+    from catchment.features.projected import Projected as Projected
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -61,6 +62,7 @@ _HOME = {
     "WindowStatistics": "catchment.features.window_statistics",
     "Concat": "catchment.features.concat",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",
+    "Projected": "catchment.features.projected",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
     "Run": "catchment.verbs",

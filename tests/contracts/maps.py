@@ -18,6 +18,7 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
 from catchment.features.window_statistics import WindowStatistics
 from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.projected import Projected
 
 CHANNELS = 3
 
@@ -105,6 +106,10 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
         CHANNELS, per_step=False, classes=True
     ),
+    "projected per step": lambda: Projected(EchoState(20, washout=3), 9).build(
+        CHANNELS, per_step=True
+    ),
+    "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "own statistics": lambda: as_map(OwnStatistics()),

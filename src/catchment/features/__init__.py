@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+    from catchment.features.projected import Projected as Projected
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -56,5 +57,6 @@ __all__, __getattr__, __dir__ = face(
         "pipeline": ["Pipeline"],
         "window_statistics": ["WindowStatistics"],
         "random_convolutions.minirocket": ["MiniRocket"],
+        "projected": ["Projected"],
     },
 )

@@ -9,6 +9,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "window_statistics": ("window_statistics", "WindowStatistics"),
     "concat": ("concat", "Concat"),
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "projected": ("projected", "Projected"),
 }
 
 
