@@ -39,8 +39,8 @@ FACES = {
         "read_run"
     ),
     "federation.learn": (
-        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "
-        "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
+        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
+        "Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
         "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
         "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
         "joint_features mixed personalise towards unlearn unlearn_rows"
