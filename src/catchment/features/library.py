@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 
 # Name -> the module, in this folder, and its class.
-LIBRARY: dict[str, tuple[str, str]] = {}
+LIBRARY: dict[str, tuple[str, str]] = {
+    "layers": ("layers", "Layers"),
+}
 
 
 def library_class(name: str) -> type | None:

@@ -23,6 +23,7 @@ from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
@@ -137,6 +138,7 @@ ALGORITHMS: dict[str, type] = {
     "personal": Personal,
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
+    "deep": DeepRidge,
     "partial": Partial,
     "prompt": Prompt,
 }
