@@ -10,6 +10,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "concat": ("concat", "Concat"),
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
     "projected": ("projected", "Projected"),
+    "layers": ("layers", "Layers"),
 }
 
 

@@ -24,6 +24,7 @@ from catchment.federation.learn.averaging import GradientAveraging, ReadoutAvera
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.conjugate_gradients import ConjugateGradients
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
@@ -140,6 +141,7 @@ ALGORITHMS: dict[str, type] = {
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
     "conjugate_gradients": ConjugateGradients,
+    "deep": DeepRidge,
     "partial": Partial,
     "prompt": Prompt,
 }
