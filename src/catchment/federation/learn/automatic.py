@@ -49,7 +49,7 @@ def automatic_ridge(
     if chosen == "auto" and (hidden or alone or keep_clients is False):
         chosen = "gcv"
     if hidden and chosen == "clients" and not keep_clients:
-        left = {name: settings[name] for name in settings if name == "per_output"}
+        left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
         return SelectedRidge(features=features, classes=classes, **left)
     kept = (not hidden and not alone) if keep_clients is None else keep_clients
     return FederatedRidge(

@@ -20,17 +20,18 @@ import numpy as np
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
-from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
 from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
+from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -41,7 +42,8 @@ GROUP = 32  # clients served together
 class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
-    `recent` holds the last rounds one by one if the algorithm has a window.
+    `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
+    whether the ridge acted on features divided by their spread.
     """
 
     total: RidgeStatistics | None = None
@@ -49,6 +51,7 @@ class RidgeState:
     readout: Readout | None = None
     choice: RidgeChoice | None = None
     recent: tuple[Tally[RidgeStatistics], ...] = ()
+    standardised: bool = False
 
     @cached_property
     def flags(self) -> tuple[AnyFlag, ...]:
@@ -59,7 +62,8 @@ class RidgeState:
         if self.readout is None:
             return ()
         rows = {name: s.n_rows for name, s in self.by_client.items()}
-        return (*flags(self.by_client, self.readout.ridge), *rows_flags(rows))
+        by_loss = flags(self.by_client, self.readout.ridge, standardise=self.standardised)
+        return (*by_loss, *rows_flags(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +83,7 @@ class FederatedRidge:
         Whether each output chooses its own ridge.
     standardise
         Whether the ridge acts on features divided by their standard deviation over all clients,
-        which the same sums tell.
+        which the same sums tell; "auto" is what the map says.
     classes
         Names of the outputs if they are classes.
     keep_clients
@@ -96,7 +100,7 @@ class FederatedRidge:
     features: FeatureMap
     ridge: float | Literal["auto", "clients", "gcv"] = "clients"
     per_output: bool = False
-    standardise: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
     keep_clients: bool = True
     increments: int = 1
@@ -123,6 +127,11 @@ class FederatedRidge:
                 f"window is {self.window} with forgetting {self.forgetting}; "
                 "pass 1 round or more, and no forgetting beside it"
             )
+
+    @property
+    def standardised(self) -> bool:
+        """Whether the ridge acts on features divided by their spread."""
+        return self.features.standardise if self.standardise == "auto" else self.standardise
 
     @property
     def needs(self) -> Needs:
@@ -205,32 +214,32 @@ class FederatedRidge:
         """Return the state with the ridge chosen and the readout solved from its sum."""
         if state.total is None:
             return state
-        if not self.standardise:
-            choice, readout = self._solution(state.total, state.by_client)
-            return replace(state, readout=readout, choice=choice)
-        scale = feature_scale(state.total)
-        by_client = {name: rescaled(value, scale) for name, value in state.by_client.items()}
-        choice, readout = self._solution(rescaled(state.total, scale), by_client)
-        return replace(state, readout=for_raw_features(readout, scale), choice=choice)
+        choice, readout = self._solution(state.total, state.by_client)
+        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
 
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        ridge = self.ridge
+        ridge, standardise = self.ridge, self.standardised
         if ridge == "auto":
             alone = self.classes is not None and _has_a_class_alone(by_client)
             ridge = "gcv" if alone or len(by_client) < 2 else "clients"
         if ridge != "clients":
-            classes = self.classes is not None
-            return chosen_readout(total, ridge, classes=classes, per_output=self.per_output)
+            return chosen_readout(
+                total,
+                ridge,
+                classes=self.classes is not None,
+                per_output=self.per_output,
+                standardise=standardise,
+            )
         if len(by_client) < 2:
             raise FederationError(
                 f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
         clients = [by_client[name] for name in sorted(by_client)]
-        choice = choose_by_blocks(clients, per_output=self.per_output)
-        return choice, total.solve(choice.best)
+        choice = choose_by_blocks(clients, per_output=self.per_output, standardise=standardise)
+        return choice, solve_readout(total, choice.best, scale=scale_of(total, standardise))
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
