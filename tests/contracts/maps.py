@@ -16,9 +16,9 @@ from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
-from catchment.features.window_statistics import WindowStatistics
-from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.projected import Projected
+from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.window_statistics import WindowStatistics
 
 CHANNELS = 3
 
@@ -115,6 +115,5 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "own statistics": lambda: as_map(OwnStatistics()),
     "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
     "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
-    "window statistics": lambda: as_map(WindowStatistics()),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
 }

@@ -307,9 +307,7 @@ def test_a_new_class_is_a_column_that_joins_by_adding() -> None:
 
 
 def test_a_joined_sum_is_the_formula_of_all_rows() -> None:
-    grown = ct.federate(
-        RAW, LATER, onto=ct.federate(RAW, CLIENTS, threads=1), ridge=0.5, threads=1
-    )
+    grown = ct.federate(RAW, LATER, onto=ct.federate(RAW, CLIENTS, threads=1), ridge=0.5, threads=1)
     placed = {n: [r.among(FOUR) for r in held] for n, held in (CLIENTS | LATER).items()}
     z, y = pooled(grown.model.features, placed)
     assert y.sum(axis=0).min() > 0

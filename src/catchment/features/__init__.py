@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
     from catchment.features.pipeline import Pipeline as Pipeline
-    from catchment.features.window_statistics import WindowStatistics as WindowStatistics
-    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
     from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+    from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 __all__, __getattr__, __dir__ = face(
     __name__,

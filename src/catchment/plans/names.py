@@ -87,7 +87,8 @@ class Ridge:
     per_output
         Whether each output chooses its own ridge.
     standardise
-        Whether the ridge acts on features divided by their standard deviation over all clients.
+        Whether the ridge acts on features divided by their standard deviation over all clients;
+        "auto" is what the map says: not for reservoirs.
     keep_clients
         Whether the server keeps each client's statistics, for unlearning and flagging; wherever it
         sees them if not given.
@@ -107,7 +108,7 @@ class Ridge:
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
     per_output: bool = False
-    standardise: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | None = None
     increments: int = 1
     forgetting: float = 1.0

@@ -146,8 +146,9 @@ class ConjugateGradients:
     @property
     def needs(self) -> Needs:
         return Needs(
-            each_client="" if self._n_folds == 1 else "the sums of a fold are those of few "
-            "clients; pass a number as the ridge",
+            each_client=""
+            if self._n_folds == 1
+            else "the sums of a fold are those of few clients; pass a number as the ridge",
             data_choice="every round asks about the same rows again, and each would need noise of "
             "its own; use FederatedRidge with a number such as 0: what the noise needs is added",
             rounds=self.max_rounds,
@@ -199,7 +200,7 @@ class ConjugateGradients:
 
     def _check_first(self, sums: FirstSums, turn: Turn) -> None:
         J, K = len(sums.weights), sums.target_sum.shape[1]
-        if J != self._n_folds or (self.classes is not None and len(self.classes) != K):
+        if self._n_folds != J or (self.classes is not None and len(self.classes) != K):
             raise UploadError("shape", f"sums of {J} folds and {K} targets came, not as planned")
         empty = np.arange(J) != fold_of(turn.client, turn.seed, J)
         if turn.client and (sums.weights[empty] != 0).any():
