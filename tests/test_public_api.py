@@ -22,9 +22,9 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
-        "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription MiniRocket Mixture "
-        "OwnMap Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
-        "kernel_rank memory_capacity plasticity_of"
+        "EchoState EchoStateMap FeatureMap Hydra IntrinsicPlasticity MapDescription MiniRocket "
+        "Mixture OwnMap Pipeline Recipe Reservoir Spread as_map echo_state_check "
+        "effective_spectral_radius kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
         "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.random_convolutions.hydra import Hydra as Hydra
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
@@ -56,6 +57,7 @@ _HOME = {
     "Prepare": "catchment.data.prepare",
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
+    "Hydra": "catchment.features.random_convolutions.hydra",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",

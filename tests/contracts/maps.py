@@ -15,6 +15,7 @@ from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
+from catchment.features.random_convolutions.hydra import Hydra
 from catchment.features.random_convolutions.minirocket import MiniRocket
 
 CHANNELS = 3
@@ -99,6 +100,7 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     ),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
+    "hydra": lambda: Hydra(96).build(CHANNELS, per_step=False, classes=True),
     "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
     "window statistics": lambda: as_map(WindowStatistics()),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.random_convolutions.hydra import Hydra as Hydra
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
 
 __all__, __getattr__, __dir__ = face(
@@ -51,6 +52,7 @@ __all__, __getattr__, __dir__ = face(
         "feature_map": ["FeatureMap", "MapDescription"],
         "own": ["OwnMap", "as_map"],
         "pipeline": ["Pipeline"],
+        "random_convolutions.hydra": ["Hydra"],
         "random_convolutions.minirocket": ["MiniRocket"],
     },
 )

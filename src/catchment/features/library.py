@@ -6,6 +6,7 @@ import importlib
 
 # Name -> the module, in this folder, and its class.
 LIBRARY: dict[str, tuple[str, str]] = {
+    "hydra": ("random_convolutions.hydra", "Hydra"),
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
 }
 
