@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.hydra import Hydra as Hydra
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
@@ -61,6 +62,7 @@ _HOME = {
     "EchoState": "catchment.features.echo_state.echo_state",
     "WindowStatistics": "catchment.features.window_statistics",
     "Concat": "catchment.features.concat",
+    "Hydra": "catchment.features.random_convolutions.hydra",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",
     "Projected": "catchment.features.projected",
     "Pipeline": "catchment.features.pipeline",

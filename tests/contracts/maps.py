@@ -17,6 +17,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
 from catchment.features.projected import Projected
+from catchment.features.random_convolutions.hydra import Hydra
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 
@@ -114,6 +115,7 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "given matrices": matrix_map,
     "own statistics": lambda: as_map(OwnStatistics()),
     "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
+    "hydra": lambda: Hydra(96).build(CHANNELS, per_step=False, classes=True),
     "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
 }

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from catchment.features.own import as_map as as_map
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.hydra import Hydra as Hydra
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
@@ -56,6 +57,7 @@ __all__, __getattr__, __dir__ = face(
         "own": ["OwnMap", "as_map"],
         "pipeline": ["Pipeline"],
         "window_statistics": ["WindowStatistics"],
+        "random_convolutions.hydra": ["Hydra"],
         "random_convolutions.minirocket": ["MiniRocket"],
         "projected": ["Projected"],
     },

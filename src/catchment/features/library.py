@@ -8,6 +8,7 @@ import importlib
 LIBRARY: dict[str, tuple[str, str]] = {
     "window_statistics": ("window_statistics", "WindowStatistics"),
     "concat": ("concat", "Concat"),
+    "hydra": ("random_convolutions.hydra", "Hydra"),
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
     "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
