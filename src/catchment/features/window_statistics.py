@@ -163,7 +163,8 @@ class WindowStatistics:
     @property
     def _channels(self) -> int:
         if self.n_inputs is None:
-            raise ValueError("the number of channels is not known yet; call build(n_inputs) first")
+            # No ValueError: what is not built is no map to `isinstance` either.
+            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
         return self.n_inputs
 
     @property
