@@ -8,6 +8,10 @@ import importlib
 LIBRARY: dict[str, tuple[str, str]] = {
     "concat": ("concat", "Concat"),
     "projected": ("projected", "Projected"),
+    "diagonal": ("diagonal.diagonal", "DiagonalReservoir"),
+    "nvar": ("nvar", "NVAR"),
+    "random_fourier": ("random_fourier", "RandomFourier"),
+    "thinned": ("thinned", "Thinned"),
 }
 
 
