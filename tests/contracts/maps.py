@@ -10,16 +10,20 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.concat import Concat
+from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.nvar import NVAR
 from catchment.features.own import as_map
 from catchment.features.projected import Projected
 from catchment.features.random_convolutions.hydra import Hydra
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
+from catchment.features.random_fourier import RandomFourier
+from catchment.features.thinned import Thinned
 
 CHANNELS = 3
 
@@ -118,4 +122,22 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "hydra": lambda: Hydra(96).build(CHANNELS, per_step=False, classes=True),
     "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
+    "diagonal per step": lambda: DiagonalReservoir(21, washout=3).build(CHANNELS, per_step=True),
+    "diagonal pooled": lambda: DiagonalReservoir(20, nonlinearity="both").build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "diagonal without a grid": lambda: DiagonalReservoir(20, nonlinearity="mix", grid=None).build(
+        CHANNELS, per_step=True
+    ),
+    "quadratic delays": lambda: NVAR(3, stride=2, washout=2).build(CHANNELS, per_step=True),
+    "random features": lambda: RandomFourier(EchoState(9), features=30).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "random rectifiers": lambda: RandomFourier(features=12, activation="relu").build(
+        CHANNELS, per_step=True
+    ),
+    "thinned": lambda: Thinned(EchoState(20, washout=3), every=4).build(CHANNELS, per_step=True),
+    "thinned twice": lambda: Thinned(Thinned(NVAR(2, grid=None), every=2), every=3).build(
+        CHANNELS, per_step=True
+    ),
 }

@@ -12,6 +12,10 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
     "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
+    "diagonal": ("diagonal.diagonal", "DiagonalReservoir"),
+    "nvar": ("nvar", "NVAR"),
+    "random_fourier": ("random_fourier", "RandomFourier"),
+    "thinned": ("thinned", "Thinned"),
 }
 
 
