@@ -22,8 +22,8 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
-        "Concat EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture "
-        "OwnMap Pipeline Projected Recipe Reservoir Spread as_map echo_state_check "
+        "Concat EchoState EchoStateMap Encoder FeatureMap IntrinsicPlasticity MapDescription "
+        "Mixture OwnMap Pipeline Projected Recipe Reservoir Spread as_map echo_state_check "
         "effective_spectral_radius kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (

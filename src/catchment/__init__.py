@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.recipe import Recipe as Recipe
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+    from catchment.features.encoder import Encoder as Encoder
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.projected import Projected as Projected
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
@@ -58,6 +59,7 @@ _HOME = {
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
     "Concat": "catchment.features.concat",
+    "Encoder": "catchment.features.encoder",
     "Projected": "catchment.features.projected",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",

@@ -7,6 +7,7 @@ import importlib
 # Name -> the module, in this folder, and its class.
 LIBRARY: dict[str, tuple[str, str]] = {
     "concat": ("concat", "Concat"),
+    "encoder": ("encoder", "Encoder"),
     "projected": ("projected", "Projected"),
 }
 
