@@ -23,7 +23,10 @@ def write(
     outside: str | None = None,
 ) -> str:
     """Write relu(x W), or the nodes given, as a network from x to y, and return its SHA-256."""
-    usual = [("MatMul", ["x", "W"], ["h"], {}), ("Relu", ["h"], ["y"], {})]
+    usual: list[tuple[str, list[str], list[str], dict[str, Any]]] = [
+        ("MatMul", ["x", "W"], ["h"], {}),
+        ("Relu", ["h"], ["y"], {}),
+    ]
     graph = helper.make_graph(
         [helper.make_node(op, a, b, **settings) for op, a, b, settings in nodes or usual],
         "tiny",
