@@ -12,6 +12,7 @@ from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
 from reproductions.streams_command import streams
+from reproductions.speech_command import speech
 
 app = typer.Typer(
     name="reproductions",
@@ -23,6 +24,7 @@ for study in STUDIES:
     app.command(study)(study_command(study))
 app.command("cost")(cost)
 app.command("streams")(streams)
+app.command("speech")(speech)
 app.command("data")(data)
 app.command("compact")(compact)
 app.command("pack")(pack)

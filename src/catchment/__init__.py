@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.nvar import NVAR as NVAR
+    from catchment.features.encoder import Encoder as Encoder
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.projected import Projected as Projected
     from catchment.features.random_convolutions.hydra import Hydra as Hydra
@@ -68,6 +69,7 @@ _HOME = {
     "Concat": "catchment.features.concat",
     "Hydra": "catchment.features.random_convolutions.hydra",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",
+    "Encoder": "catchment.features.encoder",
     "Projected": "catchment.features.projected",
     "DiagonalReservoir": "catchment.features.diagonal.diagonal",
     "NVAR": "catchment.features.nvar",

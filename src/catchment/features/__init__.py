@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.echo_state.state_map import EchoStateMap as EchoStateMap
+    from catchment.features.encoder import Encoder as Encoder
     from catchment.features.feature_map import FeatureMap as FeatureMap
     from catchment.features.feature_map import MapDescription as MapDescription
     from catchment.features.nvar import NVAR as NVAR
@@ -57,6 +58,7 @@ __all__, __getattr__, __dir__ = face(
         "echo_state.recipe": ["Mixture", "Recipe", "Spread"],
         "echo_state.reservoir": ["Reservoir"],
         "echo_state.state_map": ["EchoStateMap"],
+        "encoder": ["Encoder"],
         "feature_map": ["FeatureMap", "MapDescription"],
         "own": ["OwnMap", "as_map"],
         "diagonal.diagonal": ["DiagonalReservoir"],

@@ -10,6 +10,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "concat": ("concat", "Concat"),
     "hydra": ("random_convolutions.hydra", "Hydra"),
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "encoder": ("encoder", "Encoder"),
     "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
     "diagonal": ("diagonal.diagonal", "DiagonalReservoir"),

@@ -340,6 +340,10 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {one.name: describe(getattr(value, one.name)) for one in fields(value)}
+            inner = {
+                one.name: describe(getattr(value, one.name))
+                for one in fields(value)
+                if not one.metadata.get("local")
+            }
             return {type(value).__name__: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
