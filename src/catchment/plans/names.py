@@ -28,11 +28,13 @@ from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPla
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
+from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.heads import HEADS, Head
 
 Table = Mapping[str, object]
 
@@ -94,6 +96,12 @@ class Ridge:
         Factor on the sum before a round's statistics are added.
     window
         Keep the last rounds, this many, one by one, and leave out what came before them.
+    intercept
+        Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
+    head
+        Another way from the same sums to class scores: "gaussian" (linear discriminant analysis, as
+        FedCGS) or "unit" (weights of each class divided by their length, as FED3R); a table with
+        this name also takes its settings.
     """
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
@@ -103,6 +111,8 @@ class Ridge:
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None
+    intercept: bool = True
+    head: Head | None = None
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""
@@ -137,6 +147,7 @@ PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
     "float32": Float32,
     "factors": FactorUpload,
+    "smallest": SmallestUpload,
     "influence_cap": InfluenceCap,
     "gaussian_noise": GaussianNoise,
     "secure_sum": SecureSum,
@@ -160,6 +171,7 @@ GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
+        Head: HEADS,
     },
     # What a file cannot say: it comes from elsewhere, or is no plain setting.
     hidden={

@@ -78,6 +78,7 @@ def chosen_readout(
     *,
     classes: bool = False,
     per_output: bool = False,
+    intercept: bool = True,
     standardise: bool = False,
 ) -> tuple[RidgeChoice | None, Readout]:
     """Return the readout of a sum of statistics, and how its ridge was chosen if it was not given.
@@ -101,15 +102,17 @@ def chosen_readout(
     scale = scale_of(statistics, standardise)
     if scale is not None:
         divided = rescaled(statistics, scale)
-        choice, readout = chosen_readout(divided, ridge, classes=classes, per_output=per_output)
+        choice, readout = chosen_readout(
+            divided, ridge, classes=classes, per_output=per_output, intercept=intercept
+        )
         return choice, for_raw_features(readout, scale)
     if not isinstance(ridge, str):
-        return None, solve_readout(statistics, ridge)
+        return None, solve_readout(statistics, ridge, intercept=intercept)
     if ridge != "gcv":
         raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
     finest = FINEST_CLASSES if classes else 0.0
-    choice = choose_by_gcv(statistics, per_output=per_output, finest=finest)
-    return choice, solve_readout(statistics, choice.best)
+    choice = choose_by_gcv(statistics, per_output=per_output, intercept=intercept, finest=finest)
+    return choice, solve_readout(statistics, choice.best, intercept=intercept)
 
 
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:

@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
@@ -25,8 +26,9 @@ from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
-from catchment.readout.feature_scale import scale_of
+from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.grid import Grid
+from catchment.readout.heads import Head
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
@@ -95,6 +97,11 @@ class FederatedRidge:
         Factor on the sum before a round's statistics are added.
     window
         Keep the last rounds, this many, one by one, and leave out what came before them.
+    intercept
+        Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`; a regression on
+        one-hot targets if not given.
     """
 
     features: FeatureMap
@@ -106,6 +113,8 @@ class FederatedRidge:
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None
+    intercept: bool = True
+    head: Head | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
@@ -127,6 +136,11 @@ class FederatedRidge:
                 f"window is {self.window} with forgetting {self.forgetting}; "
                 "pass 1 round or more, and no forgetting beside it"
             )
+        if self.head is not None and self.classes is None:
+            raise ValueError(
+                f"{type(self.head).__name__} is a head for classes, and there are none; pass "
+                "classes, or no head"
+            )
 
     @property
     def standardised(self) -> bool:
@@ -137,8 +151,18 @@ class FederatedRidge:
     def needs(self) -> Needs:
         return Needs(
             each_client=KEPT_APART if self.keep_clients else "",
-            data_choice=chosen_ridge(self.ridge),
+            data_choice=self._undecidable,
             rounds=self.increments,
+        )
+
+    @property
+    def _undecidable(self) -> str:
+        """What cannot be found under noise, and what to do instead."""
+        if self.head is None or self.head.uses_ridge:
+            return chosen_ridge(self.ridge)
+        return (
+            f"a {type(self.head).__name__} head needs counts and covariances that data can have, "
+            "and under noise they need not be; leave the head out"
         )
 
     def start(self) -> RidgeState:
@@ -220,31 +244,51 @@ class FederatedRidge:
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        ridge, standardise = self.ridge, self.standardised
+        ridge, head = self.ridge, self.head
+        if head is not None and not head.uses_ridge:
+            return None, self._headed(total, 0.0)
         if ridge == "auto":
             alone = self.classes is not None and _has_a_class_alone(by_client)
             ridge = "gcv" if alone or len(by_client) < 2 else "clients"
         if ridge != "clients":
-            return chosen_readout(
+            choice, readout = chosen_readout(
                 total,
                 ridge,
                 classes=self.classes is not None,
                 per_output=self.per_output,
-                standardise=standardise,
+                intercept=self.intercept,
+                standardise=self.standardised,
             )
+            return choice, readout if head is None else self._headed(total, readout.ridge)
         if len(by_client) < 2:
             raise FederationError(
                 f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
         clients = [by_client[name] for name in sorted(by_client)]
-        choice = choose_by_blocks(clients, per_output=self.per_output, standardise=standardise)
-        return choice, solve_readout(total, choice.best, scale=scale_of(total, standardise))
+        best = choose_by_blocks(
+            clients,
+            per_output=self.per_output,
+            intercept=self.intercept,
+            standardise=self.standardised,
+        )
+        return best, self._headed(total, best.best)
+
+    def _headed(self, total: RidgeStatistics, ridge: float | Array) -> Readout:
+        """Return the readout that the head, or ridge regression, makes of a sum."""
+        scale = scale_of(total, self.standardised)
+        if self.head is None:
+            return solve_readout(total, ridge, intercept=self.intercept, scale=scale)
+        divided = total if scale is None else rescaled(total, scale)
+        intercept = self.intercept or not self.head.uses_ridge
+        readout = self.head.solve(divided, ridge, intercept=intercept)
+        return readout if scale is None else for_raw_features(readout, scale)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
         assert state.total is not None
-        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
+        made = solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
+        return made if self.head is None else replace(made, temperature=self.head.temperature)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
