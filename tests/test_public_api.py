@@ -22,7 +22,7 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
-        "Concat WindowStatistics "
+        "Concat MiniRocket Projected WindowStatistics "
         "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture OwnMap "
         "Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
         "kernel_rank memory_capacity plasticity_of"
@@ -39,8 +39,8 @@ FACES = {
         "read_run"
     ),
     "federation.learn": (
-        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "
-        "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
+        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
+        "Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
         "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
         "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
         "joint_features mixed personalise towards unlearn unlearn_rows"

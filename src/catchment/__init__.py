@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
@@ -59,6 +61,8 @@ _HOME = {
     "EchoState": "catchment.features.echo_state.echo_state",
     "WindowStatistics": "catchment.features.window_statistics",
     "Concat": "catchment.features.concat",
+    "MiniRocket": "catchment.features.random_convolutions.minirocket",
+    "Projected": "catchment.features.projected",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
     "Run": "catchment.verbs",

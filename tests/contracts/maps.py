@@ -16,6 +16,8 @@ from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
+from catchment.features.projected import Projected
+from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 
 CHANNELS = 3
@@ -104,9 +106,14 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
         CHANNELS, per_step=False, classes=True
     ),
+    "projected per step": lambda: Projected(EchoState(20, washout=3), 9).build(
+        CHANNELS, per_step=True
+    ),
+    "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "own statistics": lambda: as_map(OwnStatistics()),
     "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
+    "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
 }

@@ -24,9 +24,10 @@ import catchment as ct
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, SingularError
+from catchment.features.echo_state.random_words import Purpose, Words, uniform
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
-from catchment.federation.learn import FederatedRidge, unlearn
+from catchment.federation.learn import DeepRidge, FederatedRidge, unlearn
 from catchment.federation.loop import Result
 from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
@@ -67,14 +68,17 @@ class Projected:
 
 
 def make_clients(
-    names: str = "abcde", classes: tuple[str, ...] = CLASSES, only: Sequence[str] = ()
+    names: str = "abcde",
+    classes: tuple[str, ...] = CLASSES,
+    only: Sequence[str] = (),
+    n_rows: int = 50,
 ) -> dict[str, list[Recording]]:
     """Return clients with about 50 short recordings each, of classes in different proportions."""
     made = {}
     for name in names:
         rng = np.random.default_rng(ord(name))
         share = rng.dirichlet(np.ones(len(only or classes)))
-        labels = rng.choice(list(only or classes), size=50 + ord(name) % 7, p=share)
+        labels = rng.choice(list(only or classes), size=n_rows + ord(name) % 7, p=share)
         made[name] = [
             Recording.labelled(
                 rng.normal(size=(12, 3)) * (1 + 0.3 * (len(str(label)) == 3))
@@ -380,3 +384,95 @@ def test_what_cannot_join_is_refused(changed: dict[str, Any], words: str) -> Non
     settings = {"what": RAW, "clients": LATER} | changed
     with pytest.raises((ValueError, FederationError), match=words):
         ct.federate(settings.pop("what"), settings.pop("clients"), onto=first, **settings)
+
+
+def random_layer(seed: int, layer: int, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """Return the frozen weights and biases of a layer, as DeepAFL draws them but from our seed."""
+    most = 1 / np.sqrt(shape[0])
+    places = ((Purpose.INPUT_VALUES, shape[0] * shape[1]), (Purpose.BIAS, shape[1]))
+    A, b = (
+        uniform(Words(seed=seed, layer=layer, purpose=what), n, -most, most) for what, n in places
+    )
+    return A.reshape(shape), b
+
+
+def deep_afl(
+    z: Array, y: Array, *, layers: int, width: int, random: int, ridge: float, step: float
+) -> tuple[Array, Array]:
+    """Return DeepAFL's last features and its last weights, on the rows of everybody."""
+    A, b = random_layer(4, 0, (z.shape[1], width))
+    x = np.tanh(z @ A + b)
+    for t in range(layers):
+        W = inv(x.T @ x + ridge * np.eye(width)) @ x.T @ y
+        A, b = random_layer(4, t + 1, (width, random))
+        f = np.tanh(x @ A + b)
+        # vec form of F'F D WW' + step D = F'R W': no eigenvectors, one large linear system.
+        system = np.kron(f.T @ f, W @ W.T) + step * np.eye(random * width)
+        D = np.linalg.solve(system, (f.T @ (y - x @ W) @ W.T).ravel()).reshape(random, width)
+        x = x + f @ D
+    return x, np.asarray(inv(x.T @ x + ridge * np.eye(width)) @ x.T @ y)
+
+
+DEEP: dict[str, Any] = {
+    "features": MAP,
+    "layers": 3,
+    "width": 8,
+    "random": 7,
+    "ridge": 0.5,
+    "step_ridge": 0.2,
+    "intercept": False,
+    "seed": 4,
+    "classes": CLASSES,
+}
+
+
+def test_deepafl_is_one_round_of_sums_a_layer() -> None:
+    plan = Plan(algorithm=DeepRidge(**DEEP), rounds=3)
+    run = ct.federate(plan, CLIENTS, threads=1)
+    z, y = pooled(MAP, CLIENTS)
+    x, W = deep_afl(z, y, layers=3, width=8, random=7, ridge=0.5, step=0.2)
+    found, _ = pooled(run.model.features, CLIENTS)
+    assert len(run.records) == 3
+    assert close(found, x)
+    assert close(run.model.readout.weights, W)
+
+
+def test_every_layer_of_deepafl_leaves_less_over() -> None:
+    _, y = pooled(MAP, CLIENTS)
+    left = []
+    for layers in (1, 2, 4, 8):
+        plan = Plan(algorithm=DeepRidge(**DEEP | {"layers": layers}), rounds=layers)
+        model = ct.federate(plan, CLIENTS, threads=1).model
+        z, _ = pooled(model.features, CLIENTS)
+        left.append(float(((y - model.readout(z)) ** 2).sum()))
+    assert left == sorted(left, reverse=True)
+
+
+def test_deepafl_comes_from_secure_sums() -> None:
+    clients = make_clients("abcde", n_rows=130)
+    plan = Plan(algorithm=DeepRidge(**DEEP), rounds=3)
+    keys = ct.make_identities(clients)
+    hidden = Plan(
+        algorithm=plan.algorithm, rounds=3, protections=(ct.SecureSum(keys, min_clients=3),)
+    )
+    open_, masked = (ct.federate(one, clients, threads=1).model for one in (plan, hidden))
+    new = make_clients("z")["z"]
+    assert close(np.concatenate(masked.outputs(new)), np.concatenate(open_.outputs(new)))
+
+
+def test_deepafl_survives_its_file(tmp_path: Path) -> None:
+    model = ct.federate(Plan(algorithm=DeepRidge(**DEEP), rounds=3), CLIENTS, threads=1).model
+    same = ct.load(model.save(tmp_path / "deep.safetensors"), use=[Moments])
+    new = make_clients("z")["z"]
+    assert (np.concatenate(same.outputs(new)) == np.concatenate(model.outputs(new))).all()
+
+
+def test_an_intercept_is_deepafl_on_centred_sums() -> None:
+    settings = DEEP | {"layers": 1, "intercept": True}
+    model = ct.federate(Plan(algorithm=DeepRidge(**settings)), CLIENTS, threads=1).model
+    x, _ = pooled(model.features, CLIENTS)
+    _, y = pooled(MAP, CLIENTS)
+    xc, yc = x - x.mean(axis=0), y - y.mean(axis=0)
+    W = np.linalg.solve(xc.T @ xc + 0.5 * np.eye(8), xc.T @ yc)
+    assert close(model.readout.weights, W)
+    assert close(model.readout(x).mean(axis=0), y.mean(axis=0))

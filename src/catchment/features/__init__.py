@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 __all__, __getattr__, __dir__ = face(
@@ -54,5 +56,7 @@ __all__, __getattr__, __dir__ = face(
         "own": ["OwnMap", "as_map"],
         "pipeline": ["Pipeline"],
         "window_statistics": ["WindowStatistics"],
+        "random_convolutions.minirocket": ["MiniRocket"],
+        "projected": ["Projected"],
     },
 )

@@ -12,6 +12,9 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "auto": ("default_map", "AutoMap"),
     "window_statistics": ("window_statistics", "WindowStatistics"),
     "concat": ("concat", "Concat"),
+    "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "projected": ("projected", "Projected"),
+    "layers": ("layers", "Layers"),
 }
 
 

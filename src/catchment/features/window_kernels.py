@@ -70,7 +70,7 @@ def _dot(one, other, T):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def folded(x, n_blocks, even, odd):
-    """Cut rows x (m, T) into blocks and fold each: even (m B, L // 2 + 1), odd (m B, (L - 1) // 2).
+    """Cut rows x (m, T) into blocks and fold each: even (m B, (L + 1) // 2), odd (m B, L // 2).
 
     A whole number near the mean of the block is taken off first.
     """
@@ -83,11 +83,10 @@ def folded(x, n_blocks, even, odd):
             for t in range(L):
                 total += block[t]
             middle = np.int32((2 * total + L) // (2 * L))
-            even[k, 0] = block[0] - middle
-            for t in range(1, (L + 1) // 2):
-                even[k, t] = block[t] + block[L - t] - 2 * middle
-                odd[k, t - 1] = block[t] - block[L - t]
-            if L % 2 == 0:
+            for t in range(L // 2):
+                even[k, t] = block[t] + block[L - 1 - t] - 2 * middle
+                odd[k, t] = block[t] - block[L - 1 - t]
+            if L % 2:
                 even[k, L // 2] = block[L // 2] - middle
 
 
@@ -97,7 +96,7 @@ def band_logs(cosine, sine, down, L, first, last, floor, out):
 
     cosine, sine (m, B, H) are the transforms of blocks, `down` the factor that takes the tables'
     scale off, first and last (bands,) the frequencies of each band. An energy is in sixteenths of
-    the square of a step of the inputs; `floor` is added to it.
+    the square of a step of the inputs, twice what the taper left of it; `floor` is added to it.
     """
     m, n_blocks, _ = cosine.shape
     for r in range(m):
@@ -110,8 +109,16 @@ def band_logs(cosine, sine, down, L, first, last, floor, out):
                     c, s = np.rint(cosine[r, b, h] * down), np.rint(sine[r, b, h] * down)
                     energy += c * c + s * s
                 if width > 0:
-                    total += 16 * np.int64(energy) // width
+                    total += 32 * np.int64(energy) // width
             out[r, k] = log2_of(total // n_blocks + floor)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def logs_of(values, floor, out):
+    """Put the logarithms of whole numbers, with a floor added to each, into out."""
+    for r in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            out[r, i] = log2_of(values[r, i] + floor)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -23,6 +23,8 @@ from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.conjugate_gradients import ConjugateGradients
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
@@ -139,6 +141,8 @@ ALGORITHMS: dict[str, type] = {
     "personal": Personal,
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
+    "conjugate_gradients": ConjugateGradients,
+    "deep": DeepRidge,
     "partial": Partial,
     "prompt": Prompt,
 }

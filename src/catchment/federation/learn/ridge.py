@@ -244,7 +244,7 @@ class FederatedRidge:
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        ridge, head = self.ridge, self.head
+        ridge, head, standardise = self.ridge, self.head, self.standardised
         if head is not None and not head.uses_ridge:
             return None, self._headed(total, 0.0)
         if ridge == "auto":
@@ -257,7 +257,7 @@ class FederatedRidge:
                 classes=self.classes is not None,
                 per_output=self.per_output,
                 intercept=self.intercept,
-                standardise=self.standardised,
+                standardise=standardise,
             )
             return choice, readout if head is None else self._headed(total, readout.ridge)
         if len(by_client) < 2:
@@ -270,19 +270,18 @@ class FederatedRidge:
             clients,
             per_output=self.per_output,
             intercept=self.intercept,
-            standardise=self.standardised,
+            standardise=standardise,
         )
         return best, self._headed(total, best.best)
 
     def _headed(self, total: RidgeStatistics, ridge: float | Array) -> Readout:
-        """Return the readout that the head, or ridge regression, makes of a sum."""
         scale = scale_of(total, self.standardised)
         if self.head is None:
             return solve_readout(total, ridge, intercept=self.intercept, scale=scale)
-        divided = total if scale is None else rescaled(total, scale)
-        intercept = self.intercept or not self.head.uses_ridge
-        readout = self.head.solve(divided, ridge, intercept=intercept)
-        return readout if scale is None else for_raw_features(readout, scale)
+        if scale is None:
+            return self.head.solve(total, ridge, intercept=self.intercept)
+        divided = self.head.solve(rescaled(total, scale), ridge, intercept=self.intercept)
+        return for_raw_features(divided, scale)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
