@@ -16,6 +16,8 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
 }
+# Maps that a training makes, and nobody describes.
+LEARNED = frozenset({"layers"})
 
 
 def library_class(name: str) -> type | None:
@@ -42,7 +44,8 @@ def named_map(name: str) -> Any:
     """
     kind = library_class(name)
     if kind is None:
-        raise ValueError(f"there is no map {name!r}; choose from {', '.join(LIBRARY)}")
+        known = ", ".join(one for one in LIBRARY if one not in LEARNED)
+        raise ValueError(f"there is no map {name!r}; choose from {known}")
     try:
         return kind()
     except (TypeError, ValueError) as error:
