@@ -285,7 +285,7 @@ def own_from_parts(
     try:
         values = {key: _value(value, parts.arrays, restored) for key, value in settings.items()}
         made = Adapted(kind(**values))
-    except (TypeError, KeyError, IndexError) as error:
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     version = made.parts().facts["version"]
     if version != parts.facts.get("version"):

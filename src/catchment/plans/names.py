@@ -1,5 +1,8 @@
 """What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
 
+Feature maps are those of `catchment.features.library`. A setting that is a map is a table, or the
+name of a map, and one that is several maps is a list of such.
+
 To add an algorithm, give it a line in ALGORITHMS. The class is a frozen dataclass whose fields are
 its settings in [learn]; those called `features` and `classes` are filled in. Where the algorithm
 depends on more than its settings, the class holds only the settings and has a method
@@ -9,13 +12,15 @@ depends on more than its settings, the class holds only the settings and has a m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.library import LEARNED, LIBRARY, library_class
+from catchment.features.nested import Nested
 from catchment.features.own import as_map, imported
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
@@ -129,7 +134,9 @@ class Ridge:
         )
 
 
-MAPS: dict[str, type] = {"echo_state": EchoState}
+MAPS: dict[str, type] = {
+    name: kind for name in LIBRARY if name not in LEARNED and (kind := library_class(name))
+}
 ALGORITHMS: dict[str, type] = {
     "ridge": Ridge,
     "candidates": Candidates,
@@ -146,6 +153,8 @@ ALGORITHMS: dict[str, type] = {
     "partial": Partial,
     "prompt": Prompt,
 }
+# Algorithms that need a reservoir: a plan of one of them that names no map has one.
+RESERVOIRS = frozenset({"ensemble", "stacking", "aligned", "partial", "prompt"})
 PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
 PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
@@ -172,6 +181,8 @@ BUDGET_SETTINGS = {
 }
 
 GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
+OWN_CLASS = re.compile(r"[\w.]+:[\w.]+")
+BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
@@ -183,6 +194,7 @@ READER = Reader(
         GaussianNoise: ("budget",),
         Clip: ("reference",),
     },
+    makers={Nested: (lambda value, where: map_of(value, where), {"$ref": "#/properties/features"})},
 )
 
 
@@ -219,9 +231,38 @@ def named(
     return READER.read(kind, rest, where, given)
 
 
-def map_of(table: Table, where: str = "[features]") -> FeatureMap | MapDescription:
-    """Return the feature map that a table describes, or its description."""
-    made = named(MAPS, table, where, key="map", own=True)
+def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
+    """Return a table of [features] that says which map it is.
+
+    One that says nothing at all is the default map; one with settings and no map is a reservoir.
+
+    Parameters
+    ----------
+    reservoir
+        Whether the plan needs a reservoir, which then is the default.
+
+    >>> with_map({})["map"], with_map({"units": 50})["map"], with_map({"columns": 800})["map"]
+    ('default', 'echo_state', 'default')
+    """
+    if "map" in table:
+        return dict(table)
+    default = "columns" in table or not (table or reservoir)
+    return {"map": "default" if default else "echo_state", **table}
+
+
+def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescription:
+    """Return the feature map that a table describes, or its description.
+
+    >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
+    50
+    """
+    if isinstance(table, str):
+        table = {"map": table}
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{where} is {table!r}; make it a table of a map's settings")
+    filled = with_map(table)
+    given = BUILT if filled["map"] in MAPS else None
+    made = named(MAPS, filled, where, given, key="map", own=True)
     return made if isinstance(made, MapDescription) else as_map(made)
 
 
@@ -238,6 +279,19 @@ def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learne
     made = named(ALGORITHMS, table, "[learn]", filled, key="algorithm", own=True)
     learner: Learner[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
     return learner
+
+
+def own_classes(value: object) -> list[str]:
+    """Return every `module:Class` that a table names, also within its tables.
+
+    >>> own_classes({"map": "concat", "maps": [{"map": "mine:Bands"}, "minirocket"]})
+    ['mine:Bands']
+    """
+    if isinstance(value, Mapping):
+        return own_classes(list(value.values()))
+    if isinstance(value, list):
+        return [name for item in value for name in own_classes(item)]
+    return [value] if isinstance(value, str) and OWN_CLASS.fullmatch(value) else []
 
 
 def _imported(name: str, where: str) -> type:
