@@ -10,6 +10,7 @@ out, or by generalised cross-validation where there is one client or only a sum.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,8 +28,9 @@ from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
-from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.left_out import LeftOut, left_out, warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
@@ -37,6 +39,7 @@ from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
 from catchment.federation.runs.write import Store
+from catchment.federation.smallest_upload import SmallestUpload
 from catchment.files import replace_file
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.model import Model
@@ -45,6 +48,7 @@ from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
 OWNER = "owner"
+log = logging.getLogger(__name__)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -55,7 +59,7 @@ class Run:
 
     `folder` is where the run is kept if `out` named one. Otherwise its ledger (who sent what, how
     large, with which hash) is in memory, and `explain` and `report` write a folder for as long as
-    they need it.
+    they need it. `upload` says in one sentence what clients sent, and why that.
     """
 
     course: Course
@@ -65,6 +69,7 @@ class Run:
     notes: Notes = field(default_factory=Notes)
     folder: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    upload: str = ""
 
     @property
     def result(self) -> Any:
@@ -172,6 +177,7 @@ class Run:
             "test_clients": str(len(scores.by_client) if scores else 0),
             "plan_fingerprint": plan.fingerprint(),
             "finished": "yes",
+            "upload": self.upload,
         }
         if scores is not None and scores.total is not None:
             write_scores(store, scores, classes)
@@ -245,6 +251,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -262,6 +269,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -288,6 +296,10 @@ def federate(
         A number; "clients", the one with the least error on clients left out of the solution;
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest, and `.upload` says why.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
@@ -320,10 +332,12 @@ def federate(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None or limits != LIMITS or out is not None:
+        said = (protect, ridge != "auto", upload != "auto", classes is not None, limits != LIMITS)
+        if any(said) or out is not None:
             raise ValueError(
-                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
-                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, upload, classes and limits itself, and "
+                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
+                "or the plan alone"
             )
         done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
         warn_of({TRAINING: done.records})
@@ -332,16 +346,27 @@ def federate(
     prepare = pipeline.prepare
     shared = _shared(clients, prepare)
     names = tuple(classes) if classes is not None else shared.classes
+    uploads = Uploads(
+        asked=upload,
+        protected=bool(protect),
+        hidden=any(isinstance(protection, Masking) for protection in protect),
+        ridge=ridge,
+        n_targets=shared.n_targets if names is None else len(names),
+    )
+
+    def learn(maps: Maps) -> Learner[Any, Any, Any]:
+        return uploads.learner(maps[0], classes=names, n_clients=len(clients))
+
     course = Course(
         prepare=prepare,
         maps=(pipeline.known_map,),
-        learn=_learning(ridge, names, protect, len(clients)),
+        learn=learn,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=tuple(protect),
+        protections=(*protect, SmallestUpload()) if uploads.may_be_smaller else tuple(protect),
         seed=seed,
     )
     stages: dict[str, tuple[Record, ...]] = {}
@@ -360,13 +385,21 @@ def federate(
         return conduct(course, run)
 
     columns = clients.columns if isinstance(clients, Clients) else {}
+
+    def said_of(known: Known) -> str:
+        reason = uploads.chosen(known.maps[0], classes=names is not None).reason
+        log.info("%s", reason)
+        return reason
+
     if out is None:
-        made = Run(course, *run_stages(None), stages, notes, columns=columns)
+        known, training = run_stages(None)
+        upload_said = said_of(known)
+        made = Run(course, known, training, stages, notes, columns=columns, upload=upload_said)
         warn_of(stages)
         return made
     with Store(out) as store:
         known, training = run_stages(store)
-        made = Run(course, known, training, stages, notes, store.folder, columns)
+        made = Run(course, known, training, stages, notes, store.folder, columns, said_of(known))
         made._describe(store)
         store.save_model(made.model)
     warn_of(stages)
@@ -398,20 +431,6 @@ def evaluate(
     return done.result
 
 
-def _learning(
-    ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
-) -> Any:
-    hidden = any(isinstance(protection, Masking) for protection in protect)
-
-    def learn(maps: Maps) -> Learner[Any, Any, Any]:
-        (features,) = maps
-        return automatic_ridge(
-            features, ridge=ridge, classes=classes, hidden=hidden, n_clients=n_clients
-        )
-
-    return learn
-
-
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have
 
 
@@ -422,6 +441,7 @@ class _Shared:
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None
     per_step: bool
+    n_targets: int = 1
 
 
 def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
@@ -435,7 +455,9 @@ def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
         try:
             first = _first_recording({name: clients[name]})
             channels = first.channels or first.n_inputs
-            found[_Shared(channels, first.classes, has_target_per_step(prepare, first))] += 1
+            per_step = has_target_per_step(prepare, first)
+            n_targets = first.n_inputs if first.y is None else first.y.shape[-1]
+            found[_Shared(channels, first.classes, per_step, n_targets)] += 1
         except Exception as error:
             failed = failed or error
     if failed is not None and not found:

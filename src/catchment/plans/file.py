@@ -233,11 +233,10 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
-        hidden = any(isinstance(one, Masking) for one in protections)
         several = bool(self.candidates)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            given = Given(maps, about.classes, hidden, n_clients, self.base)
+            given = self._given(maps, about, protections, n_clients)
             return algorithm_of(self.learn, given, several=several)
 
         windows = self.prepare.window is not None
