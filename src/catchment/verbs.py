@@ -10,11 +10,11 @@ out, or by generalised cross-validation where there is one client or only a sum.
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
@@ -29,6 +29,7 @@ from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.learn.automatic import Ridge
+from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.left_out import LeftOut, left_out, warn_of
@@ -39,16 +40,16 @@ from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
 from catchment.federation.runs.write import Store
-from catchment.federation.smallest_upload import SmallestUpload
 from catchment.files import replace_file
 from catchment.privacy.secure_sum.protection import memories_of
+from catchment.readout.class_columns import united
+from catchment.readout.heads import Head
 from catchment.readout.model import Model
 from catchment.readout.one_owner import has_target_per_step, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
 OWNER = "owner"
-log = logging.getLogger(__name__)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -59,7 +60,7 @@ class Run:
 
     `folder` is where the run is kept if `out` named one. Otherwise its ledger (who sent what, how
     large, with which hash) is in memory, and `explain` and `report` write a folder for as long as
-    they need it. `upload` says in one sentence what clients sent, and why that.
+    they need it.
     """
 
     course: Course
@@ -69,7 +70,6 @@ class Run:
     notes: Notes = field(default_factory=Notes)
     folder: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    upload: str = ""
 
     @property
     def result(self) -> Any:
@@ -90,6 +90,11 @@ class Run:
     def refused(self) -> tuple[LeftOut, ...]:
         """The clients that a stage did without, and why."""
         return left_out(self.stages)
+
+    @property
+    def upload(self) -> str:
+        """In one sentence: what clients sent, and why that."""
+        return self.course.upload(self.known)
 
     @property
     def statistics(self) -> RidgeStatistics:
@@ -260,6 +265,8 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run: ...
 
 
@@ -278,6 +285,8 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
@@ -319,6 +328,13 @@ def federate(
     out
         A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
         not hold another run.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`, which is linear
+        discriminant analysis; ridge regression on one-hot targets if not given.
+    onto
+        An earlier run to whose sums these clients' are added: the model is that of all of them,
+        and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
+        stay; clients may bring new classes.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -332,8 +348,9 @@ def federate(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     if isinstance(what, Plan):
-        said = (protect, ridge != "auto", upload != "auto", classes is not None, limits != LIMITS)
-        if any(said) or out is not None:
+        told = (classes, out, head, onto)
+        said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
+        if said or any(one is not None for one in told):
             raise ValueError(
                 "a plan says protections, ridge, upload, classes and limits itself, and "
                 "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
@@ -345,30 +362,38 @@ def federate(
     pipeline = as_pipeline(what, Prepare())
     prepare = pipeline.prepare
     shared = _shared(clients, prepare)
+    columns = clients.columns if isinstance(clients, Clients) else {}
     names = tuple(classes) if classes is not None else shared.classes
+    earlier: RidgeState | None = None
+    if onto is not None:
+        names = tuple(classes) if classes is not None else _all_classes(onto, clients)
+        earlier = among(onto.training.state, onto.course.classes, names)
+        refuse_twice(earlier, clients)
+    if names is not None and (classes is not None or onto is not None):
+        clients = {name: partial(_placed, source, names) for name, source in clients.items()}
     uploads = Uploads(
         asked=upload,
         protected=bool(protect),
         hidden=any(isinstance(protection, Masking) for protection in protect),
+        summed=head is not None or onto is not None,
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
-
-    def learn(maps: Maps) -> Learner[Any, Any, Any]:
-        return uploads.learner(maps[0], classes=names, n_clients=len(clients))
-
     course = Course(
         prepare=prepare,
         maps=(pipeline.known_map,),
-        learn=learn,
+        learn=_learning(uploads, names, len(clients), head, earlier),
+        uploads=uploads,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=(*protect, SmallestUpload()) if uploads.may_be_smaller else tuple(protect),
+        protections=uploads.added_to(protect),
         seed=seed,
     )
+    if onto is not None:
+        course = _continued(course, onto, out)
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
     notes = Notes()
@@ -376,6 +401,8 @@ def federate(
     def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
         def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
             keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
+            if earlier is not None:
+                keeper = Beginning(keeper, earlier)
             result = run_locally(
                 plan, clients, threads=threads, memories=held, watch=watch, keeper=keeper
             )
@@ -384,22 +411,13 @@ def federate(
 
         return conduct(course, run)
 
-    columns = clients.columns if isinstance(clients, Clients) else {}
-
-    def said_of(known: Known) -> str:
-        reason = uploads.chosen(known.maps[0], classes=names is not None).reason
-        log.info("%s", reason)
-        return reason
-
     if out is None:
-        known, training = run_stages(None)
-        upload_said = said_of(known)
-        made = Run(course, known, training, stages, notes, columns=columns, upload=upload_said)
+        made = Run(course, *run_stages(None), stages, notes, columns=columns)
         warn_of(stages)
         return made
     with Store(out) as store:
         known, training = run_stages(store)
-        made = Run(course, known, training, stages, notes, store.folder, columns, said_of(known))
+        made = Run(course, known, training, stages, notes, store.folder, columns)
         made._describe(store)
         store.save_model(made.model)
     warn_of(stages)
@@ -429,6 +447,55 @@ def evaluate(
     done = run_locally(plan, clients, threads=threads)
     warn_of({EVALUATION: done.records})
     return done.result
+
+
+def _learning(
+    uploads: Uploads,
+    classes: tuple[str, ...] | None,
+    n_clients: int,
+    head: Head | None = None,
+    earlier: RidgeState | None = None,
+) -> Any:
+    hidden = uploads.hidden
+    if earlier is not None:
+        # Where some are known only as a sum, nobody can be left out of it.
+        hidden = hidden or not earlier.by_client
+        n_clients += len(earlier.by_client)
+
+    def learn(maps: Maps) -> Learner[Any, Any, Any]:
+        return uploads.learner(
+            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
+        )
+
+    return learn
+
+
+def _continued(course: Course, onto: Run, out: object) -> Course:
+    """Return the course with the map and the preparation of an earlier run."""
+    if out is not None:
+        raise ValueError(
+            "a folder holds the messages of everybody in its sum, and those of the earlier run are "
+            "not here; leave out `out`, and save the model"
+        )
+    if not course.agrees(TRAINING, onto.known):
+        raise ValueError(
+            "the earlier run has another feature map or another preparation; pass the same, with "
+            "the same settings"
+        )
+    assert onto.known.prepare is not None
+    return replace(course, prepare=onto.known.prepare, maps=onto.known.maps)
+
+
+def _all_classes(onto: Run, clients: Mapping[str, Source]) -> tuple[str, ...] | None:
+    found = [_first_recording({name: clients[name]}).classes for name in _some(clients)]
+    return united(onto.course.classes, *found) or None
+
+
+def _placed(source: Source, classes: tuple[str, ...]) -> Iterator[Recording]:
+    """Yield recordings with their targets in the columns of all classes, where they are named."""
+    for recording in data_of(source)():
+        known = isinstance(recording, Recording) and set(recording.classes or ()) <= set(classes)
+        yield recording.among(classes) if known else recording
 
 
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have

@@ -46,6 +46,7 @@ from catchment.plans.names import (
     algorithm_of,
     map_of,
     named,
+    uploads_of,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
 from catchment.privacy.dp.budget import Budget
@@ -233,17 +234,27 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
-        several = bool(self.candidates)
+        given = Given(
+            (),
+            about.classes,
+            any(isinstance(one, Masking) for one in protections),
+            n_clients,
+            self.base,
+            protected=bool(protections),
+            n_targets=_n_targets(about),
+        )
+        uploads = uploads_of(self.learn, given)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            given = self._given(maps, about, protections, n_clients)
-            return algorithm_of(self.learn, given, several=several)
+            several = bool(self.candidates)
+            return algorithm_of(self.learn, replace(given, maps=maps), several=several)
 
         windows = self.prepare.window is not None
         return Course(
             prepare=self.prepare,
             maps=self.maps,
             learn=learn,
+            uploads=uploads,
             channels=about.channels,
             classes=about.classes,
             per_step=not windows and (about.per_step or self.prepare.horizon is not None),
@@ -254,7 +265,7 @@ class PlanFile:
             share=self.run.share,
             min_clients=self.run.min_clients,
             limits=self.run.limits,
-            protections=protections,
+            protections=protections if uploads is None else uploads.added_to(protections),
             seed=self.run.seed,
         )
 

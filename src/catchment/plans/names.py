@@ -23,6 +23,7 @@ from catchment.federation.learn.averaging import GradientAveraging, ReadoutAvera
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.conjugate_gradients import ConjugateGradients
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
@@ -35,6 +36,7 @@ from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Promp
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.heads import HEADS, Head
 
 Table = Mapping[str, object]
 
@@ -95,7 +97,8 @@ class Ridge:
     per_output
         Whether each output chooses its own ridge.
     standardise
-        Whether the ridge acts on features divided by their standard deviation over all clients.
+        Whether the ridge acts on features divided by their standard deviation over all clients;
+        "auto" is what the map says: not for reservoirs.
     keep_clients
         Whether the server keeps each client's statistics, for unlearning and flagging; wherever it
         sees them if not given.
@@ -105,16 +108,24 @@ class Ridge:
         Factor on the sum before a round's statistics are added.
     window
         Keep the last rounds, this many, one by one, and leave out what came before them.
+    intercept
+        Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
+    head
+        Another way from the same sums to class scores: "gaussian" (linear discriminant analysis, as
+        FedCGS) or "unit" (weights of each class divided by their length, as FED3R); a table with
+        this name also takes its settings.
     """
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
     upload: UploadKind = "auto"
     per_output: bool = False
-    standardise: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | None = None
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None
+    intercept: bool = True
+    head: Head | None = None
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""
@@ -125,12 +136,24 @@ class Ridge:
             features, classes=given.classes, n_clients=given.n_clients, **own
         )
 
+    @property
+    def _is_summed(self) -> bool:
+        """Whether a setting is about sums of statistics, so that nothing else can be sent."""
+        usual = Ridge(
+            ridge=self.ridge,
+            upload=self.upload,
+            standardise=self.standardise,
+            keep_clients=None if self.keep_clients else self.keep_clients,
+        )
+        return self != usual
+
     def uploads(self, given: Given) -> Uploads:
         """Return what the upload is chosen by."""
         return Uploads(
             asked=self.upload,
             protected=given.protected,
             hidden=given.hidden,
+            summed=self._is_summed,
             ridge=self.ridge,
             n_targets=len(given.classes) if given.classes else given.n_targets or 1,
         )
@@ -149,6 +172,7 @@ ALGORITHMS: dict[str, type] = {
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
     "conjugate_gradients": ConjugateGradients,
+    "deep": DeepRidge,
     "partial": Partial,
     "prompt": Prompt,
 }
@@ -181,6 +205,7 @@ GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
+        Head: HEADS,
     },
     # What a file cannot say: it comes from elsewhere, or is no plain setting.
     hidden={
@@ -243,6 +268,14 @@ def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learne
     made = named(ALGORITHMS, table, "[learn]", filled, key="algorithm", own=True)
     learner: Learner[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
     return learner
+
+
+def uploads_of(table: Table, given: Given) -> Uploads | None:
+    """Return what the upload of [learn] is chosen by, None if the algorithm has but one."""
+    if table.get("algorithm") != "ridge":
+        return None
+    made: Ridge = named({"ridge": Ridge}, table, "[learn]", key="algorithm")
+    return made.uploads(given)
 
 
 def _imported(name: str, where: str) -> type:

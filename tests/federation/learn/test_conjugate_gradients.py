@@ -76,9 +76,7 @@ def test_a_series_with_a_target_per_step_is_solved_too() -> None:
 
 
 def test_the_ridge_acts_on_standardised_features_where_that_is_asked_for() -> None:
-    algorithm = ConjugateGradients(
-        features=MAP, ridge=3.0, classes=ACTIVITIES, standardise=True
-    )
+    algorithm = ConjugateGradients(features=MAP, ridge=3.0, classes=ACTIVITIES, standardise=True)
     done = run_locally(plan(algorithm), users())
     z, y = pooled(MAP, users())
     spread = z.std(axis=0)
@@ -121,9 +119,7 @@ def test_products_add_under_a_secure_sum() -> None:
     keys = make_identities(everyone)
     secure = SecureSum(keys, min_clients=4, rows_per_feature=2.0)
     algorithm = ConjugateGradients(features=MAP, ridge=5.0, classes=ACTIVITIES)
-    done = run_locally(
-        plan(algorithm, protections=(secure,)), everyone, memories=keys.memories
-    )
+    done = run_locally(plan(algorithm, protections=(secure,)), everyone, memories=keys.memories)
     assert distance(done.model.readout.weights, direct(*pooled(MAP, everyone), 5.0)) < 1e-10
 
 
@@ -169,10 +165,13 @@ def test_a_client_with_other_rows_of_the_same_number_is_noticed() -> None:
     algorithm = ConjugateGradients(features=MAP, ridge=1.0, classes=ACTIVITIES)
     done = run_locally(plan(algorithm), changing, threads=1)
     assert done.state.restarts == 1
-    assert distance(
-        done.model.readout.weights,
-        direct(*pooled(MAP, {**everyone, name: others["user-006"]}), 1.0),
-    ) < 1e-9
+    assert (
+        distance(
+            done.model.readout.weights,
+            direct(*pooled(MAP, {**everyone, name: others["user-006"]}), 1.0),
+        )
+        < 1e-9
+    )
 
 
 def test_too_few_rounds_are_an_error_that_says_how_far_off_the_weights_may_be() -> None:

@@ -107,8 +107,8 @@ class ConjugateGradients:
     ridges
         To try; 11 from 1e-4 to 10 times the mean squared length of a column if not given.
     standardise
-        Whether the ridge acts on features divided by their standard deviation over all clients; as
-        the map says if not given.
+        Whether the ridge acts on features divided by their standard deviation over all clients;
+        "auto" is as the map says.
     tolerance
         Largest distance from the exact weights, relative to their length.
     max_rounds
@@ -126,7 +126,7 @@ class ConjugateGradients:
     ridge: float | Literal["folds"] = "folds"
     folds: int = 3
     ridges: tuple[float, ...] | None = None
-    standardise: bool | None = None
+    standardise: bool | Literal["auto"] = "auto"
     tolerance: float = 1e-10
     max_rounds: int = 200
     classes: tuple[str, ...] | None = None
@@ -146,8 +146,9 @@ class ConjugateGradients:
     @property
     def needs(self) -> Needs:
         return Needs(
-            each_client="" if self._n_folds == 1 else "the sums of a fold are those of few "
-            "clients; pass a number as the ridge",
+            each_client=""
+            if self._n_folds == 1
+            else "the sums of a fold are those of few clients; pass a number as the ridge",
             data_choice="every round asks about the same rows again, and each would need noise of "
             "its own; use FederatedRidge with a number such as 0: what the noise needs is added",
             rounds=self.max_rounds,
@@ -199,7 +200,7 @@ class ConjugateGradients:
 
     def _check_first(self, sums: FirstSums, turn: Turn) -> None:
         J, K = len(sums.weights), sums.target_sum.shape[1]
-        if J != self._n_folds or (self.classes is not None and len(self.classes) != K):
+        if self._n_folds != J or (self.classes is not None and len(self.classes) != K):
             raise UploadError("shape", f"sums of {J} folds and {K} targets came, not as planned")
         empty = np.arange(J) != fold_of(turn.client, turn.seed, J)
         if turn.client and (sums.weights[empty] != 0).any():
@@ -239,8 +240,8 @@ class ConjugateGradients:
         everyone = sums.within(None)
         variance = everyone.squares[0] - everyone.feature_sum[0] ** 2 / everyone.weight
         varied = variance > CONSTANT * everyone.squares[0]
-        wanted = getattr(self.features, "standardise", False)
-        wanted = wanted if self.standardise is None else self.standardise
+        auto = self.standardise == "auto"
+        wanted = self.features.standardise if auto else self.standardise
         spread = np.sqrt(np.where(varied, variance, 1.0) / everyone.weight)
         scale = np.where(varied, spread if wanted else 1.0, 0.0)
         folds = [] if self.ridge != "folds" else [int(fold) for fold in filled]

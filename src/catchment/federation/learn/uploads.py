@@ -14,13 +14,15 @@ Else statistics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
 from catchment.federation.learn.conjugate_gradients import ConjugateGradients
-from catchment.federation.plan import Learner
+from catchment.federation.plan import Learner, Masking, Protection
+from catchment.federation.smallest_upload import SmallestUpload
 from catchment.readout.grid import Grid
 from catchment.readout.packing import packed_length
 
@@ -49,6 +51,8 @@ class Uploads:
         Whether anything changes or hides what clients send.
     hidden
         Whether the server sees nothing but sums.
+    summed
+        Whether the sum of statistics itself is wanted, for another head or to join an earlier one.
     ridge
         As it was asked for.
     n_targets
@@ -58,6 +62,7 @@ class Uploads:
     asked: UploadKind = "auto"
     protected: bool = False
     hidden: bool = False
+    summed: bool = False
     ridge: Ridge = "auto"
     n_targets: int = 1
 
@@ -69,6 +74,11 @@ class Uploads:
                 "upload is 'factors', which the server must see client by client and unchanged; "
                 "leave out the protections, or use upload='auto'"
             )
+        if self.asked == "gradients" and self.summed:
+            raise ValueError(
+                "upload is 'gradients', which leaves no sum of statistics for another head or to "
+                "join an earlier run; use upload='statistics'"
+            )
         if self.asked == "gradients" and self.hidden and isinstance(self.ridge, str):
             raise ValueError(
                 f"upload is 'gradients' and ridge is {self.ridge!r}, which a secure sum cannot "
@@ -79,6 +89,12 @@ class Uploads:
     def may_be_smaller(self) -> bool:
         """Whether clients look for a smaller form of their statistics."""
         return self.asked == "factors" or (self.asked == "auto" and not self.protected)
+
+    def added_to(
+        self, protections: Sequence[Protection | Masking]
+    ) -> tuple[Protection | Masking, ...]:
+        """Return the protections with what makes statistics smaller, where that may be."""
+        return (*protections, SmallestUpload()) if self.may_be_smaller else tuple(protections)
 
     def chosen(self, features: FeatureMap, *, classes: bool) -> UploadChoice:
         """Return the upload for a map.
@@ -98,7 +114,7 @@ class Uploads:
             return UploadChoice(
                 "statistics", "clients send statistics: protections change what they send"
             )
-        if isinstance(self.ridge, str):
+        if self.summed or isinstance(self.ridge, str):
             return UploadChoice(
                 "statistics",
                 "clients send statistics: the server sees only sums and the ridge is chosen from "
@@ -142,12 +158,15 @@ class Uploads:
         *,
         classes: tuple[str, ...] | None,
         n_clients: int | None,
+        hidden: bool | None = None,
         **settings: Any,
     ) -> Learner[Any, Any, Any]:
         """Return the algorithm that takes the chosen upload.
 
         Parameters
         ----------
+        hidden
+            Whether the server cannot leave a client out, if not only what is sent is hidden.
         settings
             Of `FederatedRidge`; of a ridge over rounds only `standardise` counts.
         """
@@ -157,14 +176,14 @@ class Uploads:
                 features,
                 ridge=self.ridge,
                 classes=classes,
-                hidden=self.hidden,
+                hidden=self.hidden if hidden is None else hidden,
                 n_clients=n_clients,
                 **settings,
             )
         return ConjugateGradients(
             features=features,
             ridge="folds" if isinstance(self.ridge, str) else self.ridge,
-            standardise=settings.get("standardise") or None,
+            standardise=settings.get("standardise", "auto"),
             classes=classes,
         )
 
