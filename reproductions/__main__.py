@@ -11,8 +11,8 @@ from catchment.errors import CatchmentError
 from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
-from reproductions.streams_command import streams
 from reproductions.speech_command import speech
+from reproductions.streams_command import streams
 
 app = typer.Typer(
     name="reproductions",

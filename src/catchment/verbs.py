@@ -28,9 +28,10 @@ from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
-from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.left_out import LeftOut, left_out, warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
@@ -89,6 +90,11 @@ class Run:
     def refused(self) -> tuple[LeftOut, ...]:
         """The clients that a stage did without, and why."""
         return left_out(self.stages)
+
+    @property
+    def upload(self) -> str:
+        """In one sentence: what clients sent, and why that."""
+        return self.course.upload(self.known)
 
     @property
     def statistics(self) -> RidgeStatistics:
@@ -176,6 +182,7 @@ class Run:
             "test_clients": str(len(scores.by_client) if scores else 0),
             "plan_fingerprint": plan.fingerprint(),
             "finished": "yes",
+            "upload": self.upload,
         }
         if scores is not None and scores.total is not None:
             write_scores(store, scores, classes)
@@ -249,6 +256,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -268,6 +276,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -296,6 +305,10 @@ def federate(
         A number; "clients", the one with the least error on clients left out of the solution;
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest, and `.upload` says why.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
@@ -336,10 +349,12 @@ def federate(
     check_client_names(clients)
     if isinstance(what, Plan):
         told = (classes, out, head, onto)
-        if protect or ridge != "auto" or limits != LIMITS or any(one is not None for one in told):
+        said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
+        if said or any(one is not None for one in told):
             raise ValueError(
-                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
-                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, upload, classes and limits itself, and "
+                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
+                "or the plan alone"
             )
         done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
         warn_of({TRAINING: done.records})
@@ -356,16 +371,25 @@ def federate(
         refuse_twice(earlier, clients)
     if names is not None and (classes is not None or onto is not None):
         clients = {name: partial(_placed, source, names) for name, source in clients.items()}
+    uploads = Uploads(
+        asked=upload,
+        protected=bool(protect),
+        hidden=any(isinstance(protection, Masking) for protection in protect),
+        summed=head is not None or onto is not None,
+        ridge=ridge,
+        n_targets=shared.n_targets if names is None else len(names),
+    )
     course = Course(
         prepare=prepare,
         maps=(pipeline.known_map,),
-        learn=_learning(ridge, names, protect, len(clients), head, earlier),
+        learn=_learning(uploads, names, len(clients), head, earlier),
+        uploads=uploads,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=tuple(protect),
+        protections=uploads.added_to(protect),
         seed=seed,
     )
     if onto is not None:
@@ -426,28 +450,21 @@ def evaluate(
 
 
 def _learning(
-    ridge: Ridge,
+    uploads: Uploads,
     classes: tuple[str, ...] | None,
-    protect: Sequence[object],
     n_clients: int,
     head: Head | None = None,
     earlier: RidgeState | None = None,
 ) -> Any:
-    hidden = any(isinstance(protection, Masking) for protection in protect)
+    hidden = uploads.hidden
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
         hidden = hidden or not earlier.by_client
         n_clients += len(earlier.by_client)
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
-        (features,) = maps
-        return automatic_ridge(
-            features,
-            ridge=ridge,
-            classes=classes,
-            hidden=hidden,
-            n_clients=n_clients,
-            head=head,
+        return uploads.learner(
+            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
         )
 
     return learn
@@ -491,6 +508,7 @@ class _Shared:
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None
     per_step: bool
+    n_targets: int = 1
 
 
 def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
@@ -504,7 +522,9 @@ def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
         try:
             first = _first_recording({name: clients[name]})
             channels = first.channels or first.n_inputs
-            found[_Shared(channels, first.classes, has_target_per_step(prepare, first))] += 1
+            per_step = has_target_per_step(prepare, first)
+            n_targets = first.n_inputs if first.y is None else first.y.shape[-1]
+            found[_Shared(channels, first.classes, per_step, n_targets)] += 1
         except Exception as error:
             failed = failed or error
     if failed is not None and not found:

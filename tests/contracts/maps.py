@@ -21,9 +21,9 @@ from catchment.features.own import as_map
 from catchment.features.projected import Projected
 from catchment.features.random_convolutions.hydra import Hydra
 from catchment.features.random_convolutions.minirocket import MiniRocket
-from catchment.features.window_statistics import WindowStatistics
 from catchment.features.random_fourier import RandomFourier
 from catchment.features.thinned import Thinned
+from catchment.features.window_statistics import WindowStatistics
 
 CHANNELS = 3
 

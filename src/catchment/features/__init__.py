@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from catchment.features.projected import Projected as Projected
     from catchment.features.random_convolutions.hydra import Hydra as Hydra
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
-    from catchment.features.window_statistics import WindowStatistics as WindowStatistics
     from catchment.features.random_fourier import RandomFourier as RandomFourier
     from catchment.features.thinned import Thinned as Thinned
+    from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 __all__, __getattr__, __dir__ = face(
     __name__,

@@ -272,6 +272,7 @@ class Conductor:
             "course": done.known.course,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "engine": self.engines.name,
+            "upload": self.course.upload(done.known),
         }
         return {name: value for name, value in facts.items() if value}
 

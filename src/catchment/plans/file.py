@@ -48,6 +48,7 @@ from catchment.plans.names import (
     algorithm_of,
     map_of,
     named,
+    uploads_of,
     with_map,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
@@ -246,18 +247,27 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
-        hidden = any(isinstance(one, Masking) for one in protections)
-        several = bool(self.candidates)
+        given = Given(
+            (),
+            about.classes,
+            any(isinstance(one, Masking) for one in protections),
+            n_clients,
+            self.base,
+            protected=bool(protections),
+            n_targets=_n_targets(about),
+        )
+        uploads = uploads_of(self.learn, given)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            given = Given(maps, about.classes, hidden, n_clients, self.base)
-            return algorithm_of(self.learn, given, several=several)
+            several = bool(self.candidates)
+            return algorithm_of(self.learn, replace(given, maps=maps), several=several)
 
         windows = self.prepare.window is not None
         return Course(
             prepare=self.prepare,
             maps=self.maps,
             learn=learn,
+            uploads=uploads,
             channels=about.channels,
             classes=about.classes,
             per_step=not windows and (about.per_step or self.prepare.horizon is not None),
@@ -268,7 +278,7 @@ class PlanFile:
             share=self.run.share,
             min_clients=self.run.min_clients,
             limits=self.run.limits,
-            protections=protections,
+            protections=protections if uploads is None else uploads.added_to(protections),
             seed=self.run.seed,
         )
 

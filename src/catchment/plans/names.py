@@ -24,7 +24,6 @@ from catchment.features.nested import Nested
 from catchment.features.own import as_map, imported
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
-from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
@@ -33,6 +32,7 @@ from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.federation.smallest_upload import SmallestUpload
@@ -60,6 +60,10 @@ class Given:
         Whether the server sees nothing but sums.
     n_clients
         How many clients train; None for many.
+    protected
+        Whether anything changes or hides what clients send.
+    n_targets
+        How many numbers are predicted if there are no classes, as far as known.
     base
         The plan's own folder, from which on it names others.
     """
@@ -69,6 +73,8 @@ class Given:
     hidden: bool = False
     n_clients: int | None = None
     base: Path = Path()
+    protected: bool = False
+    n_targets: int | None = None
 
 
 @runtime_checkable
@@ -89,6 +95,10 @@ class Ridge:
         which a secure sum takes a second round; "gcv", which needs only the sum; or "auto":
         "clients" where there are several, the server sees them one by one and no class is one
         client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest.
     per_output
         Whether each output chooses its own ridge.
     standardise
@@ -112,6 +122,7 @@ class Ridge:
     """
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
+    upload: UploadKind = "auto"
     per_output: bool = False
     standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | None = None
@@ -125,12 +136,31 @@ class Ridge:
         """Return the algorithm."""
         (features,) = given.maps
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return automatic_ridge(
-            features,
-            classes=given.classes,
+        del own["ridge"], own["upload"]
+        return self.uploads(given).learner(
+            features, classes=given.classes, n_clients=given.n_clients, **own
+        )
+
+    @property
+    def _is_summed(self) -> bool:
+        """Whether a setting is about sums of statistics, so that nothing else can be sent."""
+        usual = Ridge(
+            ridge=self.ridge,
+            upload=self.upload,
+            standardise=self.standardise,
+            keep_clients=None if self.keep_clients else self.keep_clients,
+        )
+        return self != usual
+
+    def uploads(self, given: Given) -> Uploads:
+        """Return what the upload is chosen by."""
+        return Uploads(
+            asked=self.upload,
+            protected=given.protected,
             hidden=given.hidden,
-            n_clients=given.n_clients,
-            **own,
+            summed=self._is_summed,
+            ridge=self.ridge,
+            n_targets=len(given.classes) if given.classes else given.n_targets or 1,
         )
 
 
@@ -292,6 +322,14 @@ def own_classes(value: object) -> list[str]:
     if isinstance(value, list):
         return [name for item in value for name in own_classes(item)]
     return [value] if isinstance(value, str) and OWN_CLASS.fullmatch(value) else []
+
+
+def uploads_of(table: Table, given: Given) -> Uploads | None:
+    """Return what the upload of [learn] is chosen by, None if the algorithm has but one."""
+    if table.get("algorithm") != "ridge":
+        return None
+    made: Ridge = named({"ridge": Ridge}, table, "[learn]", key="algorithm")
+    return made.uploads(given)
 
 
 def _imported(name: str, where: str) -> type:
