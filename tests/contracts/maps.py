@@ -14,6 +14,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.layers import Layers
 from catchment.features.own import as_map
 
 CHANNELS = 3
@@ -78,6 +79,12 @@ def matrix_map() -> EchoStateMap:
     return EchoStateMap(Reservoir.from_matrices(W, W_in), bias=True, input=False)
 
 
+def layers_map() -> FeatureMap:
+    inner = EchoState(9, washout=2).build(CHANNELS, per_step=True)
+    steps = np.random.default_rng(2).normal(size=(2, 5, 4)) / 10
+    return as_map(Layers(inner, width=4, random=5, steps=steps, seed=3))
+
+
 DEEP = EchoState(
     (10, 8),
     leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
@@ -98,6 +105,7 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     ),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
+    "layers over a reservoir": layers_map,
     "window statistics": lambda: as_map(WindowStatistics()),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
 }
