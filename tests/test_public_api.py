@@ -27,8 +27,8 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow accumulate accuracy bayesian_readout choose_by_blocks "
+        "ClassCounts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
+        "RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout choose_by_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
         "load_statistics nrmse save_statistics train"
     ),
@@ -37,7 +37,7 @@ FACES = {
         "Protection Record Result Rows Store Turn as_algorithm explain messages_of read_run"
     ),
     "federation.learn": (
-        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "
+        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate DeepRidge Ensemble "
         "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
         "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
         "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
