@@ -6,6 +6,10 @@ import importlib
 
 # Name -> the module, in this folder, and its class.
 LIBRARY: dict[str, tuple[str, str]] = {
+    "window_statistics": ("window_statistics", "WindowStatistics"),
+    "concat": ("concat", "Concat"),
+    "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
 }
 

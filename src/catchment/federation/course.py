@@ -22,8 +22,9 @@ from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
+from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.kept import restored
+from catchment.features.nested import recognised
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
@@ -212,15 +213,14 @@ class Course:
         return any(self._is(one, built, self.adapt is not None) for one in self.maps)
 
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
-        if isinstance(one, Recognising):
-            return one.describes(
-                built,
-                self.n_channels,
-                per_step=self.per_step,
-                classes=self.classes is not None,
-                adapted=adapted,
-            )
-        return self._built(one).fingerprint == built.fingerprint
+        return recognised(
+            one,
+            built,
+            self.n_channels,
+            per_step=self.per_step,
+            classes=self.classes is not None,
+            adapted=adapted,
+        )
 
     def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
         if isinstance(one, MapDescription):

@@ -56,7 +56,7 @@ def automatic_ridge(
                 "behind a secure sum a ridge is chosen by clients only for a regression with an "
                 "intercept; pass ridge='gcv' or a number"
             )
-        left = {name: settings[name] for name in settings if name == "per_output"}
+        left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
         return SelectedRidge(features=features, classes=classes, **left)
     kept = (not hidden and not alone) if keep_clients is None else keep_clients
     return FederatedRidge(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Literal
 
@@ -21,18 +21,19 @@ from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
-from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
 from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
+from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -43,7 +44,8 @@ GROUP = 32  # clients served together
 class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
-    `recent` holds the last rounds one by one if the algorithm has a window.
+    `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
+    whether the ridge acted on features divided by their spread.
     """
 
     total: RidgeStatistics | None = None
@@ -51,6 +53,7 @@ class RidgeState:
     readout: Readout | None = None
     choice: RidgeChoice | None = None
     recent: tuple[Tally[RidgeStatistics], ...] = ()
+    standardised: bool = False
 
     @cached_property
     def flags(self) -> tuple[AnyFlag, ...]:
@@ -61,7 +64,8 @@ class RidgeState:
         if self.readout is None:
             return ()
         rows = {name: s.n_rows for name, s in self.by_client.items()}
-        return (*flags(self.by_client, self.readout.ridge), *rows_flags(rows))
+        by_loss = flags(self.by_client, self.readout.ridge, standardise=self.standardised)
+        return (*by_loss, *rows_flags(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +85,7 @@ class FederatedRidge:
         Whether each output chooses its own ridge.
     standardise
         Whether the ridge acts on features divided by their standard deviation over all clients,
-        which the same sums tell.
+        which the same sums tell; "auto" is what the map says.
     classes
         Names of the outputs if they are classes.
     keep_clients
@@ -103,7 +107,7 @@ class FederatedRidge:
     features: FeatureMap
     ridge: float | Literal["auto", "clients", "gcv"] = "clients"
     per_output: bool = False
-    standardise: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
     keep_clients: bool = True
     increments: int = 1
@@ -137,6 +141,11 @@ class FederatedRidge:
                 f"{type(self.head).__name__} is a head for classes, and there are none; pass "
                 "classes, or no head"
             )
+
+    @property
+    def standardised(self) -> bool:
+        """Whether the ridge acts on features divided by their spread."""
+        return self.features.standardise if self.standardise == "auto" else self.standardise
 
     @property
     def needs(self) -> Needs:
@@ -229,20 +238,15 @@ class FederatedRidge:
         """Return the state with the ridge chosen and the readout solved from its sum."""
         if state.total is None:
             return state
-        if not self.standardise:
-            choice, readout = self._solution(state.total, state.by_client)
-            return replace(state, readout=readout, choice=choice)
-        scale = feature_scale(state.total)
-        by_client = {name: rescaled(value, scale) for name, value in state.by_client.items()}
-        choice, readout = self._solution(rescaled(state.total, scale), by_client)
-        return replace(state, readout=for_raw_features(readout, scale), choice=choice)
+        choice, readout = self._solution(state.total, state.by_client)
+        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
 
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        ridge, head = self.ridge, self.head
+        ridge, head, standardise = self.ridge, self.head, self.standardised
         if head is not None and not head.uses_ridge:
-            return None, head.solve(total)
+            return None, self._headed(total, 0.0)
         if ridge == "auto":
             alone = self.classes is not None and _has_a_class_alone(by_client)
             ridge = "gcv" if alone or len(by_client) < 2 else "clients"
@@ -253,6 +257,7 @@ class FederatedRidge:
                 classes=self.classes is not None,
                 per_output=self.per_output,
                 intercept=self.intercept,
+                standardise=standardise,
             )
             return choice, readout if head is None else self._headed(total, readout.ridge)
         if len(by_client) < 2:
@@ -261,12 +266,22 @@ class FederatedRidge:
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
         clients = [by_client[name] for name in sorted(by_client)]
-        best = choose_by_blocks(clients, per_output=self.per_output, intercept=self.intercept)
+        best = choose_by_blocks(
+            clients,
+            per_output=self.per_output,
+            intercept=self.intercept,
+            standardise=standardise,
+        )
         return best, self._headed(total, best.best)
 
     def _headed(self, total: RidgeStatistics, ridge: float | Array) -> Readout:
-        solve = total.solve if self.head is None else partial(self.head.solve, total)
-        return solve(ridge, intercept=self.intercept)
+        scale = scale_of(total, self.standardised)
+        if self.head is None:
+            return solve_readout(total, ridge, intercept=self.intercept, scale=scale)
+        if scale is None:
+            return self.head.solve(total, ridge, intercept=self.intercept)
+        divided = self.head.solve(rescaled(total, scale), ridge, intercept=self.intercept)
+        return for_raw_features(divided, scale)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
