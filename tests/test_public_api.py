@@ -29,9 +29,9 @@ FACES = {
     ),
     "readout": (
         "ClassCounts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor Readout "
-        "RidgeChoice RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout choose_by_blocks "
-        "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
-        "load_statistics nrmse save_statistics train"
+        "RidgeChoice RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout "
+        "choose_by_blocks choose_by_gcv conformal_quantile conformal_readout forecast_direct "
+        "horizon_targets load_statistics nrmse save_statistics train"
     ),
     "federation": (
         "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
@@ -39,10 +39,10 @@ FACES = {
         "read_run"
     ),
     "federation.learn": (
-        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients DeepRidge "
-        "Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
-        "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
-        "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
+        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
+        "DeepRidge Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging "
+        "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
+        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
         "joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (

@@ -120,7 +120,6 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "layers over a reservoir": layers_map,
-    "window statistics": lambda: as_map(WindowStatistics()),
     "own statistics": lambda: as_map(OwnStatistics()),
     "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
     "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
