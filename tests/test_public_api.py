@@ -28,10 +28,10 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow accumulate accuracy bayesian_readout choose_by_blocks "
-        "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
-        "load_statistics nrmse save_statistics train"
+        "ClassCounts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor Readout "
+        "RidgeChoice RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout "
+        "choose_by_blocks choose_by_gcv conformal_quantile conformal_readout forecast_direct "
+        "horizon_targets load_statistics nrmse save_statistics train"
     ),
     "federation": (
         "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
@@ -40,9 +40,9 @@ FACES = {
     ),
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
-        "Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
-        "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
-        "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
+        "DeepRidge Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging "
+        "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
+        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
         "joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
