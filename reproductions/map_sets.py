@@ -111,9 +111,7 @@ def people_folds(names: Sequence[str], n_folds: int = FOLDS) -> tuple[tuple[str,
     """
     known = sorted(names)
     order = np.random.default_rng(0).permutation(len(known))
-    return tuple(
-        tuple(sorted(known[k] for k in order[fold::n_folds])) for fold in range(n_folds)
-    )
+    return tuple(tuple(sorted(known[k] for k in order[fold::n_folds])) for fold in range(n_folds))
 
 
 def available(directory: Path | None = None) -> tuple[str, ...]:
@@ -156,6 +154,4 @@ def _by_folds(
 ) -> FoldedSet:
     folds = people_folds(list(clients))
     note = f"{len(folds)} folds over {len(clients)} people"
-    return FoldedSet(
-        name=name, clients=clients, folds=folds, classes=classes, notes=(note, *notes)
-    )
+    return FoldedSet(name=name, clients=clients, folds=folds, classes=classes, notes=(note, *notes))

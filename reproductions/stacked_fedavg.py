@@ -130,7 +130,9 @@ def trained(data: Windows, net: Network, groups: Sequence[Group], epochs: int) -
         index[k, : len(r)] = torch.from_numpy(r).to(device)
     rates = torch.tensor([group.rate for group in groups], device=device)[owner]
     every = torch.tensor([group.local_epochs for group in groups], device=device)[owner]
-    share = counts / torch.zeros(len(groups), device=device).index_add(0, owner, counts.float())[owner]
+    share = (
+        counts / torch.zeros(len(groups), device=device).index_add(0, owner, counts.float())[owner]
+    )
     first = stacked([net.start(group.seed) for group in groups])
     model = {name: value.to(device)[owner] for name, value in first.items()}
     learned = [name for name in model if not is_moment(name)]

@@ -22,6 +22,7 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
+        "Concat MiniRocket Projected WindowStatistics "
         "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture OwnMap "
         "Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
         "kernel_rank memory_capacity plasticity_of"
@@ -34,11 +35,12 @@ FACES = {
     ),
     "federation": (
         "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
-        "Protection Record Result Rows Store Turn as_algorithm explain messages_of read_run"
+        "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
+        "read_run"
     ),
     "federation.learn": (
-        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "
-        "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
+        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
+        "Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
         "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
         "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
         "joint_features mixed personalise towards unlearn unlearn_rows"

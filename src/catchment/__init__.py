@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from catchment.data.prepare import Prepare as Prepare
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
+    from catchment.features.concat import Concat as Concat
     from catchment.features.echo_state.echo_state import EchoState as EchoState
     from catchment.features.echo_state.recipe import Mixture as Mixture
     from catchment.features.echo_state.recipe import Recipe as Recipe
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+    from catchment.features.window_statistics import WindowStatistics as WindowStatistics
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -55,6 +59,10 @@ _HOME = {
     "Prepare": "catchment.data.prepare",
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
+    "WindowStatistics": "catchment.features.window_statistics",
+    "Concat": "catchment.features.concat",
+    "MiniRocket": "catchment.features.random_convolutions.minirocket",
+    "Projected": "catchment.features.projected",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
     "Run": "catchment.verbs",

@@ -13,7 +13,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
@@ -28,6 +29,7 @@ from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.left_out import LeftOut, left_out, warn_of
 from catchment.federation.limits import LIMITS, Limits
@@ -39,6 +41,8 @@ from catchment.federation.runs.tables import write_flags, write_path, write_rows
 from catchment.federation.runs.write import Store
 from catchment.files import replace_file
 from catchment.privacy.secure_sum.protection import memories_of
+from catchment.readout.class_columns import united
+from catchment.readout.heads import Head
 from catchment.readout.model import Model
 from catchment.readout.one_owner import has_target_per_step, learn
 from catchment.readout.predictor import Predictor
@@ -253,6 +257,8 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run: ...
 
 
@@ -270,6 +276,8 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
@@ -307,6 +315,13 @@ def federate(
     out
         A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
         not hold another run.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`, which is linear
+        discriminant analysis; ridge regression on one-hot targets if not given.
+    onto
+        An earlier run to whose sums these clients' are added: the model is that of all of them,
+        and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
+        stay; clients may bring new classes.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -320,7 +335,8 @@ def federate(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None or limits != LIMITS or out is not None:
+        told = (classes, out, head, onto)
+        if protect or ridge != "auto" or limits != LIMITS or any(one is not None for one in told):
             raise ValueError(
                 "a plan says protections, ridge, classes and limits itself, and run_locally takes "
                 "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
@@ -331,11 +347,19 @@ def federate(
     pipeline = as_pipeline(what, Prepare())
     prepare = pipeline.prepare
     shared = _shared(clients, prepare)
+    columns = clients.columns if isinstance(clients, Clients) else {}
     names = tuple(classes) if classes is not None else shared.classes
+    earlier: RidgeState | None = None
+    if onto is not None:
+        names = tuple(classes) if classes is not None else _all_classes(onto, clients)
+        earlier = among(onto.training.state, onto.course.classes, names)
+        refuse_twice(earlier, clients)
+    if names is not None and (classes is not None or onto is not None):
+        clients = {name: partial(_placed, source, names) for name, source in clients.items()}
     course = Course(
         prepare=prepare,
         maps=(pipeline.known_map,),
-        learn=_learning(ridge, names, protect, len(clients)),
+        learn=_learning(ridge, names, protect, len(clients), head, earlier),
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
@@ -344,6 +368,8 @@ def federate(
         protections=tuple(protect),
         seed=seed,
     )
+    if onto is not None:
+        course = _continued(course, onto, out)
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
     notes = Notes()
@@ -351,6 +377,8 @@ def federate(
     def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
         def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
             keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
+            if earlier is not None:
+                keeper = Beginning(keeper, earlier)
             result = run_locally(
                 plan, clients, threads=threads, memories=held, watch=watch, keeper=keeper
             )
@@ -359,7 +387,6 @@ def federate(
 
         return conduct(course, run)
 
-    columns = clients.columns if isinstance(clients, Clients) else {}
     if out is None:
         made = Run(course, *run_stages(None), stages, notes, columns=columns)
         warn_of(stages)
@@ -399,17 +426,59 @@ def evaluate(
 
 
 def _learning(
-    ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
+    ridge: Ridge,
+    classes: tuple[str, ...] | None,
+    protect: Sequence[object],
+    n_clients: int,
+    head: Head | None = None,
+    earlier: RidgeState | None = None,
 ) -> Any:
     hidden = any(isinstance(protection, Masking) for protection in protect)
+    if earlier is not None:
+        # Where some are known only as a sum, nobody can be left out of it.
+        hidden = hidden or not earlier.by_client
+        n_clients += len(earlier.by_client)
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
         (features,) = maps
         return automatic_ridge(
-            features, ridge=ridge, classes=classes, hidden=hidden, n_clients=n_clients
+            features,
+            ridge=ridge,
+            classes=classes,
+            hidden=hidden,
+            n_clients=n_clients,
+            head=head,
         )
 
     return learn
+
+
+def _continued(course: Course, onto: Run, out: object) -> Course:
+    """Return the course with the map and the preparation of an earlier run."""
+    if out is not None:
+        raise ValueError(
+            "a folder holds the messages of everybody in its sum, and those of the earlier run are "
+            "not here; leave out `out`, and save the model"
+        )
+    if not course.agrees(TRAINING, onto.known):
+        raise ValueError(
+            "the earlier run has another feature map or another preparation; pass the same, with "
+            "the same settings"
+        )
+    assert onto.known.prepare is not None
+    return replace(course, prepare=onto.known.prepare, maps=onto.known.maps)
+
+
+def _all_classes(onto: Run, clients: Mapping[str, Source]) -> tuple[str, ...] | None:
+    found = [_first_recording({name: clients[name]}).classes for name in _some(clients)]
+    return united(onto.course.classes, *found) or None
+
+
+def _placed(source: Source, classes: tuple[str, ...]) -> Iterator[Recording]:
+    """Yield recordings with their targets in the columns of all classes, where they are named."""
+    for recording in data_of(source)():
+        known = isinstance(recording, Recording) and set(recording.classes or ()) <= set(classes)
+        yield recording.among(classes) if known else recording
 
 
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have

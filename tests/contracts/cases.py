@@ -24,6 +24,7 @@ from catchment.federation.learn.alignment import AlignedRidge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.conjugate_gradients import ConjugateGradients
 from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.learn.optimisers import Adam, Momentum, Yogi
@@ -163,6 +164,8 @@ def cases() -> tuple[Case, ...]:
         ),
         _case("candidates", Candidates(features=several), series()),
         _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
+        _case("conjugate", ConjugateGradients(features=z, ridge=1e-2), series(), rounds=200),
+        _case("conjugate-folds", ConjugateGradients(features=p, classes=CLASSES), waves(), 200),
         _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
         _case("evaluation", Evaluation(model_under_test=trained()), waves()),
         _case("personal", PersonalEvaluation(model_under_test=trained()), waves()),

@@ -9,18 +9,22 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
+from catchment.features.concat import Concat
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
+from catchment.features.projected import Projected
+from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.window_statistics import WindowStatistics
 
 CHANNELS = 3
 
 
 @dataclass(frozen=True)
-class WindowStatistics:
+class OwnStatistics:
     """Mean, deviation, extremes and mean step of every channel; inputs beyond `limit` are cut."""
 
     channels: int = CHANNELS
@@ -96,8 +100,20 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "pooled on a grid": lambda: EchoState(20, grid=20, feature_grid=8).build(
         CHANNELS, per_step=False, classes=True
     ),
+    "side by side per step": lambda: Concat(
+        EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_grid=12)
+    ).build(CHANNELS, per_step=True),
+    "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "projected per step": lambda: Projected(EchoState(20, washout=3), 9).build(
+        CHANNELS, per_step=True
+    ),
+    "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
-    "window statistics": lambda: as_map(WindowStatistics()),
+    "own statistics": lambda: as_map(OwnStatistics()),
+    "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
+    "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
 }

@@ -99,9 +99,7 @@ def test_inception_module_is_four_convolutions_side_by_side() -> None:
     branches = [conv(narrow, one[f"conv0.{k}"]) for k in (39, 19, 9)]
     pooled = nn.functional.max_pool1d(u, 3, stride=1, padding=1)
     module = torch.cat([*branches, conv(pooled, one["pool0"])], 1)
-    torch.testing.assert_close(
-        moments["norm0.mean"][0], module.mean((0, 2)), rtol=1e-4, atol=1e-5
-    )
+    torch.testing.assert_close(moments["norm0.mean"][0], module.mean((0, 2)), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(
         moments["norm0.variance"][0], module.var((0, 2), correction=0), rtol=1e-4, atol=1e-5
     )
@@ -125,9 +123,7 @@ def test_a_round_is_sgd_on_every_client_and_a_weighted_mean() -> None:
     mean = (copies[0].head.weight + copies[1].head.weight) / 2
     torch.testing.assert_close(made["head.weight"][0], mean.T, rtol=1e-4, atol=1e-6)
     kernels = (copies[0].convs[1].weight + copies[1].convs[1].weight) / 2
-    torch.testing.assert_close(
-        made["conv1"][0], kernels.permute(2, 1, 0), rtol=1e-3, atol=1e-6
-    )
+    torch.testing.assert_close(made["conv1"][0], kernels.permute(2, 1, 0), rtol=1e-3, atol=1e-6)
 
 
 def test_a_larger_client_counts_for_more() -> None:
@@ -164,8 +160,10 @@ def test_a_cell_learns_and_its_choice_sees_no_test_person() -> None:
     assert right / sum(found["windows"].values()) > 0.6
     assert found["bytes_up"] == [n * found["numbers"] * 4 for n in found["rounds"]]
     choices = [found["folds"][k]["choice"] for k in ("0", "1")]
-    assert all(choice in [row[:3] for row in found["folds"]["0"]["tried"]] for choice in
-               [list(c) for c in choices])
+    assert all(
+        choice in [row[:3] for row in found["folds"]["0"]["tried"]]
+        for choice in [list(c) for c in choices]
+    )
     for a, b in pairwise(found["folds"]["0"]["tried"]):
         assert a[3] >= b[3]
 

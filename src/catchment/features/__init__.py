@@ -13,6 +13,7 @@ from catchment.faces import face
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
+    from catchment.features.concat import Concat as Concat
     from catchment.features.echo_state.diagnostics import echo_state_check as echo_state_check
     from catchment.features.echo_state.diagnostics import (
         effective_spectral_radius as effective_spectral_radius,
@@ -32,10 +33,14 @@ if TYPE_CHECKING:
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+    from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 __all__, __getattr__, __dir__ = face(
     __name__,
     {
+        "concat": ["Concat"],
         "echo_state.diagnostics": [
             "echo_state_check",
             "effective_spectral_radius",
@@ -50,5 +55,8 @@ __all__, __getattr__, __dir__ = face(
         "feature_map": ["FeatureMap", "MapDescription"],
         "own": ["OwnMap", "as_map"],
         "pipeline": ["Pipeline"],
+        "window_statistics": ["WindowStatistics"],
+        "random_convolutions.minirocket": ["MiniRocket"],
+        "projected": ["Projected"],
     },
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 import importlib
 
 # Name -> the module, in this folder, and its class.
-LIBRARY: dict[str, tuple[str, str]] = {}
+LIBRARY: dict[str, tuple[str, str]] = {
+    "window_statistics": ("window_statistics", "WindowStatistics"),
+    "concat": ("concat", "Concat"),
+    "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "projected": ("projected", "Projected"),
+    "layers": ("layers", "Layers"),
+}
 
 
 def library_class(name: str) -> type | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -98,11 +99,27 @@ def suited(described: MapDescription, prepare: Prepare) -> MapDescription:
     >>> from catchment import EchoState
     >>> suited(EchoState(20), Prepare(gaps="restart")).grid is None
     True
+    >>> from catchment import Concat
+    >>> suited(Concat(EchoState(20)), Prepare(gaps="restart")).maps[0].grid is None
+    True
     """
-    if prepare.gaps != "restart" or getattr(described, "grid", None) != "auto":
+    if prepare.gaps != "restart":
         return described
-    without: MapDescription = replace(described, grid=None)  # type: ignore[type-var]
+    without: MapDescription = _without_grid(described)
     return without
+
+
+def _without_grid(value: Any) -> Any:
+    """Return a description with None for every grid that is "auto", its inner maps' too."""
+    if isinstance(value, tuple):
+        return tuple(_without_grid(one) for one in value)
+    if not is_dataclass(value) or not isinstance(value, MapDescription):
+        return value
+    own = {one.name: getattr(value, one.name) for one in fields(value)}
+    without = {name: _without_grid(held) for name, held in own.items()}
+    without |= {"grid": None} if own.get("grid") == "auto" else {}
+    changed = {name: held for name, held in without.items() if held is not own[name]}
+    return replace(value, **changed) if changed else value
 
 
 def as_pipeline(value: Pipeline | AnyMap, prepare: Prepare = RAW) -> Pipeline:

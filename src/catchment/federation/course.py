@@ -22,8 +22,9 @@ from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
+from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.kept import restored
+from catchment.features.nested import recognised
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
@@ -186,11 +187,12 @@ class Course:
         Maps must be those described here in everything but the scale and the fingerprint of their
         weights, and the preparation in everything but the numbers that were to be fitted.
         """
-        if known.course != self.fingerprint or not self._agrees(stage, known):
+        if known.course != self.fingerprint or not self.agrees(stage, known):
             raise IntegrityError("the server runs another plan than this client agreed to")
         return known
 
-    def _agrees(self, stage: str, known: Known) -> bool:
+    def agrees(self, stage: str, known: Known) -> bool:
+        """Return whether maps and preparation are those described here, as `checked` compares."""
         if known.prepare is not None:
             own, came = self.prepare, known.prepare
             if not own.is_fitted:
@@ -211,15 +213,14 @@ class Course:
         return any(self._is(one, built, self.adapt is not None) for one in self.maps)
 
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
-        if isinstance(one, Recognising):
-            return one.describes(
-                built,
-                self.n_channels,
-                per_step=self.per_step,
-                classes=self.classes is not None,
-                adapted=adapted,
-            )
-        return self._built(one).fingerprint == built.fingerprint
+        return recognised(
+            one,
+            built,
+            self.n_channels,
+            per_step=self.per_step,
+            classes=self.classes is not None,
+            adapted=adapted,
+        )
 
     def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
         if isinstance(one, MapDescription):

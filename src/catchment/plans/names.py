@@ -23,16 +23,20 @@ from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.conjugate_gradients import ConjugateGradients
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
+from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.heads import HEADS, Head
 
 Table = Mapping[str, object]
 
@@ -83,7 +87,8 @@ class Ridge:
     per_output
         Whether each output chooses its own ridge.
     standardise
-        Whether the ridge acts on features divided by their standard deviation over all clients.
+        Whether the ridge acts on features divided by their standard deviation over all clients;
+        "auto" is what the map says: not for reservoirs.
     keep_clients
         Whether the server keeps each client's statistics, for unlearning and flagging; wherever it
         sees them if not given.
@@ -93,15 +98,23 @@ class Ridge:
         Factor on the sum before a round's statistics are added.
     window
         Keep the last rounds, this many, one by one, and leave out what came before them.
+    intercept
+        Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
+    head
+        Another way from the same sums to class scores: "gaussian" (linear discriminant analysis, as
+        FedCGS) or "unit" (weights of each class divided by their length, as FED3R); a table with
+        this name also takes its settings.
     """
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
     per_output: bool = False
-    standardise: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | None = None
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None
+    intercept: bool = True
+    head: Head | None = None
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""
@@ -128,6 +141,8 @@ ALGORITHMS: dict[str, type] = {
     "personal": Personal,
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
+    "conjugate_gradients": ConjugateGradients,
+    "deep": DeepRidge,
     "partial": Partial,
     "prompt": Prompt,
 }
@@ -136,6 +151,7 @@ PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
     "float32": Float32,
     "factors": FactorUpload,
+    "smallest": SmallestUpload,
     "influence_cap": InfluenceCap,
     "gaussian_noise": GaussianNoise,
     "secure_sum": SecureSum,
@@ -159,6 +175,7 @@ GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
+        Head: HEADS,
     },
     # What a file cannot say: it comes from elsewhere, or is no plain setting.
     hidden={
