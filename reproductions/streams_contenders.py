@@ -141,7 +141,7 @@ CONTENDERS: dict[str, tuple[Option, ...]] = {
         Option(f"{k} steps", lambda seed: WindowStatistics(), k) for k in (64, 128)
     ),
     "reservoir 200": _reservoirs(200, (0.03, 0.05, 0.1)),
-    "reservoir 500": _reservoirs(500, (0.03, 0.05, 0.1)),
+    "reservoir 500": _reservoirs(500, (0.05,)),
     "reservoirs 200 + 200": (_deep(0.05, 0.05), _deep(0.3, 0.05), _deep(1.0, 0.05)),
     "diagonal reservoir 200": tuple(
         Option(
@@ -157,5 +157,5 @@ CONTENDERS: dict[str, tuple[Option, ...]] = {
         Option(f"{k} steps", lambda seed: MiniRocket(504, seed=seed), k) for k in (64, 128)
     ),
     "streaming MiniRocket 168": tuple(_streaming(168, k) for k in (4, 5, 6)),
-    "streaming MiniRocket": tuple(_streaming(504, k) for k in (4, 5, 6)),
+    "streaming MiniRocket": tuple(_streaming(504, k) for k in (4, 5)),
 }
