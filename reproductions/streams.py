@@ -233,15 +233,19 @@ def closed_form(options: Sequence[Option], people: People, n_classes: int, seed:
     predictions: list[list[Predictions]] = [[] for _ in parts]
     costs = []
     n_inputs = next(iter(people.values()))[0].u.shape[1]
+    last: tuple[str, int | None] | None = None
     for j, option in enumerate(options):
         built = option.build(n_inputs, seed)
-        uploads = {
-            name: option.statistics(built, streams, n_classes) for name, streams in people.items()
-        }
-        rows = {name: option.rows(built, streams) for name, streams in people.items()}
+        if last != (built.fingerprint, option.window):
+            uploads = {
+                name: option.statistics(built, streams, n_classes)
+                for name, streams in people.items()
+            }
+            rows = {name: option.rows(built, streams) for name, streams in people.items()}
+            last = built.fingerprint, option.window
         ridge = FederatedRidge(
             features=built,
-            standardise=built.standardise,
+            standardise=built.standardise if option.standardise is None else option.standardise,
             classes=tuple(map(str, range(n_classes))),
         )
         for k, test in enumerate(parts):
