@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.contracts.maps import CHANNELS, MAPS, Delays, WindowStatistics
+from tests.contracts.maps import CHANNELS, MAPS, Delays, OwnStatistics
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
@@ -110,9 +110,9 @@ def test_a_model_with_the_map_is_saved_and_loaded(features: FeatureMap, tmp_path
 
 
 def test_settings_change_the_fingerprint() -> None:
-    one = as_map(WindowStatistics())
-    assert one.fingerprint == as_map(WindowStatistics()).fingerprint
-    assert one.fingerprint != as_map(WindowStatistics(limit=5.0)).fingerprint
+    one = as_map(OwnStatistics())
+    assert one.fingerprint == as_map(OwnStatistics()).fingerprint
+    assert one.fingerprint != as_map(OwnStatistics(limit=5.0)).fingerprint
     weights = np.array([1.0, 0.5, 2.0])
     assert (
         as_map(Delays(4, weights)).fingerprint
@@ -180,7 +180,7 @@ def test_what_is_no_map_is_refused_with_a_remedy() -> None:
 
 def test_a_model_file_names_its_map_and_refuses_to_load_without_it(tmp_path: Path) -> None:
     @dataclass(frozen=True)
-    class Hidden(WindowStatistics):
+    class Hidden(OwnStatistics):
         """A class that no module holds."""
 
     features = as_map(Hidden())

@@ -24,9 +24,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -41,6 +42,8 @@ from catchment.features.library import library_class, library_name
 from catchment.wire import Fact, Parts
 
 KIND = "own_map"
+# Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
+LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 
 
 @runtime_checkable
@@ -240,6 +243,7 @@ class Adapted:
         facts["settings"] = {
             field.name: _told(getattr(self.inner, field.name), f"{self.name}.{field.name}", arrays)
             for field in fields(self.inner)  # type: ignore[arg-type]  # __post_init__ checked it
+            if not field.metadata.get("local")
         }
         return Parts(KIND, facts, tuple(arrays))
 
@@ -281,7 +285,7 @@ def own_from_parts(
     try:
         values = {key: _value(value, parts.arrays, restored) for key, value in settings.items()}
         made = Adapted(kind(**values))
-    except (TypeError, KeyError, IndexError) as error:
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     version = made.parts().facts["version"]
     if version != parts.facts.get("version"):

@@ -201,7 +201,7 @@ class Plan(Generic[S, U, R]):
     algorithm
         What is learned: anything with the four methods of a `Learner`.
     rounds
-        How many rounds to run.
+        How many rounds to run, unless the algorithm says before that it is done.
     share
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
@@ -340,6 +340,10 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {one.name: describe(getattr(value, one.name)) for one in fields(value)}
+            inner = {
+                one.name: describe(getattr(value, one.name))
+                for one in fields(value)
+                if not one.metadata.get("local")
+            }
             return {type(value).__name__: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
