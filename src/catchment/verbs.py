@@ -13,7 +13,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
@@ -27,8 +28,10 @@ from catchment.errors import FederationError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
-from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.automatic import Ridge
+from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.left_out import LeftOut, left_out, warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
@@ -39,6 +42,8 @@ from catchment.federation.runs.tables import write_flags, write_path, write_rows
 from catchment.federation.runs.write import Store
 from catchment.files import replace_file
 from catchment.privacy.secure_sum.protection import memories_of
+from catchment.readout.class_columns import united
+from catchment.readout.heads import Head
 from catchment.readout.model import Model
 from catchment.readout.one_owner import has_target_per_step, learn
 from catchment.readout.predictor import Predictor
@@ -85,6 +90,11 @@ class Run:
     def refused(self) -> tuple[LeftOut, ...]:
         """The clients that a stage did without, and why."""
         return left_out(self.stages)
+
+    @property
+    def upload(self) -> str:
+        """In one sentence: what clients sent, and why that."""
+        return self.course.upload(self.known)
 
     @property
     def statistics(self) -> RidgeStatistics:
@@ -172,6 +182,7 @@ class Run:
             "test_clients": str(len(scores.by_client) if scores else 0),
             "plan_fingerprint": plan.fingerprint(),
             "finished": "yes",
+            "upload": self.upload,
         }
         if scores is not None and scores.total is not None:
             write_scores(store, scores, classes)
@@ -245,6 +256,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -253,6 +265,8 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run: ...
 
 
@@ -262,6 +276,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -270,6 +285,8 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
@@ -288,6 +305,10 @@ def federate(
         A number; "clients", the one with the least error on clients left out of the solution;
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest, and `.upload` says why.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
@@ -307,6 +328,13 @@ def federate(
     out
         A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
         not hold another run.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`, which is linear
+        discriminant analysis; ridge regression on one-hot targets if not given.
+    onto
+        An earlier run to whose sums these clients' are added: the model is that of all of them,
+        and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
+        stay; clients may bring new classes.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -320,10 +348,13 @@ def federate(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None or limits != LIMITS or out is not None:
+        told = (classes, out, head, onto)
+        said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
+        if said or any(one is not None for one in told):
             raise ValueError(
-                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
-                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, upload, classes and limits itself, and "
+                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
+                "or the plan alone"
             )
         done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
         warn_of({TRAINING: done.records})
@@ -331,19 +362,38 @@ def federate(
     pipeline = as_pipeline(what, Prepare())
     prepare = pipeline.prepare
     shared = _shared(clients, prepare)
+    columns = clients.columns if isinstance(clients, Clients) else {}
     names = tuple(classes) if classes is not None else shared.classes
+    earlier: RidgeState | None = None
+    if onto is not None:
+        names = tuple(classes) if classes is not None else _all_classes(onto, clients)
+        earlier = among(onto.training.state, onto.course.classes, names)
+        refuse_twice(earlier, clients)
+    if names is not None and (classes is not None or onto is not None):
+        clients = {name: partial(_placed, source, names) for name, source in clients.items()}
+    uploads = Uploads(
+        asked=upload,
+        protected=bool(protect),
+        hidden=any(isinstance(protection, Masking) for protection in protect),
+        summed=head is not None or onto is not None,
+        ridge=ridge,
+        n_targets=shared.n_targets if names is None else len(names),
+    )
     course = Course(
         prepare=prepare,
         maps=(pipeline.known_map,),
-        learn=_learning(ridge, names, protect, len(clients)),
+        learn=_learning(uploads, names, len(clients), head, earlier),
+        uploads=uploads,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=tuple(protect),
+        protections=uploads.added_to(protect),
         seed=seed,
     )
+    if onto is not None:
+        course = _continued(course, onto, out)
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
     notes = Notes()
@@ -351,6 +401,8 @@ def federate(
     def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
         def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
             keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
+            if earlier is not None:
+                keeper = Beginning(keeper, earlier)
             result = run_locally(
                 plan, clients, threads=threads, memories=held, watch=watch, keeper=keeper
             )
@@ -359,7 +411,6 @@ def federate(
 
         return conduct(course, run)
 
-    columns = clients.columns if isinstance(clients, Clients) else {}
     if out is None:
         made = Run(course, *run_stages(None), stages, notes, columns=columns)
         warn_of(stages)
@@ -399,17 +450,52 @@ def evaluate(
 
 
 def _learning(
-    ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
+    uploads: Uploads,
+    classes: tuple[str, ...] | None,
+    n_clients: int,
+    head: Head | None = None,
+    earlier: RidgeState | None = None,
 ) -> Any:
-    hidden = any(isinstance(protection, Masking) for protection in protect)
+    hidden = uploads.hidden
+    if earlier is not None:
+        # Where some are known only as a sum, nobody can be left out of it.
+        hidden = hidden or not earlier.by_client
+        n_clients += len(earlier.by_client)
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
-        (features,) = maps
-        return automatic_ridge(
-            features, ridge=ridge, classes=classes, hidden=hidden, n_clients=n_clients
+        return uploads.learner(
+            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
         )
 
     return learn
+
+
+def _continued(course: Course, onto: Run, out: object) -> Course:
+    """Return the course with the map and the preparation of an earlier run."""
+    if out is not None:
+        raise ValueError(
+            "a folder holds the messages of everybody in its sum, and those of the earlier run are "
+            "not here; leave out `out`, and save the model"
+        )
+    if not course.agrees(TRAINING, onto.known):
+        raise ValueError(
+            "the earlier run has another feature map or another preparation; pass the same, with "
+            "the same settings"
+        )
+    assert onto.known.prepare is not None
+    return replace(course, prepare=onto.known.prepare, maps=onto.known.maps)
+
+
+def _all_classes(onto: Run, clients: Mapping[str, Source]) -> tuple[str, ...] | None:
+    found = [_first_recording({name: clients[name]}).classes for name in _some(clients)]
+    return united(onto.course.classes, *found) or None
+
+
+def _placed(source: Source, classes: tuple[str, ...]) -> Iterator[Recording]:
+    """Yield recordings with their targets in the columns of all classes, where they are named."""
+    for recording in data_of(source)():
+        known = isinstance(recording, Recording) and set(recording.classes or ()) <= set(classes)
+        yield recording.among(classes) if known else recording
 
 
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have
@@ -422,6 +508,7 @@ class _Shared:
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None
     per_step: bool
+    n_targets: int = 1
 
 
 def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
@@ -435,7 +522,9 @@ def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
         try:
             first = _first_recording({name: clients[name]})
             channels = first.channels or first.n_inputs
-            found[_Shared(channels, first.classes, has_target_per_step(prepare, first))] += 1
+            per_step = has_target_per_step(prepare, first)
+            n_targets = first.n_inputs if first.y is None else first.y.shape[-1]
+            found[_Shared(channels, first.classes, per_step, n_targets)] += 1
         except Exception as error:
             failed = failed or error
     if failed is not None and not found:

@@ -375,7 +375,7 @@ def test_the_schema_lists_what_can_be_named() -> None:
     algorithms = schema["properties"]["learn"]["oneOf"]
     said = [one["properties"]["algorithm"].get("const") for one in algorithms]
     assert said == [*ALGORITHMS, None]
-    maps = schema["properties"]["features"]["oneOf"]
+    maps = schema["properties"]["features"]["anyOf"]
     assert [one["properties"]["map"].get("const") for one in maps] == [*MAPS, None]
     items = schema["properties"]["protect"]["items"]["oneOf"]
     assert [one["properties"]["name"]["const"] for one in items] == list(PROTECTIONS)

@@ -64,6 +64,7 @@ def run(
     from catchment.federation.runs.write import is_empty
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
+    from catchment.plans.names import own_classes
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
@@ -123,8 +124,7 @@ def run(
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")
-    chosen = str(file.features["map"])
-    use = f" --use {chosen}" if ":" in chosen else ""
+    use = "".join(f" --use {name}" for name in own_classes(file.features))
     typer.echo(f"predict: catchment predict {folder} FILES...{use}")
     typer.echo(f"what left each client: catchment explain {folder}")
     typer.echo(f"report: catchment report {folder}")

@@ -281,6 +281,13 @@ class Kept:
 
 
 @runtime_checkable
+class Ending(Protocol):
+    """An algorithm that may be done before the last of the plan's rounds."""
+
+    def finished(self, state: Any) -> bool: ...
+
+
+@runtime_checkable
 class Remembering(Protocol):
     """An algorithm that has more to keep than what it makes."""
 
@@ -393,6 +400,10 @@ class Completed(Generic[S, U, R_co]):
         if isinstance(self.algorithm, Figuring):
             return {name: float(value) for name, value in self.algorithm.figures(state).items()}
         return {}
+
+    def finished(self, state: S) -> bool:
+        """Return whether no more rounds are needed, however many are planned."""
+        return isinstance(self.algorithm, Ending) and self.algorithm.finished(state)
 
     def kept(self, state: S) -> Kept:
         """Return what a run's folder keeps beside the result."""

@@ -201,7 +201,7 @@ class Plan(Generic[S, U, R]):
     algorithm
         What is learned: anything with the four methods of a `Learner`.
     rounds
-        How many rounds to run.
+        How many rounds to run, unless the algorithm says before that it is done.
     share
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients

@@ -27,6 +27,7 @@ from catchment.engine.local import LocalEngine, data_of
 from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.labels import label_of
 from catchment.federation.course import (
     DELIVERY,
     EVALUATION,
@@ -262,7 +263,8 @@ class Conductor:
             "channels": json.dumps(self.about.channels),
             "train_clients": str(last.n_asked),
             "test_clients": str(len(done.scores.by_client)) if done.scores.by_client else "",
-            "map": str(self.file.features["map"]),
+            "map": self.file.map_name,
+            "map_label": label_of(features),
             "units": "" if units is None else str(units),
             "n_features": str(features.n_features),
             "features_fingerprint": features.fingerprint,
@@ -270,6 +272,7 @@ class Conductor:
             "course": done.known.course,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "engine": self.engines.name,
+            "upload": self.course.upload(done.known),
         }
         return {name: value for name, value in facts.items() if value}
 

@@ -95,7 +95,10 @@ def solved(
     channels: tuple[str, ...] | None = None,
 ) -> Learned:
     """Return what is learned from statistics that are summed already."""
-    choice, readout = chosen_readout(statistics, ridge, classes=classes is not None)
+    standardise = pipeline.features.standardise
+    choice, readout = chosen_readout(
+        statistics, ridge, classes=classes is not None, standardise=standardise
+    )
     model = solved_model(pipeline, statistics, readout, choice, classes=classes, channels=channels)
     return Learned(model, statistics, choice)
 

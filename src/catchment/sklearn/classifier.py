@@ -164,7 +164,13 @@ class EchoStateClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mi
         model, z = self._learned(given, y, weight, past, names)
         assert z is not None
         kept = given.after(model.features.washout)
-        honest = leave_one_out(known_statistics(model), model.readout, z, y[kept])
+        honest = leave_one_out(
+            known_statistics(model),
+            model.readout,
+            z,
+            y[kept],
+            standardise=model.features.standardise,
+        )
         kept_weight = None if weight is None else weight[kept]
         self.temperature_ = fitted_temperature(honest, index[kept], kept_weight)
         self.classes_ = classes

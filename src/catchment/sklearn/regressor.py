@@ -104,7 +104,11 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator):  # type: ignore[misc
         mean = given.arranged(self._narrow(self.model_.readout(z)))
         if not return_std:
             return mean
-        bayesian = bayesian_readout(known_statistics(self.model_), self.model_.readout.ridge)
+        bayesian = bayesian_readout(
+            known_statistics(self.model_),
+            self.model_.readout.ridge,
+            standardise=self.model_.features.standardise,
+        )
         return mean, given.arranged(self._narrow(np.sqrt(bayesian.variance(z))))
 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:

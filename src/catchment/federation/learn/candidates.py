@@ -23,10 +23,12 @@ from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
+from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind, Summable
 from catchment.wire import Parts
@@ -202,12 +204,17 @@ class Candidates:
             scores=np.vstack([state.scores, row]),
             best=best,
             choice=choices[best],
-            readout=state.total.members[best].solve(choices[best].best),
+            readout=self._solved(state.total.members[best], best, choices[best]),
         )
 
     def _choice(self, state: Race, number: int) -> RidgeChoice:
         blocks = [state.by_client[name].members[number] for name in sorted(state.by_client)]
-        return choose_by_blocks(blocks, per_output=self.per_output)
+        standardise = self.features[number].standardise
+        return choose_by_blocks(blocks, per_output=self.per_output, standardise=standardise)
+
+    def _solved(self, total: RidgeStatistics, number: int, choice: RidgeChoice) -> Readout:
+        scale = scale_of(total, self.features[number].standardise)
+        return solve_readout(total, choice.best, scale=scale)
 
     def result(self, state: Race) -> Model:
         readout = learned(state.readout)
