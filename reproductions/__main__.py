@@ -12,7 +12,6 @@ from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
 from reproductions.speech_command import sentences, speech
-from reproductions.speech_command import speech
 from reproductions.streams_command import streams
 
 app = typer.Typer(
