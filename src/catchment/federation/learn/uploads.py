@@ -107,7 +107,7 @@ class Uploads:
         'clients send statistics: the server sees only sums and the ridge is chosen from them'
         """
         if self.asked in ("statistics", "gradients"):
-            return UploadChoice(self.asked, f"clients send {self.asked}, as asked for")  # type: ignore[arg-type]
+            return UploadChoice(self.asked, f"clients send {self.asked}, as asked for")
         if self.may_be_smaller:
             return self._smaller(features, classes)
         if not self.hidden:
@@ -193,7 +193,7 @@ def masked_bytes(features: FeatureMap, n_targets: int, *, classes: bool) -> tupl
 
     >>> from catchment import EchoState
     >>> masked_bytes(EchoState(100).build(1, per_step=False, classes=True), 2, classes=True)
-    (166240, 1305600)
+    (168912, 1299264)
     """
     F, K = features.n_features, n_targets
     entries = {
