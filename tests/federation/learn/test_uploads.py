@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -69,17 +70,20 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
     assert chosen.training.plan.algorithm.ridge == "folds"
 
 
-def test_a_secure_sum_takes_statistics_until_even_the_most_gradients_are_fewer_bytes() -> None:
+def _as_if(n_features: int) -> Any:
+    """Return a map that knows no more than how many features it has."""
+    settings = {"grid": 8, "n_features": n_features, "bounds": np.ones(n_features)}
+    return SimpleNamespace(**settings)
+
+
+def test_a_secure_sum_takes_gradients_where_statistics_are_large_and_gradients_surely_less() -> (
+    None
+):
     hidden = Uploads(protected=True, hidden=True, ridge=1.0, n_targets=6)
     build = MAP.build(6, per_step=False, classes=True)
     assert hidden.chosen(build, classes=True).how == "statistics"
 
-    class Wide:
-        """The same map, as if it had very many features."""
-
-        grid, n_features, bounds = 8, 20_000, np.ones(20_000)
-
-    wide: Any = Wide()
+    wide = _as_if(20_000)
     chosen = hidden.chosen(wide, classes=True)
     once, rounds = masked_bytes(wide, 6, classes=True)
     assert chosen.how == "gradients"
@@ -88,6 +92,8 @@ def test_a_secure_sum_takes_statistics_until_even_the_most_gradients_are_fewer_b
     made = hidden.learner(wide, classes=tuple("abcdef"), n_clients=12)
     assert isinstance(made, ConjugateGradients)
     assert (made.ridge, made.needs.each_client) == (1.0, "")
+    few = replace(hidden, n_targets=1)
+    assert few.chosen(_as_if(1000), classes=True).how == "statistics"
     assert replace(hidden, ridge="auto").chosen(wide, classes=True).how == "statistics"
 
 
@@ -130,7 +136,7 @@ def test_features_without_a_grid_are_sent_as_statistics() -> None:
 PLAN = """
 [data]
 source = "wearables"
-n_users = 6
+users = 6
 windows_per_user = 20
 [features]
 units = 40

@@ -8,8 +8,8 @@
 All three end in the same readout: statistics and factors to the bit, gradients to a tolerance of
 1e-10. The rule: where the server sees clients one by one and statistics are whole numbers, each
 client sends the smaller of statistics and factors. Where a sum hides them, and the ridge is a
-number, gradients are taken if even the most rounds they may need are fewer bytes than statistics.
-Else statistics.
+number, gradients are taken if statistics are more than 100 MB and even the most rounds of gradients
+are fewer bytes; below that one round is worth more than bytes. Else statistics.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from catchment.readout.packing import packed_length
 UploadKind = Literal["auto", "statistics", "factors", "gradients"]
 UPLOADS = ("auto", "statistics", "factors", "gradients")
 MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number in a secure sum
+LARGE = 100_000_000  # bytes of statistics, below which nobody waits for many rounds
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Uploads:
     def _over_rounds(self, features: FeatureMap, classes: bool) -> UploadChoice:
         once, rounds = masked_bytes(features, self.n_targets, classes=classes)
         most = ConjugateGradients(features=features, ridge=1.0).max_rounds
-        if rounds < once:
+        if rounds < once and once > LARGE:
             return UploadChoice(
                 "gradients",
                 f"clients send gradients: at most {rounds / 1e6:.1f} MB over up to {most} rounds, "
