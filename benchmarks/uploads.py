@@ -51,7 +51,7 @@ def measured(name: str, described: MapDescription, windows: int) -> dict[str, ob
     """Return the bytes of a client by every upload, and the accuracy."""
     train, test = people(windows)
     runs = {
-        upload: federate(described, train, ridge=RIDGE, upload=upload)  # type: ignore[call-overload]
+        upload: federate(described, train, ridge=RIDGE, upload=upload)
         for upload in ("statistics", "auto", "gradients")
     }
     plain, auto, rounds = runs["statistics"], runs["auto"], runs["gradients"]
@@ -89,8 +89,10 @@ def _each(records: Sequence[Record]) -> int:
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the results as a table in Markdown."""
-    columns = ("dense float64", "statistics", "smallest", "secure statistics")
-    columns += ("gradients", "secure gradients")
+    columns = (
+        *("dense float64", "statistics", "smallest", "secure statistics"),
+        *("gradients", "secure gradients"),
+    )
     titles = ("map", "features", "rows", "accuracy", *(f"{c}, kB" for c in columns), "rounds")
     lines = [
         "# Accuracy against bytes",

@@ -27,13 +27,13 @@ def users(n_users: int = 5, windows: int = 24) -> dict[str, list[Recording]]:
 
 
 def test_the_cheapest_upload_has_the_digest_and_the_model_of_plain_statistics() -> None:
-    plain, auto, factors = (
-        federate(MAP, users(), upload=upload)  # type: ignore[arg-type]
-        for upload in ("statistics", "auto", "factors")
+    plain, auto, small = (
+        federate(MAP, users(), upload=upload)
+        for upload in ("statistics", "auto", "smallest")
     )
     assert auto.statistics.digest() == plain.statistics.digest()
     assert auto.model.readout.weights.tobytes() == plain.model.readout.weights.tobytes()
-    assert factors.statistics.digest() == plain.statistics.digest()
+    assert small.statistics.digest() == plain.statistics.digest()
     assert auto.records[0].bytes_up < plain.records[0].bytes_up
 
 
@@ -41,7 +41,7 @@ def test_where_statistics_are_smaller_the_messages_are_what_they_were() -> None:
     """More rows than features: the same bytes, message by message."""
     few = EchoState(5, seed=1)
     plain, auto = (
-        federate(few, users(windows=60), upload=upload)  # type: ignore[arg-type]
+        federate(few, users(windows=60), upload=upload)
         for upload in ("statistics", "auto")
     )
     sent = [
@@ -76,7 +76,7 @@ def _as_if(n_features: int) -> Any:
     return SimpleNamespace(**settings)
 
 
-def test_a_secure_sum_takes_gradients_where_statistics_are_large_and_gradients_surely_less() -> (
+def test_a_secure_sum_takes_gradients_where_statistics_are_large_and_they_surely_less() -> (
     None
 ):
     hidden = Uploads(protected=True, hidden=True, ridge=1.0, n_targets=6)
@@ -116,8 +116,8 @@ def test_bytes_of_statistics_in_a_secure_sum_are_those_of_its_messages() -> None
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"asked": "smallest"}, "choose from auto"),
-        ({"asked": "factors", "protected": True}, "leave out the protections"),
+        ({"asked": "least"}, "choose from auto"),
+        ({"asked": "smallest", "protected": True}, "leave out the protections"),
         ({"asked": "gradients", "hidden": True}, "pass a number as the ridge"),
         ({"asked": "gradients", "summed": True}, "use upload='statistics'"),
     ],
@@ -154,6 +154,6 @@ def test_a_plan_file_chooses_its_upload_too(tmp_path: Any) -> None:
     assert facts[0].startswith("each client sends the smaller")
     assert facts[1:] == [f"clients send {one}, as asked for" for one in ("statistics", "gradients")]
     with pytest.raises(ValueError, match="upload in"):
-        parse_plan(PLAN.format('upload = "smallest"'))
+        parse_plan(PLAN.format('upload = "least"'))
     with pytest.raises(ValueError, match="use upload='statistics'"):
         parse_plan(PLAN.format('upload = "gradients"\nwindow = 2'))
