@@ -581,3 +581,16 @@ def test_a_head_for_classes_refuses_numbers_and_noise() -> None:
     noise = GaussianNoise(epsilon=1.0, delta=1e-5, clip=Clip(bound=1.0))
     with pytest.raises(ValueError, match="leave the head out"):
         Plan(algorithm=private, protections=(noise,))
+
+
+def test_clients_with_numbers_join_too() -> None:
+    rng = np.random.default_rng(5)
+    clients = {
+        name: [Recording(rng.normal(size=(9, 3)), [float(k)]) for k in range(12)]
+        for name in "abcdef"
+    }
+    early, late = ({name: clients[name] for name in names} for names in ("abcd", "ef"))
+    grown = ct.federate(RAW, late, onto=ct.federate(RAW, early, threads=1), threads=1)
+    always = ct.federate(RAW, clients, threads=1)
+    assert grown.statistics.digest() == always.statistics.digest()
+    assert (grown.model.readout.weights == always.model.readout.weights).all()
