@@ -36,7 +36,7 @@ from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.federation.smallest_upload import SmallestUpload
-from catchment.plans.dataclass_tables import Reader, nearest
+from catchment.plans.dataclass_tables import OF, Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
@@ -224,7 +224,10 @@ READER = Reader(
         GaussianNoise: ("budget",),
         Clip: ("reference",),
     },
-    makers={Nested: (lambda value, where: map_of(value, where), {"$ref": "#/properties/features"})},
+    makers=dict.fromkeys(
+        (Nested, Nested | None),
+        (lambda value, where: map_of(value, where), {"$ref": "#/properties/features"}),
+    ),
 )
 
 
@@ -257,7 +260,9 @@ def named(
     if kind is None:
         options = nearest(str(name), kinds)
         raise ValueError(f"{key} in {where} is {name!r}; {options}")
-    rest = {entry: value for entry, value in table.items() if entry != key}
+    # A map inside another is a setting `map`, which here says what the table is: files say `of`.
+    inside = {OF: key} if key in {f.name for f in fields(kind)} else {}
+    rest = {inside.get(entry, entry): value for entry, value in table.items() if entry != key}
     return READER.read(kind, rest, where, given)
 
 
@@ -285,6 +290,8 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescript
 
     >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
     50
+    >>> map_of({"map": "random_fourier", "of": "window_statistics"}).map
+    WindowStatistics(...)
     """
     if isinstance(table, str):
         table = {"map": table}
