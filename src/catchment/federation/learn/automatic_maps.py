@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from catchment.features.default_map import AutoMap
 from catchment.features.feature_map import FeatureMap, MapDescription
-
 
 
 @dataclass(frozen=True)
