@@ -169,7 +169,8 @@ def cells_of(
                     yield majority(prepared)
                 continue
             built = [
-                one.build(prepared.n_inputs, per_step=False, classes=True) for one in describe(seed)
+                one.build(prepared.n_inputs, per_step=False, classes=True)
+                for one in describe(seed)
             ]
             if not built:
                 continue
@@ -214,7 +215,9 @@ def majority(prepared: Prepared) -> MapCell:
     )
 
 
-def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]) -> MapCell:
+def map_cell(
+    prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]
+) -> MapCell:
     """Return what the best of some maps does, chosen in every fold by clients left out."""
     data = prepared.data
     for one in built:  # compiled code is loaded, so that it is not timed
@@ -237,9 +240,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
             own = held[best][name]
             correct[name] = int((readout(own.z).argmax(1) == own.label).sum())
         chosen.append(f"map {best}, ridge {float(np.mean(choice.best)):.3g}")
-    whole, low = uploads(
-        held, sorted({n for k in range(len(data.folds)) for n in data.training(k)})
-    )
+    whole, low = uploads(held, sorted({n for k in range(len(data.folds)) for n in data.training(k)}))
     return MapCell(
         set=data.name,
         method=method,
