@@ -62,7 +62,7 @@ def test_no_sentence_is_computed_twice(model: str, monkeypatch: pytest.MonkeyPat
 def test_its_readout_is_federated(model: str) -> None:
     clients = {
         name: [
-            ct.Recording.labelled(RNG.integers(0, 20, size=(6, 1)) + 20.0 * k, k, ("a", "b"))
+            ct.Recording.labelled(RNG.integers(0, 2, size=(6, 1)) + 30.0 * k, k, ("a", "b"))
             for k in (0, 1) * 10
         ]
         for name in ("ann", "ben", "cat")
