@@ -30,11 +30,12 @@ from catchment.features.labels import label_of
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
-from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.left_out import LeftOut, left_out, warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
@@ -110,6 +111,11 @@ class Run:
     def refused(self) -> tuple[LeftOut, ...]:
         """The clients that a stage did without, and why."""
         return left_out(self.stages)
+
+    @property
+    def upload(self) -> str:
+        """In one sentence: what clients sent, and why that."""
+        return self.course.upload(self.known)
 
     @property
     def statistics(self) -> RidgeStatistics:
@@ -203,6 +209,7 @@ class Run:
             "test_clients": str(len(scores.by_client) if scores else 0),
             "plan_fingerprint": plan.fingerprint(),
             "finished": "yes",
+            "upload": self.upload,
             "map_label": ", ".join({label_of(one) for one in self._features}),
         } | self._map_facts()
         if scores is not None and scores.total is not None:
@@ -278,6 +285,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -297,6 +305,7 @@ def federate(
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -328,6 +337,10 @@ def federate(
         A number; "clients", the one with the least error on clients left out of the solution;
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest, and `.upload` says why.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
@@ -368,10 +381,12 @@ def federate(
     check_client_names(clients)
     if isinstance(what, Plan):
         told = (classes, out, head, onto)
-        if protect or ridge != "auto" or limits != LIMITS or any(one is not None for one in told):
+        said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
+        if said or any(one is not None for one in told):
             raise ValueError(
-                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
-                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, upload, classes and limits itself, and "
+                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
+                "or the plan alone"
             )
         done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
         warn_of({TRAINING: done.records})
@@ -388,28 +403,37 @@ def federate(
         refuse_twice(earlier, clients)
     if names is not None and (classes is not None or onto is not None):
         clients = {name: partial(_placed, source, names) for name, source in clients.items()}
-    hidden = any(isinstance(protection, Masking) for protection in protect)
+    uploads = Uploads(
+        asked=upload,
+        protected=bool(protect),
+        hidden=any(isinstance(protection, Masking) for protection in protect),
+        summed=head is not None or onto is not None,
+        ridge=ridge,
+        n_targets=shared.n_targets if names is None else len(names),
+    )
     offered = offered_maps(
         pipeline.known_map,
         shared.channels if isinstance(shared.channels, int) else len(shared.channels),
         per_step=shared.per_step,
-        hidden=hidden,
+        hidden=uploads.hidden,
         noisy=any(isinstance(one, GaussianNoise) for one in protect),
         n_clients=len(clients),
     )
     if offered.several:
-        given = {"ridge": ridge not in ("auto", "clients"), "head": head, "onto": onto}
-        refuse_settings({name: value for name, value in given.items() if value})
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given |= {"head": head is not None, "onto": onto is not None}
+        refuse_settings([name for name, is_set in given.items() if is_set])
     course = Course(
         prepare=prepare,
         maps=offered.maps,
-        learn=_learning(ridge, names, protect, len(clients), head, earlier),
+        learn=_learning(uploads, names, len(clients), head, earlier),
+        uploads=None if offered.several else uploads,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=tuple(protect),
+        protections=tuple(protect) if offered.several else uploads.added_to(protect),
         seed=seed,
     )
     if onto is not None:
@@ -474,14 +498,13 @@ def evaluate(
 
 
 def _learning(
-    ridge: Ridge,
+    uploads: Uploads,
     classes: tuple[str, ...] | None,
-    protect: Sequence[object],
     n_clients: int,
     head: Head | None = None,
     earlier: RidgeState | None = None,
 ) -> Any:
-    hidden = any(isinstance(protection, Masking) for protection in protect)
+    hidden = uploads.hidden
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
         hidden = hidden or not earlier.by_client
@@ -490,14 +513,8 @@ def _learning(
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
         if len(maps) > 1:
             return Candidates(features=maps, classes=classes)
-        (features,) = maps
-        return automatic_ridge(
-            features,
-            ridge=ridge,
-            classes=classes,
-            hidden=hidden,
-            n_clients=n_clients,
-            head=head,
+        return uploads.learner(
+            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
         )
 
     return learn
@@ -541,6 +558,7 @@ class _Shared:
     channels: tuple[str, ...] | int
     classes: tuple[str, ...] | None
     per_step: bool
+    n_targets: int = 1
 
 
 def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
@@ -554,7 +572,9 @@ def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
         try:
             first = _first_recording({name: clients[name]})
             channels = first.channels or first.n_inputs
-            found[_Shared(channels, first.classes, has_target_per_step(prepare, first))] += 1
+            per_step = has_target_per_step(prepare, first)
+            n_targets = first.n_inputs if first.y is None else first.y.shape[-1]
+            found[_Shared(channels, first.classes, per_step, n_targets)] += 1
         except Exception as error:
             failed = failed or error
     if failed is not None and not found:

@@ -12,9 +12,15 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "auto": ("default_map", "AutoMap"),
     "window_statistics": ("window_statistics", "WindowStatistics"),
     "concat": ("concat", "Concat"),
+    "hydra": ("random_convolutions.hydra", "Hydra"),
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "encoder": ("encoder", "Encoder"),
     "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
+    "diagonal": ("diagonal.diagonal", "DiagonalReservoir"),
+    "nvar": ("nvar", "NVAR"),
+    "random_fourier": ("random_fourier", "RandomFourier"),
+    "thinned": ("thinned", "Thinned"),
 }
 # Maps that a training makes, and nobody describes.
 LEARNED = frozenset({"layers"})

@@ -24,15 +24,16 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, Booleans, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.feature_map import FeatureMap
@@ -41,6 +42,8 @@ from catchment.features.library import library_class, library_name
 from catchment.wire import Fact, Parts
 
 KIND = "own_map"
+# Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
+LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 
 
 @runtime_checkable
@@ -70,6 +73,14 @@ class ArrayMap(Protocol):
 
     def array_rows(self, inputs: Sequence[Array], threads: int | None, /) -> Sequence[Array]:
         """Return the feature rows (n, F) of each recording's inputs (T, I)."""
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A map with a row per step that can give those that are wanted, a few at once."""
+
+    def row_blocks(self, inputs: Array, wanted: Booleans, n_rows: int, /) -> Iterator[Array]:
+        """Yield the rows (n, F) of the steps of inputs (T, I) that are wanted (T,), in order."""
 
 
 @runtime_checkable
@@ -139,7 +150,7 @@ class Adapted:
 
     @property
     def constant(self) -> bool:
-        return False
+        return bool(getattr(self.inner, "constant", False))
 
     @property
     def standardise(self) -> bool:
@@ -163,15 +174,33 @@ class Adapted:
             return list(self.inner.names())
         return [f"z{k}" for k in range(self.n_features)]
 
+    @property
+    def streams(self) -> bool:
+        """Whether `row_blocks` gives rows a few at once."""
+        return self.per_step and isinstance(self.inner, Streaming)
+
+    def row_blocks(self, inputs: ArrayLike, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+        """Yield the rows of the steps of one recording that are wanted (T,), `n_rows` at once.
+
+        Only maps that stream have them.
+        """
+        assert isinstance(self.inner, Streaming)
+        for z in self.inner.row_blocks(self._inputs(inputs, 0), wanted, n_rows):
+            yield self._checked(z)
+
+    def _inputs(self, u: ArrayLike, k: int) -> Array:
+        """Return the inputs (T, I) of recording k, finite and with the right channels."""
+        found = as_matrix(u, f"recording {k}")
+        refuse_nonfinite(found, f"recording {k}")
+        if self.n_inputs not in (None, found.shape[1]):
+            raise ValueError(
+                f"recording {k} has {found.shape[1]} channels, {self.name} was built for "
+                f"{self.n_inputs}; pass inputs with shape (T, {self.n_inputs})"
+            )
+        return found
+
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
-        us = [as_matrix(u, f"recording {k}") for k, u in enumerate(inputs)]
-        for k, u in enumerate(us):
-            refuse_nonfinite(u, f"recording {k}")
-            if self.n_inputs not in (None, u.shape[1]):
-                raise ValueError(
-                    f"recording {k} has {u.shape[1]} channels, {self.name} was built for "
-                    f"{self.n_inputs}; pass inputs with shape (T, {self.n_inputs})"
-                )
+        us = [self._inputs(u, k) for k, u in enumerate(inputs)]
         if not us:
             return []
         if isinstance(self.inner, ArrayMap):
@@ -214,6 +243,7 @@ class Adapted:
         facts["settings"] = {
             field.name: _told(getattr(self.inner, field.name), f"{self.name}.{field.name}", arrays)
             for field in fields(self.inner)  # type: ignore[arg-type]  # __post_init__ checked it
+            if not field.metadata.get("local")
         }
         return Parts(KIND, facts, tuple(arrays))
 

@@ -347,5 +347,9 @@ def describe(value: object) -> Fact:
 
 
 def _settings(value: Any) -> Fact:
-    inner = {one.name: describe(getattr(value, one.name)) for one in fields(value)}
+    inner = {
+        one.name: describe(getattr(value, one.name))
+        for one in fields(value)
+        if not one.metadata.get("local")
+    }
     return {type(value).__name__: inner}

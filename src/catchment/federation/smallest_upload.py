@@ -29,7 +29,7 @@ from catchment.structure import Kind
 from catchment.wire import Parts
 
 LOW_RANK = "low-rank-statistics"
-WORTHWHILE = 0.05  # of the Gram matrix, below which nobody looks for its rank
+WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
 _GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
 
 

@@ -276,6 +276,7 @@ class Conductor:
             "course": done.known.course,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "engine": self.engines.name,
+            "upload": self.course.upload(done.known),
         }
         facts |= map_facts(done.plan.whole.kept(done.result.state), self._map_note)
         return {name: value for name, value in facts.items() if value}

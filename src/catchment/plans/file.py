@@ -47,8 +47,10 @@ from catchment.plans.names import (
     RESERVOIRS,
     Given,
     algorithm_of,
+    beside,
     map_of,
     named,
+    uploads_of,
     with_map,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
@@ -177,10 +179,9 @@ class PlanFile:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
         tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
-        first = map_of(self._filled(self.features))
-        return tuple(map_of(self._filled(table), where) for where, table in tables.items()) or (
-            first,
-        )
+        tables = tables or {"[features]": self.features}
+        found = (map_of(self._filled(table), where) for where, table in tables.items())
+        return tuple(beside(one, self.base) for one in found)
 
     def _filled(self, table: Table) -> Table:
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
@@ -247,20 +248,30 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
-        hidden = any(isinstance(one, Masking) for one in protections)
         windows = self.prepare.window is not None
         per_step = not windows and (about.per_step or self.prepare.horizon is not None)
         offered = self.offered(len(about.channels), per_step, n_clients)
-        several = bool(self.candidates) or offered.several
+        table = self._learning(offered)
+        given = Given(
+            (),
+            about.classes,
+            any(isinstance(one, Masking) for one in protections),
+            n_clients,
+            self.base,
+            protected=bool(protections),
+            n_targets=_n_targets(about),
+        )
+        uploads = uploads_of(table, given)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            given = Given(maps, about.classes, hidden, n_clients, self.base)
-            return algorithm_of(self._learning(offered), given, several=several)
+            several = bool(self.candidates) or offered.several
+            return algorithm_of(table, replace(given, maps=maps), several=several)
 
         return Course(
             prepare=self.prepare,
             maps=offered.maps,
             learn=learn,
+            uploads=uploads,
             channels=about.channels,
             classes=about.classes,
             per_step=per_step,
@@ -271,7 +282,7 @@ class PlanFile:
             share=self.run.share,
             min_clients=self.run.min_clients,
             limits=self.run.limits,
-            protections=protections,
+            protections=protections if uploads is None else uploads.added_to(protections),
             seed=self.run.seed,
         )
 

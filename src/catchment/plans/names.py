@@ -1,7 +1,8 @@
 """What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
 
 Feature maps are those of `catchment.features.library`. A setting that is a map is a table, or the
-name of a map, and one that is several maps is a list of such.
+name of a map, and one that is several maps is a list of such. What a map is made of, whatever its
+class calls it, is `of` in a file.
 
 To add an algorithm, give it a line in ALGORITHMS. The class is a frozen dataclass whose fields are
 its settings in [learn]; those called `features` and `classes` are filled in. Where the algorithm
@@ -14,17 +15,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.library import LEARNED, LIBRARY, library_class
 from catchment.features.nested import Nested
 from catchment.features.own import as_map, imported
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
-from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
@@ -33,6 +34,7 @@ from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.federation.smallest_upload import SmallestUpload
@@ -60,6 +62,10 @@ class Given:
         Whether the server sees nothing but sums.
     n_clients
         How many clients train; None for many.
+    protected
+        Whether anything changes or hides what clients send.
+    n_targets
+        How many numbers are predicted if there are no classes, as far as known.
     base
         The plan's own folder, from which on it names others.
     """
@@ -69,6 +75,8 @@ class Given:
     hidden: bool = False
     n_clients: int | None = None
     base: Path = Path()
+    protected: bool = False
+    n_targets: int | None = None
 
 
 @runtime_checkable
@@ -89,6 +97,10 @@ class Ridge:
         which a secure sum takes a second round; "gcv", which needs only the sum; or "auto":
         "clients" where there are several, the server sees them one by one and no class is one
         client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest.
     per_output
         Whether each output chooses its own ridge.
     standardise
@@ -112,6 +124,7 @@ class Ridge:
     """
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
+    upload: UploadKind = "auto"
     per_output: bool = False
     standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | None = None
@@ -125,12 +138,31 @@ class Ridge:
         """Return the algorithm."""
         (features,) = given.maps
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return automatic_ridge(
-            features,
-            classes=given.classes,
+        del own["ridge"], own["upload"]
+        return self.uploads(given).learner(
+            features, classes=given.classes, n_clients=given.n_clients, **own
+        )
+
+    @property
+    def _is_summed(self) -> bool:
+        """Whether a setting is about sums of statistics, so that nothing else can be sent."""
+        usual = Ridge(
+            ridge=self.ridge,
+            upload=self.upload,
+            standardise=self.standardise,
+            keep_clients=None if self.keep_clients else self.keep_clients,
+        )
+        return self != usual
+
+    def uploads(self, given: Given) -> Uploads:
+        """Return what the upload is chosen by."""
+        return Uploads(
+            asked=self.upload,
+            protected=given.protected,
             hidden=given.hidden,
-            n_clients=given.n_clients,
-            **own,
+            summed=self._is_summed,
+            ridge=self.ridge,
+            n_targets=len(given.classes) if given.classes else given.n_targets or 1,
         )
 
 
@@ -182,6 +214,7 @@ BUDGET_SETTINGS = {
 
 GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
 OWN_CLASS = re.compile(r"[\w.]+:[\w.]+")
+MAP_OR_NAME = {"anyOf": [{"$ref": "#/properties/features"}, {"type": "string"}]}
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 READER = Reader(
     choices={
@@ -194,7 +227,13 @@ READER = Reader(
         GaussianNoise: ("budget",),
         Clip: ("reference",),
     },
-    makers={Nested: (lambda value, where: map_of(value, where), {"$ref": "#/properties/features"})},
+    renamed={
+        kind: {field.name: "of"}
+        for kind in MAPS.values()
+        for field in fields(kind)
+        if field.name in ("map", "inner")
+    },
+    makers={Nested: (lambda value, where: map_of(value, where), MAP_OR_NAME)},
 )
 
 
@@ -266,6 +305,19 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescript
     return made if isinstance(made, MapDescription) else as_map(made)
 
 
+def beside(one: Any, base: Path) -> Any:
+    """Return a map whose files, and those of the maps in it, are found from a folder on."""
+    if isinstance(one, tuple):
+        return tuple(beside(item, base) for item in one)
+    if isinstance(one, Encoder):
+        return replace(one, onnx=base / one.onnx)
+    if not is_dataclass(one) or not isinstance(one, MapDescription):
+        return one
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    inside = {k: v for k, v in values.items() if isinstance(v, tuple | MapDescription)}
+    return replace(one, **{k: beside(v, base) for k, v in inside.items()})
+
+
 def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learner[Any, Any, Any]:
     """Return the algorithm of [learn].
 
@@ -292,6 +344,14 @@ def own_classes(value: object) -> list[str]:
     if isinstance(value, list):
         return [name for item in value for name in own_classes(item)]
     return [value] if isinstance(value, str) and OWN_CLASS.fullmatch(value) else []
+
+
+def uploads_of(table: Table, given: Given) -> Uploads | None:
+    """Return what the upload of [learn] is chosen by, None if the algorithm has but one."""
+    if table.get("algorithm") != "ridge":
+        return None
+    made: Ridge = named({"ridge": Ridge}, table, "[learn]", key="algorithm")
+    return made.uploads(given)
 
 
 def _imported(name: str, where: str) -> type:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from catchment.features.default_map import AutoMap
 from catchment.features.feature_map import FeatureMap, MapDescription
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,15 +60,15 @@ def offered_maps(
     return Offered((described.fallback,), f"the default map is used: {why}")
 
 
-def refuse_settings(given: dict[str, object]) -> None:
+def refuse_settings(given: Collection[str]) -> None:
     """Raise ValueError for what a choice among maps settles by itself.
 
     Parameters
     ----------
     given
-        Settings by name, those that were given.
+        Names of settings that were given.
 
-    >>> refuse_settings({"ridge": 0.1})
+    >>> refuse_settings(["ridge"])
     Traceback (most recent call last):
     ValueError: map 'auto' is chosen together with its ridge, ... leave out ridge, or name a map
     """

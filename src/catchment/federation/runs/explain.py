@@ -105,10 +105,8 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    if map_sentence(run.facts):
-        lines += [map_sentence(run.facts), ""]
-    for said in aloud(run):
-        lines += [said, ""]
+    for said in (map_sentence(run.facts), *aloud(run), run.facts.get("upload")):
+        lines += [said, ""] if said else []
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
