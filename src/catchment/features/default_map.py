@@ -9,13 +9,16 @@ reservoir, which gives a row at every step for the work of one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import Literal
 
 from catchment.features.concat import Concat
+from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.settings import whole
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.nested import recognised
+from catchment.features.nvar import NVAR
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 
@@ -113,6 +116,8 @@ class AutoMap:
 
     >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=False)]
     ['DefaultMap', 'MiniRocket', 'WindowStatistics', 'EchoState']
+    >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=True)]
+    ['EchoState', 'DiagonalReservoir', 'NVAR']
     """
 
     columns: int = 510
@@ -128,7 +133,8 @@ class AutoMap:
         """Return the descriptions to choose from, for a target per step or per recording."""
         reservoir = _reservoir(self.seed, self.grid)
         if per_step:
-            return (reservoir,)
+            diagonal = DiagonalReservoir(UNITS, seed=self.seed, grid=self.grid)
+            return (reservoir, diagonal, *_delays(n_inputs, self.columns, self.grid))
         convolutions = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
         several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
         same = self.fallback.meant(n_inputs, per_step=False) == convolutions
@@ -151,6 +157,14 @@ class AutoMap:
         return self.fallback.describes(
             built, n_inputs, per_step=per_step, classes=classes, adapted=adapted
         )
+
+
+def _delays(
+    n_inputs: int, columns: int, grid: int | Literal["auto"] | None
+) -> tuple[MapDescription, ...]:
+    """Return products of as many delays as there is room for; nothing if not even two fit."""
+    fitting = [k for k in range(2, 11) if 1 + comb(k * n_inputs + 1, 2) + k * n_inputs <= columns]
+    return tuple(NVAR(delays, grid=grid) for delays in fitting[-1:])
 
 
 def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> EchoState:
