@@ -28,8 +28,7 @@ def users(n_users: int = 5, windows: int = 24) -> dict[str, list[Recording]]:
 
 def test_the_cheapest_upload_has_the_digest_and_the_model_of_plain_statistics() -> None:
     plain, auto, small = (
-        federate(MAP, users(), upload=upload)
-        for upload in ("statistics", "auto", "smallest")
+        federate(MAP, users(), upload=upload) for upload in ("statistics", "auto", "smallest")
     )
     assert auto.statistics.digest() == plain.statistics.digest()
     assert auto.model.readout.weights.tobytes() == plain.model.readout.weights.tobytes()
@@ -41,8 +40,7 @@ def test_where_statistics_are_smaller_the_messages_are_what_they_were() -> None:
     """More rows than features: the same bytes, message by message."""
     few = EchoState(5, seed=1)
     plain, auto = (
-        federate(few, users(windows=60), upload=upload)
-        for upload in ("statistics", "auto")
+        federate(few, users(windows=60), upload=upload) for upload in ("statistics", "auto")
     )
     sent = [
         {e.client: e.sha256 for e in run.notes.stages["training"].entries if e.direction == "up"}
@@ -76,9 +74,7 @@ def _as_if(n_features: int) -> Any:
     return SimpleNamespace(**settings)
 
 
-def test_a_secure_sum_takes_gradients_where_statistics_are_large_and_they_surely_less() -> (
-    None
-):
+def test_a_secure_sum_takes_gradients_where_statistics_are_large_and_they_surely_less() -> None:
     hidden = Uploads(protected=True, hidden=True, ridge=1.0, n_targets=6)
     build = MAP.build(6, per_step=False, classes=True)
     assert hidden.chosen(build, classes=True).how == "statistics"
