@@ -99,8 +99,8 @@ class AutoMap:
     """One of a few maps, whichever has the least error on clients left out.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
-    together. One owner chooses by generalised cross-validation. Where nothing can be chosen, because
-    the server sees only a sum or there is one client, it is the default map.
+    together. One owner chooses by generalised cross-validation. Where nothing can be chosen,
+    because the server sees only a sum or there is one client, it is the default map.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class AutoMap:
     grid
         Bits of the features, as in the maps themselves.
 
-    >>> [type(one).__name__ for one in AutoMap().candidates(per_step=False)]
+    >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=False)]
     ['DefaultMap', 'MiniRocket', 'WindowStatistics', 'EchoState']
     """
 
@@ -124,17 +124,15 @@ class AutoMap:
         """What it is where nothing can be chosen."""
         return DefaultMap(self.columns, self.seed, self.grid)
 
-    def candidates(self, *, per_step: bool) -> tuple[MapDescription, ...]:
+    def candidates(self, n_inputs: int, *, per_step: bool) -> tuple[MapDescription, ...]:
         """Return the descriptions to choose from, for a target per step or per recording."""
         reservoir = _reservoir(self.seed, self.grid)
         if per_step:
             return (reservoir,)
-        return (
-            self.fallback,
-            MiniRocket(self.columns, seed=self.seed, grid=self.grid),
-            WindowStatistics(grid=self.grid),
-            reservoir,
-        )
+        convolutions = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
+        several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
+        same = self.fallback.meant(n_inputs, per_step=False) == convolutions
+        return several if same else (self.fallback, *several)
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the default map, for those who cannot choose."""

@@ -96,7 +96,7 @@ class Ridge:
         "clients" where there are several, the server sees them one by one and no class is one
         client's alone, else "gcv".
     upload
-        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        What clients send, all of it exact: "statistics"; "smallest", the same whole numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
         features; or "auto", the cheapest.
     per_output
