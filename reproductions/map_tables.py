@@ -179,7 +179,7 @@ def _preamble(result: MapsResult) -> str:
         "their own. The ridge, and the map where a method has several, is the one with the least "
         "error on training people left out; test people choose nothing. The interval is that of "
         "2 000 draws of people with replacement. MB up is what one client sends in all rounds "
-        "together: the largest client, the mean, and the largest as `upload=\"auto\"` sends it, "
+        'together: the largest client, the mean, and the largest as `upload="auto"` sends it, '
         "without loss. CPU seconds are of all clients' features and sums together, and of the "
         "choice of the ridge and the solution in one fold.\n\n"
         f"A {kind} of {result.seconds:.0f} s on {e.get('cores')} cores ({e.get('platform')}), "
@@ -192,9 +192,13 @@ def _about(result: MapsResult, name: str) -> str:
     rows = result.rows(name)
     n = sum(rows[0].cells[0].windows.values())
     notes = "; ".join(result.notes.get(name, ()))
-    absent = "" if any(r.method.startswith(AEON) for r in rows) else (
-        " MiniRocket as aeon has it was not computed: `benchmarks/aeon_maps.py` does, where aeon "
-        "is installed."
+    absent = (
+        ""
+        if any(r.method.startswith(AEON) for r in rows)
+        else (
+            " MiniRocket as aeon has it was not computed: `benchmarks/aeon_maps.py` does, where aeon "
+            "is installed."
+        )
     )
     return f"{len(rows[0].people)} people tested on {n:,} windows. {notes}.{absent}"
 

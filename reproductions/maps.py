@@ -246,9 +246,7 @@ def majority(prepared: Prepared) -> MapCell:
     )
 
 
-def map_cell(
-    prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]
-) -> MapCell:
+def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]) -> MapCell:
     """Return what the best of some maps does, chosen in every fold by clients left out."""
     data = prepared.data
     for one in built:  # compiled code is loaded, so that it is not timed

@@ -92,6 +92,19 @@ class Adaptation(Protocol):
     def __call__(self, reservoir: Reservoir, /) -> Learner[Any, Any, Reservoir]: ...
 
 
+class Reason(Protocol):
+    """A choice with the reason for it."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+class Reasoning(Protocol):
+    """Chooses an upload for a map, and says why."""
+
+    def chosen(self, features: FeatureMap, /, *, classes: bool) -> Reason: ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Course:
     """What is learned, from what, how often and how protected: all stages of one training.
@@ -108,6 +121,8 @@ class Course:
         Names of the inputs' channels, and of the outputs if they are classes.
     per_step
         Whether every step has a target of its own.
+    uploads
+        Says which upload the training takes for a map, and why, if that was chosen.
     adapt, adapt_rounds
         Makes what adapts the reservoir before the training, if anything does.
     targets
@@ -124,6 +139,7 @@ class Course:
     classes: tuple[str, ...] | None = None
     per_step: bool = False
     targets: int | None = None
+    uploads: Reasoning | None = None
     adapt: Adaptation | None = None
     adapt_rounds: int = 10
     rounds: int | None = None
@@ -164,6 +180,12 @@ class Course:
             self.prepare if self.prepare.is_fitted else None,
             self.fingerprint,
         )
+
+    def upload(self, known: Known) -> str:
+        """Return in one sentence what clients send in the training, and why; nothing if unsaid."""
+        if self.uploads is None:
+            return ""
+        return self.uploads.chosen(known.maps[0], classes=self.classes is not None).reason
 
     @cached_property
     def fingerprint(self) -> str:

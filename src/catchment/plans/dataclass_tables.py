@@ -11,7 +11,7 @@ import difflib
 import inspect
 import re
 import types
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -22,7 +22,9 @@ from catchment.arrays import Array
 D = TypeVar("D")
 Table = Mapping[str, object]
 Choices = Mapping[object, Mapping[str, type]]
+Maker = tuple[Callable[[object, str], object], Mapping[str, object]]
 
+OF = "of"  # in files: a setting whose name is that of the entry which says what a table is
 _PLAIN: dict[object, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -37,10 +39,14 @@ class Reader:
         the entry `name` of a table.
     hidden
         By dataclass: fields that do not come from a file.
+    makers
+        For a type that is read in a way of its own: what makes its value of a file's value and the
+        place where it stands, and the JSON schema of the file's value.
     """
 
     choices: Choices = field(default_factory=dict)
     hidden: Mapping[type, Collection[str]] = field(default_factory=dict)
+    makers: Mapping[object, Maker] = field(default_factory=dict)
 
     def read(
         self, kind: type[D], table: object, where: str, given: Mapping[str, object] | None = None
@@ -92,6 +98,8 @@ class Reader:
 
     def _value(self, hint: object, value: object, where: str) -> object:
         """Return a value as its type has it: lists become tuples, tables become dataclasses."""
+        if hint in self.makers:
+            return self.makers[hint][0](value, where)
         if hint in self.choices:
             return self._chosen(hint, value, where)
         if isinstance(hint, type) and is_dataclass(hint):
@@ -178,6 +186,8 @@ class Reader:
         return made | ({"required": required} if required else {})
 
     def _schema(self, hint: object) -> dict[str, Any]:
+        if hint in self.makers:
+            return dict(self.makers[hint][1])
         if hint in self.choices:
             return {"oneOf": [self.named(name, kind) for name, kind in self.choices[hint].items()]}
         if isinstance(hint, type) and is_dataclass(hint):
@@ -211,10 +221,11 @@ class Reader:
         assert isinstance(inner, dict)
         assert isinstance(required, list)
         first_line = (inspect.getdoc(kind) or "").split("\n")[0]
+        inner = {OF if each == key else each: entry for each, entry in inner.items()}
         return made | {
             "description": first_line,
             "properties": {key: {"const": name}} | inner,
-            "required": [*([] if optional else [key]), *required],
+            "required": [*([] if optional else [key]), *(OF if r == key else r for r in required)],
         }
 
 

@@ -1,5 +1,8 @@
 """What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
 
+Feature maps are those of `catchment.features.library`. A setting that is a map is a table, or the
+name of a map, and one that is several maps is a list of such.
+
 To add an algorithm, give it a line in ALGORITHMS. The class is a frozen dataclass whose fields are
 its settings in [learn]; those called `features` and `classes` are filled in. Where the algorithm
 depends on more than its settings, the class holds only the settings and has a method
@@ -9,17 +12,18 @@ depends on more than its settings, the class holds only the settings and has a m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.library import LEARNED, LIBRARY, library_class
+from catchment.features.nested import Nested
 from catchment.features.own import as_map, imported
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
-from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
@@ -28,10 +32,11 @@ from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.federation.smallest_upload import SmallestUpload
-from catchment.plans.dataclass_tables import Reader, nearest
+from catchment.plans.dataclass_tables import OF, Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
@@ -55,6 +60,10 @@ class Given:
         Whether the server sees nothing but sums.
     n_clients
         How many clients train; None for many.
+    protected
+        Whether anything changes or hides what clients send.
+    n_targets
+        How many numbers are predicted if there are no classes, as far as known.
     base
         The plan's own folder, from which on it names others.
     """
@@ -64,6 +73,8 @@ class Given:
     hidden: bool = False
     n_clients: int | None = None
     base: Path = Path()
+    protected: bool = False
+    n_targets: int | None = None
 
 
 @runtime_checkable
@@ -84,6 +95,10 @@ class Ridge:
         which a secure sum takes a second round; "gcv", which needs only the sum; or "auto":
         "clients" where there are several, the server sees them one by one and no class is one
         client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "smallest", the same whole numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest.
     per_output
         Whether each output chooses its own ridge.
     standardise
@@ -107,6 +122,7 @@ class Ridge:
     """
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
+    upload: UploadKind = "auto"
     per_output: bool = False
     standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | None = None
@@ -120,16 +136,37 @@ class Ridge:
         """Return the algorithm."""
         (features,) = given.maps
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return automatic_ridge(
-            features,
-            classes=given.classes,
+        del own["ridge"], own["upload"]
+        return self.uploads(given).learner(
+            features, classes=given.classes, n_clients=given.n_clients, **own
+        )
+
+    @property
+    def _is_summed(self) -> bool:
+        """Whether a setting is about sums of statistics, so that nothing else can be sent."""
+        usual = Ridge(
+            ridge=self.ridge,
+            upload=self.upload,
+            standardise=self.standardise,
+            keep_clients=None if self.keep_clients else self.keep_clients,
+        )
+        return self != usual
+
+    def uploads(self, given: Given) -> Uploads:
+        """Return what the upload is chosen by."""
+        return Uploads(
+            asked=self.upload,
+            protected=given.protected,
             hidden=given.hidden,
-            n_clients=given.n_clients,
-            **own,
+            summed=self._is_summed,
+            ridge=self.ridge,
+            n_targets=len(given.classes) if given.classes else given.n_targets or 1,
         )
 
 
-MAPS: dict[str, type] = {"echo_state": EchoState}
+MAPS: dict[str, type] = {
+    name: kind for name in LIBRARY if name not in LEARNED and (kind := library_class(name))
+}
 ALGORITHMS: dict[str, type] = {
     "ridge": Ridge,
     "candidates": Candidates,
@@ -146,6 +183,8 @@ ALGORITHMS: dict[str, type] = {
     "partial": Partial,
     "prompt": Prompt,
 }
+# Algorithms that need a reservoir: a plan of one of them that names no map has one.
+RESERVOIRS = frozenset({"ensemble", "stacking", "aligned", "partial", "prompt"})
 PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
 PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
@@ -172,6 +211,8 @@ BUDGET_SETTINGS = {
 }
 
 GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
+OWN_CLASS = re.compile(r"[\w.]+:[\w.]+")
+BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
@@ -183,6 +224,10 @@ READER = Reader(
         GaussianNoise: ("budget",),
         Clip: ("reference",),
     },
+    makers=dict.fromkeys(
+        (Nested, Nested | None),
+        (lambda value, where: map_of(value, where), {"$ref": "#/properties/features"}),
+    ),
 )
 
 
@@ -215,13 +260,46 @@ def named(
     if kind is None:
         options = nearest(str(name), kinds)
         raise ValueError(f"{key} in {where} is {name!r}; {options}")
-    rest = {entry: value for entry, value in table.items() if entry != key}
+    # A map inside another is a setting `map`, which here says what the table is: files say `of`.
+    inside = {OF: key} if key in {f.name for f in fields(kind)} else {}
+    rest = {inside.get(entry, entry): value for entry, value in table.items() if entry != key}
     return READER.read(kind, rest, where, given)
 
 
-def map_of(table: Table, where: str = "[features]") -> FeatureMap | MapDescription:
-    """Return the feature map that a table describes, or its description."""
-    made = named(MAPS, table, where, key="map", own=True)
+def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
+    """Return a table of [features] that says which map it is.
+
+    One that says nothing at all is the default map; one with settings and no map is a reservoir.
+
+    Parameters
+    ----------
+    reservoir
+        Whether the plan needs a reservoir, which then is the default.
+
+    >>> with_map({})["map"], with_map({"units": 50})["map"], with_map({"columns": 800})["map"]
+    ('default', 'echo_state', 'default')
+    """
+    if "map" in table:
+        return dict(table)
+    default = "columns" in table or not (table or reservoir)
+    return {"map": "default" if default else "echo_state", **table}
+
+
+def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescription:
+    """Return the feature map that a table describes, or its description.
+
+    >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
+    50
+    >>> map_of({"map": "random_fourier", "of": "window_statistics"}).map
+    WindowStatistics(...)
+    """
+    if isinstance(table, str):
+        table = {"map": table}
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{where} is {table!r}; make it a table of a map's settings")
+    filled = with_map(table)
+    given = BUILT if filled["map"] in MAPS else None
+    made = named(MAPS, filled, where, given, key="map", own=True)
     return made if isinstance(made, MapDescription) else as_map(made)
 
 
@@ -238,6 +316,27 @@ def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learne
     made = named(ALGORITHMS, table, "[learn]", filled, key="algorithm", own=True)
     learner: Learner[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
     return learner
+
+
+def own_classes(value: object) -> list[str]:
+    """Return every `module:Class` that a table names, also within its tables.
+
+    >>> own_classes({"map": "concat", "maps": [{"map": "mine:Bands"}, "minirocket"]})
+    ['mine:Bands']
+    """
+    if isinstance(value, Mapping):
+        return own_classes(list(value.values()))
+    if isinstance(value, list):
+        return [name for item in value for name in own_classes(item)]
+    return [value] if isinstance(value, str) and OWN_CLASS.fullmatch(value) else []
+
+
+def uploads_of(table: Table, given: Given) -> Uploads | None:
+    """Return what the upload of [learn] is chosen by, None if the algorithm has but one."""
+    if table.get("algorithm") != "ridge":
+        return None
+    made: Ridge = named({"ridge": Ridge}, table, "[learn]", key="algorithm")
+    return made.uploads(given)
 
 
 def _imported(name: str, where: str) -> type:

@@ -28,7 +28,8 @@ from catchment.readout.packing import packed_length
 PRIMES = (8388593, 8388587, 8388581)  # the largest below 2^23
 LARGEST = 1 << 62  # entries are below
 CHUNK = 500
-BLOCK = 64
+BLOCK = 32  # rows that are eliminated together
+OUT = 256  # rows of the Gram matrix that are made together
 
 
 def low_rank_length(rank: int, n_features: int) -> int:
@@ -85,8 +86,8 @@ def whole_gram(pivots: Integers, entries: Integers, n_features: int, bound: int)
     solved = [_solved(B, pivots, prime) for prime in primes]
     packed = np.empty(packed_length(n_features), dtype=np.int64)
     end = 0
-    for first in range(0, n_features, BLOCK):
-        last = min(first + BLOCK, n_features)
+    for first in range(0, n_features, OUT):
+        last = min(first + OUT, n_features)
         remainders = [
             _product(X[:, first:last].T, U[:, first:], p)
             for (U, X), p in zip(solved, primes, strict=True)
@@ -157,13 +158,15 @@ def _eliminated(
                 continue
             U[len(kept)], inverse[len(kept)] = block[k], _inverse(pivot, p)
             factors = _centred(block[k, columns[k + 1 :]] * inverse[len(kept)], p)
-            block[k + 1 :] = _centred(block[k + 1 :] - factors[:, None] * block[k], p)
+            block[k + 1 :] = _centred(block[k + 1 :] - np.outer(factors, block[k]), p)
             kept.append(start + k)
     return U[: len(kept)], inverse[: len(kept)], np.array(kept, dtype=np.int64)
 
 
 def _product(a: Array, b: Array, p: int) -> Array:
     """Return the product of two matrices of remainders."""
+    if len(b) <= CHUNK:
+        return _centred(a @ b, p)
     total = np.zeros((len(a), b.shape[1]))
     for start in range(0, len(b), CHUNK):
         total += _centred(a[:, start : start + CHUNK] @ b[start : start + CHUNK], p)
@@ -178,8 +181,11 @@ def _remainders(x: Integers, p: int) -> Array:
 
 
 def _centred(x: Array, p: int) -> Array:
-    """Return whole numbers of at most 53 bits modulo p, between -p / 2 and p / 2 but for 1."""
-    return x - p * np.rint(x / p)
+    """Return whole numbers of at most 53 bits modulo p, between -p / 2 and p / 2 but for 2."""
+    q = x * (1.0 / p)
+    np.rint(q, out=q)
+    q *= p
+    return np.subtract(x, q, out=q)
 
 
 def _inverse(x: int, p: int) -> int:

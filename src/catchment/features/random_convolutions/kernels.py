@@ -29,7 +29,7 @@ ROUND = 1.5 * 2.0**52  # adding and subtracting it rounds to a whole number, tie
 
 
 @njit(inline="always", error_model="numpy")
-def _whole(u, scale, limit, pad, X):
+def whole_inputs(u, scale, limit, pad, X):
     """Put u (T, I), rounded to whole numbers, into the middle of X (I, pad + T + pad)."""
     T, I = u.shape
     for i in range(I):
@@ -64,7 +64,7 @@ def counts_above(U, scale, limit, pad, groups, channels, features, out):
     sums = np.empty(TILE + LANES, dtype=np.int32)
     pair = np.empty(TILE + LANES, dtype=np.int32)
     for r in range(n):
-        _whole(U[r], scale, limit, pad, X)
+        whole_inputs(U[r], scale, limit, pad, X)
         out[r, :] = 0
         for g in range(len(groups) - 1):
             first, last = groups[g, 1], groups[g + 1, 1]
@@ -128,12 +128,16 @@ def outputs(X, which, kernels, dilations, first_channel, channels, out):
     its channels are channels[first_channel[f] : first_channel[f + 1]].
     """
     T = X.shape[2]
+    y = np.empty(T, dtype=np.int32)
     for f in range(len(out)):
-        out[f, :] = 0
+        y[:] = 0
         for k in range(first_channel[f], first_channel[f + 1]):
-            x = X[which[f], channels[k]]
-            for g in range(9):
-                weight = 2 if g < 3 else -1
-                shift = (kernels[f, g] - 4) * dilations[f]
-                for t in range(max(0, -shift), min(T, T - shift)):
-                    out[f, t] += weight * x[t + shift]
+            y += X[which[f], channels[k]]
+        z = out[f]
+        z[:] = 0
+        for g in range(9):
+            weight = np.int32(2 if g < 3 else -1)
+            shift = (kernels[f, g] - 4) * dilations[f]
+            low, high = max(0, -shift), min(T, T - shift)
+            if low < high:
+                z[low:high] += weight * y[low + shift : high + shift]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,8 @@ def _pair_first(kernel: tuple[int, ...]) -> tuple[int, int, int]:
 
 _ORDERED = np.array([_pair_first(kernel) for kernel in KERNELS])
 _OTHERS = np.array([sorted(set(range(9)) - set(kernel)) for kernel in KERNELS])
-POSITIONS = np.hstack([_ORDERED, _OTHERS])
+POSITIONS: Integers = np.hstack([_ORDERED, _OTHERS])  # of the weights 2, then of -1
+_RANK = np.argsort(np.lexsort(_ORDERED.T[::-1]))  # kernels that share a pair are neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,29 +66,26 @@ def scheduled(
     A kernel without padding that is longer than the recording has no output, and is padded.
     """
     padded = padded | (length <= 8 * dilation)
-    keys = [
-        ((d, s), tuple(POSITIONS[k].tolist()), p)
-        for d, s, k, p in zip(dilation.tolist(), subsets, kernel, padded.tolist(), strict=True)
-    ]
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    groups, runs, channels, kernels, done = [], [], [], [], 0
-    for (d, subset), inside in groupby(order, key=lambda f: keys[f][0]):
-        groups.append((d, len(channels), len(runs)))
-        channels.extend(subset)
-        for (positions, p), members in groupby(inside, key=lambda f: keys[f][1:]):
-            runs.append((p, done))
-            kernels.append(positions)
-            done += len(list(members))
-    groups.append((0, len(channels), len(runs)))
-    runs.append((0, done))
+    ids = {subset: k for k, subset in enumerate(dict.fromkeys(subsets))}
+    subset = np.array([ids[one] for one in subsets])
+    order = np.lexsort((padded, _RANK[kernel], subset, dilation))
+    table = np.column_stack([dilation, subset, kernel, padded])[order]
+    starts_run = np.ones(len(order), dtype=np.bool_)
+    starts_run[1:] = (table[1:] != table[:-1]).any(axis=1)
+    starts_group = np.ones(len(order), dtype=np.bool_)
+    starts_group[1:] = (table[1:, :2] != table[:-1, :2]).any(axis=1)
+    of_groups = [list(ids)[k] for k in table[starts_group, 1]]
+    first_channel = np.cumsum([0, *map(len, of_groups)])
+    first_run = np.append((np.cumsum(starts_run) - 1)[starts_group], starts_run.sum())
+    first_feature = np.append(np.flatnonzero(starts_run), len(order))
     return Schedule(
         length=length,
         pad=4 * int(dilation.max()),
-        groups=np.array(groups, dtype=np.int64),
-        channels=np.array(channels, dtype=np.int64),
-        runs=np.array(runs, dtype=np.int64),
-        kernels=np.array(kernels, dtype=np.int64),
+        groups=np.column_stack([np.append(table[starts_group, 0], 0), first_channel, first_run]),
+        channels=np.concatenate([np.array(one) for one in of_groups]),
+        runs=np.column_stack([np.append(table[starts_run, 3], 0), first_feature]),
+        kernels=POSITIONS[table[starts_run, 2]],
         biases=np.asarray(biases)[order].astype(np.int32),
-        places=np.array(order, dtype=np.int64),
+        places=order.astype(np.int64),
         positions=np.where(padded, length, length - 8 * dilation),
     )

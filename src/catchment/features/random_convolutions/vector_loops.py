@@ -204,3 +204,45 @@ def count_alone(typingctx, y, at, d, kernel, n, bias):
         return _count(builder, n, value, bias)
 
     return signature, codegen
+
+
+@intrinsic
+def compete(typingctx, y, at, d, W, n, largest, winner, loser):
+    """Put the largest of eight responses, whose it is and whose the smallest is, into arrays (n,).
+
+    W (8, 9) are the weights of taps d steps apart, of which the first begins at `at`. Of equals the
+    first wins or loses.
+    """
+    signature = types.void(y, at, d, W, n, largest, winner, loser)
+
+    def codegen(context, builder, signature, args):
+        _, at, d, _, n = args[:5]
+        base = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [at])
+        W = _pointer(context, builder, signature.args[3], args[3])
+        targets = [_pointer(context, builder, signature.args[k], args[k]) for k in (5, 6, 7)]
+        taps = [builder.gep(base, [builder.mul(d, _index(g))]) for g in range(9)]
+        factors = []
+        for k in range(72):
+            weight = builder.load(builder.gep(W, [_index(k)]), typ=_ELEMENT)
+            factors.append(_in_every_lane(builder, weight))
+
+        def respond(xs, k):
+            pairs = zip(factors[9 * k : 9 * k + 9], xs, strict=True)
+            return _sum(builder, [builder.mul(w, x) for w, x in pairs])
+
+        end = _whole_vectors(builder, builder.add(n, _index(LANES - 1)))
+        with cgutils.for_range_slice(builder, _index(0), end, _index(LANES)) as (t, _):
+            xs = [_load(builder, x, t) for x in taps]
+            most = least = respond(xs, 0)
+            first = last = ir.Constant(_VECTOR, [0] * LANES)
+            for k in range(1, 8):
+                r, this = respond(xs, k), ir.Constant(_VECTOR, [k] * LANES)
+                above = builder.icmp_signed(">", r, most)
+                below = builder.icmp_signed("<", r, least)
+                first, last = builder.select(above, this, first), builder.select(below, this, last)
+                most, least = builder.select(above, r, most), builder.select(below, r, least)
+            for value, target in zip((most, first, last), targets, strict=True):
+                _store(builder, value, target, t)
+        return context.get_dummy_value()
+
+    return signature, codegen

@@ -107,8 +107,8 @@ class ConjugateGradients:
     ridges
         To try; 11 from 1e-4 to 10 times the mean squared length of a column if not given.
     standardise
-        Whether the ridge acts on features divided by their standard deviation over all clients; as
-        the map says if not given.
+        Whether the ridge acts on features divided by their standard deviation over all clients;
+        "auto" is as the map says.
     tolerance
         Largest distance from the exact weights, relative to their length.
     max_rounds
@@ -126,7 +126,7 @@ class ConjugateGradients:
     ridge: float | Literal["folds"] = "folds"
     folds: int = 3
     ridges: tuple[float, ...] | None = None
-    standardise: bool | None = None
+    standardise: bool | Literal["auto"] = "auto"
     tolerance: float = 1e-10
     max_rounds: int = 200
     classes: tuple[str, ...] | None = None
@@ -240,8 +240,8 @@ class ConjugateGradients:
         everyone = sums.within(None)
         variance = everyone.squares[0] - everyone.feature_sum[0] ** 2 / everyone.weight
         varied = variance > CONSTANT * everyone.squares[0]
-        wanted = getattr(self.features, "standardise", False)
-        wanted = wanted if self.standardise is None else self.standardise
+        auto = self.standardise == "auto"
+        wanted = self.features.standardise if auto else self.standardise
         spread = np.sqrt(np.where(varied, variance, 1.0) / everyone.weight)
         scale = np.where(varied, spread if wanted else 1.0, 0.0)
         folds = [] if self.ridge != "folds" else [int(fold) for fold in filled]

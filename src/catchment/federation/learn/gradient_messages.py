@@ -115,10 +115,9 @@ class Directions:
         """Return what the server sent; IntegrityError if it is malformed."""
         mixtures, offsets, without = parts.expect("directions", 3).arrays
         D = mixtures.shape[1] if mixtures.ndim == 2 else -1
-        types = (mixtures.dtype, offsets.dtype, without.dtype)
-        if (mixtures.shape, offsets.shape, without.shape) != ((n_features, D), (D,), (D,)) or (
-            types != (np.float64, np.float64, np.int64)
-        ):
+        typed = all(array.dtype == np.float64 for array in (mixtures, offsets))
+        shapes = (mixtures.shape, offsets.shape, without.shape)
+        if not typed or without.dtype != np.int64 or shapes != ((n_features, D), (D,), (D,)):
             raise IntegrityError(f"directions came with shape {mixtures.shape}")
         refuse_nonfinite(mixtures, "directions")
         return cls(mixtures, offsets, without)
