@@ -189,8 +189,7 @@ def test_the_majority_is_that_of_training_people() -> None:
 
 def test_a_row_says_who_is_worst_and_how_far_people_differ() -> None:
     cells = tuple(
-        counted("m", {"ann": right, "bob": 10, "cy": 8}, seed)
-        for seed, right in enumerate((4, 6))
+        counted("m", {"ann": right, "bob": 10, "cy": 8}, seed) for seed, right in enumerate((4, 6))
     )
     row = Row(cells=cells)
     assert row.accuracy == pytest.approx((22 / 30 + 24 / 30) / 2)
@@ -246,7 +245,7 @@ def network(correct: dict[str, list[int]]) -> dict[str, Any]:
         "rounds": [30, 6],
         "bytes_up": [12000, 2400],
         "folds": {"0": {"choice": [0.1, 1, 30]}, "1": {"choice": [0.3, 5, 30]}},
-        "windows": {name: 6 for name in correct},
+        "windows": dict.fromkeys(correct, 6),
         "correct": correct,
         "settings": {"rates": [0.1], "local_epochs": [1], "epochs": [30], "seeds": 2},
         "device": "cpu",

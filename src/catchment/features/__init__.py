@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from catchment.features.random_fourier import RandomFourier as RandomFourier
     from catchment.features.thinned import Thinned as Thinned
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.with_norm import WithNorm as WithNorm
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -69,6 +70,7 @@ __all__, __getattr__, __dir__ = face(
         "thinned": ["Thinned"],
         "pipeline": ["Pipeline"],
         "window_statistics": ["WindowStatistics"],
+        "with_norm": ["WithNorm"],
         "random_convolutions.hydra": ["Hydra"],
         "random_convolutions.minirocket": ["MiniRocket"],
         "projected": ["Projected"],

@@ -24,7 +24,6 @@ Table = Mapping[str, object]
 Choices = Mapping[object, Mapping[str, type]]
 Maker = tuple[Callable[[object, str], object], Mapping[str, object]]
 
-OF = "of"  # in files: a setting whose name is that of the entry which says what a table is
 _PLAIN: dict[object, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -238,11 +237,10 @@ class Reader:
         assert isinstance(inner, dict)
         assert isinstance(required, list)
         first_line = (inspect.getdoc(kind) or "").split("\n")[0]
-        inner = {OF if each == key else each: entry for each, entry in inner.items()}
         return made | {
             "description": first_line,
             "properties": {key: {"const": name}} | inner,
-            "required": [*([] if optional else [key]), *(OF if r == key else r for r in required)],
+            "required": [*([] if optional else [key]), *required],
         }
 
 

@@ -38,7 +38,7 @@ from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.federation.smallest_upload import SmallestUpload
-from catchment.plans.dataclass_tables import OF, Reader, nearest
+from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
@@ -269,9 +269,7 @@ def named(
     if kind is None:
         options = nearest(str(name), kinds)
         raise ValueError(f"{key} in {where} is {name!r}; {options}")
-    # A map inside another is a setting `map`, which here says what the table is: files say `of`.
-    inside = {OF: key} if key in {f.name for f in fields(kind)} else {}
-    rest = {inside.get(entry, entry): value for entry, value in table.items() if entry != key}
+    rest = {entry: value for entry, value in table.items() if entry != key}
     return READER.read(kind, rest, where, given)
 
 
