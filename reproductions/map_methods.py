@@ -21,8 +21,9 @@ from catchment.features.window_statistics import WindowStatistics
 
 Method = Callable[[int], tuple[MapDescription, ...]]
 MAJORITY = "majority"
-RULE = "default, 800"  # the one rule for all sets that the targets are compared with
+RULES = ("default, 510", "default, 800", "auto")  # what targets are compared with, on every set
 ANY_SIZE = "default, 2016"
+LARGE = ("MiniRocket, 2016", "default, 2016")  # computed only where there is one fold
 
 
 def _one(make: Callable[[int], MapDescription]) -> Method:

@@ -54,7 +54,7 @@ class MapCell:
     """One method on one set with one seed: who was classified right, what it cost, what was chosen.
 
     `windows` and `correct` count those of every test person. Bytes up are of one training client's
-    message, the largest and the mean one; `rank` is the same as `upload="auto"` would send it. CPU
+    message, the largest and the mean one; `least_up` is the largest as `upload="auto"` sends it. CPU
     seconds are of all clients' features and statistics together, and of one fold's choice of the
     ridge and solution.
     """
@@ -67,8 +67,7 @@ class MapCell:
     columns: int = 0
     largest_up: float = 0.0
     mean_up: float = 0.0
-    largest_rank: float = 0.0
-    mean_rank: float = 0.0
+    least_up: float = 0.0
     rounds: float = 1.0
     client_seconds: float = float("nan")
     server_seconds: float = float("nan")

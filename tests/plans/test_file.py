@@ -13,7 +13,7 @@ import pytest
 from catchment import load
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.default_map import DefaultMap
 from catchment.features.echo_state.recipe import Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
@@ -58,7 +58,7 @@ def training(text: str, about: About = STEPS, n_clients: int | None = None) -> P
 def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     file = parse_plan('[data]\nsource = "wearables"\n')
     assert file.prepare == Prepare()
-    assert file.maps == (EchoState(),)
+    assert file.maps == (DefaultMap(),)
     plan = training('[data]\nsource = "wearables"\n', ABOUT)
     algorithm = plan.algorithm
     assert isinstance(algorithm, FederatedRidge)

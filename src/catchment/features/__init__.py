@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from catchment.features.encoder import Encoder as Encoder
     from catchment.features.feature_map import FeatureMap as FeatureMap
     from catchment.features.feature_map import MapDescription as MapDescription
+    from catchment.features.layers import Layers as Layers
     from catchment.features.nvar import NVAR as NVAR
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
@@ -60,6 +61,7 @@ __all__, __getattr__, __dir__ = face(
         "echo_state.state_map": ["EchoStateMap"],
         "encoder": ["Encoder"],
         "feature_map": ["FeatureMap", "MapDescription"],
+        "layers": ["Layers"],
         "own": ["OwnMap", "as_map"],
         "diagonal.diagonal": ["DiagonalReservoir"],
         "nvar": ["NVAR"],

@@ -9,13 +9,16 @@ reservoir, which gives a row at every step for the work of one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import Literal
 
 from catchment.features.concat import Concat
+from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.settings import whole
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.nested import recognised
+from catchment.features.nvar import NVAR
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 
@@ -99,8 +102,8 @@ class AutoMap:
     """One of a few maps, whichever has the least error on clients left out.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
-    together. One owner chooses by generalised cross-validation. Where nothing can be chosen, because
-    the server sees only a sum or there is one client, it is the default map.
+    together. One owner chooses by generalised cross-validation. Where nothing can be chosen,
+    because the server sees only a sum or there is one client, it is the default map.
 
     Parameters
     ----------
@@ -111,8 +114,10 @@ class AutoMap:
     grid
         Bits of the features, as in the maps themselves.
 
-    >>> [type(one).__name__ for one in AutoMap().candidates(per_step=False)]
+    >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=False)]
     ['DefaultMap', 'MiniRocket', 'WindowStatistics', 'EchoState']
+    >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=True)]
+    ['EchoState', 'DiagonalReservoir', 'NVAR']
     """
 
     columns: int = 510
@@ -124,17 +129,16 @@ class AutoMap:
         """What it is where nothing can be chosen."""
         return DefaultMap(self.columns, self.seed, self.grid)
 
-    def candidates(self, *, per_step: bool) -> tuple[MapDescription, ...]:
+    def candidates(self, n_inputs: int, *, per_step: bool) -> tuple[MapDescription, ...]:
         """Return the descriptions to choose from, for a target per step or per recording."""
         reservoir = _reservoir(self.seed, self.grid)
         if per_step:
-            return (reservoir,)
-        return (
-            self.fallback,
-            MiniRocket(self.columns, seed=self.seed, grid=self.grid),
-            WindowStatistics(grid=self.grid),
-            reservoir,
-        )
+            diagonal = DiagonalReservoir(UNITS, seed=self.seed, grid=self.grid)
+            return (reservoir, diagonal, *_delays(n_inputs, self.columns, self.grid))
+        convolutions = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
+        several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
+        same = self.fallback.meant(n_inputs, per_step=False) == convolutions
+        return several if same else (self.fallback, *several)
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the default map, for those who cannot choose."""
@@ -153,6 +157,14 @@ class AutoMap:
         return self.fallback.describes(
             built, n_inputs, per_step=per_step, classes=classes, adapted=adapted
         )
+
+
+def _delays(
+    n_inputs: int, columns: int, grid: int | Literal["auto"] | None
+) -> tuple[MapDescription, ...]:
+    """Return products of as many delays as there is room for; nothing if not even two fit."""
+    fitting = [k for k in range(2, 11) if 1 + comb(k * n_inputs + 1, 2) + k * n_inputs <= columns]
+    return tuple(NVAR(delays, grid=grid) for delays in fitting[-1:])
 
 
 def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> EchoState:
