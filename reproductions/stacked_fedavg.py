@@ -331,17 +331,29 @@ def main() -> None:
     parser.add_argument("--networks", default="cnn,inception")
     parser.add_argument("--sets", default="")
     parser.add_argument("--seconds", type=float, default=math.inf)
+    for name in ("rates", "local_epochs", "epochs"):
+        usual = ",".join(map(str, getattr(Settings, name)))
+        parser.add_argument(f"--{name.replace('_', '-')}", default=usual)
+    parser.add_argument("--inner", type=int, default=Settings.inner)
     parser.add_argument("--most-models", type=int, default=Settings.most_models)
     parser.add_argument("--depth", type=int, default=Settings.depth)
     parser.add_argument("--tiny", action="store_true", help="A few epochs, to see that it runs.")
     given = parser.parse_args()
-    settings = Settings(most_models=given.most_models, depth=given.depth)
+    settings = Settings(
+        rates=tuple(map(float, given.rates.split(","))),
+        local_epochs=tuple(map(int, given.local_epochs.split(","))),
+        epochs=tuple(map(int, given.epochs.split(","))),
+        inner=given.inner,
+        most_models=given.most_models,
+        depth=given.depth,
+    )
     if given.tiny:
         settings = replace(settings, rates=(0.05,), epochs=(1, 2), seeds=1, inner=1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     start = time.perf_counter()
     given.out.mkdir(parents=True, exist_ok=True)
     sets = [d for d in read(given.windows, device) if not given.sets or d.name in given.sets]
+    sets.sort(key=lambda d: given.sets.find(d.name))
     for kind in given.networks.split(","):
         for data in sets:
             path = given.out / f"{data.name}-{kind}.json"

@@ -16,14 +16,20 @@ if TYPE_CHECKING:
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
     from catchment.features.concat import Concat as Concat
+    from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
     from catchment.features.echo_state.echo_state import EchoState as EchoState
     from catchment.features.echo_state.recipe import Mixture as Mixture
     from catchment.features.echo_state.recipe import Recipe as Recipe
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+    from catchment.features.encoder import Encoder as Encoder
+    from catchment.features.nvar import NVAR as NVAR
     from catchment.features.pipeline import Pipeline as Pipeline
     from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.hydra import Hydra as Hydra
     from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+    from catchment.features.random_fourier import RandomFourier as RandomFourier
+    from catchment.features.thinned import Thinned as Thinned
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
@@ -61,8 +67,14 @@ _HOME = {
     "EchoState": "catchment.features.echo_state.echo_state",
     "WindowStatistics": "catchment.features.window_statistics",
     "Concat": "catchment.features.concat",
+    "Hydra": "catchment.features.random_convolutions.hydra",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",
+    "Encoder": "catchment.features.encoder",
     "Projected": "catchment.features.projected",
+    "DiagonalReservoir": "catchment.features.diagonal.diagonal",
+    "NVAR": "catchment.features.nvar",
+    "RandomFourier": "catchment.features.random_fourier",
+    "Thinned": "catchment.features.thinned",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
     "Run": "catchment.verbs",

@@ -13,7 +13,7 @@ import pytest
 from catchment import load
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.default_map import DefaultMap
 from catchment.features.echo_state.recipe import Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
@@ -58,7 +58,7 @@ def training(text: str, about: About = STEPS, n_clients: int | None = None) -> P
 def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     file = parse_plan('[data]\nsource = "wearables"\n')
     assert file.prepare == Prepare()
-    assert file.maps == (EchoState(),)
+    assert file.maps == (DefaultMap(),)
     plan = training('[data]\nsource = "wearables"\n', ABOUT)
     algorithm = plan.algorithm
     assert isinstance(algorithm, FederatedRidge)
@@ -375,7 +375,7 @@ def test_the_schema_lists_what_can_be_named() -> None:
     algorithms = schema["properties"]["learn"]["oneOf"]
     said = [one["properties"]["algorithm"].get("const") for one in algorithms]
     assert said == [*ALGORITHMS, None]
-    maps = schema["properties"]["features"]["oneOf"]
+    maps = schema["properties"]["features"]["anyOf"]
     assert [one["properties"]["map"].get("const") for one in maps] == [*MAPS, None]
     items = schema["properties"]["protect"]["items"]["oneOf"]
     assert [one["properties"]["name"]["const"] for one in items] == list(PROTECTIONS)

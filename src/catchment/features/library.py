@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 # Name -> the module, in this folder, and its class.
 LIBRARY: dict[str, tuple[str, str]] = {
+    "echo_state": ("echo_state.echo_state", "EchoState"),
+    "default": ("default_map", "DefaultMap"),
+    "auto": ("default_map", "AutoMap"),
     "window_statistics": ("window_statistics", "WindowStatistics"),
     "concat": ("concat", "Concat"),
+    "hydra": ("random_convolutions.hydra", "Hydra"),
     "minirocket": ("random_convolutions.minirocket", "MiniRocket"),
+    "encoder": ("encoder", "Encoder"),
     "projected": ("projected", "Projected"),
     "layers": ("layers", "Layers"),
+    "diagonal": ("diagonal.diagonal", "DiagonalReservoir"),
+    "nvar": ("nvar", "NVAR"),
+    "random_fourier": ("random_fourier", "RandomFourier"),
+    "thinned": ("thinned", "Thinned"),
 }
+# Maps that a training makes, and nobody describes.
+LEARNED = frozenset({"layers"})
 
 
 def library_class(name: str) -> type | None:
@@ -25,6 +37,27 @@ def library_class(name: str) -> type | None:
     module, inside = LIBRARY[name]
     kind: type = getattr(importlib.import_module(f"catchment.features.{module}"), inside)
     return kind
+
+
+def named_map(name: str) -> Any:
+    """Return the map of a name as it is described when nothing is set.
+
+    >>> named_map("echo_state").units
+    200
+    >>> named_map("echo_sate")
+    Traceback (most recent call last):
+    ValueError: there is no map 'echo_sate'; choose from echo_state, default, auto, ...
+    """
+    kind = library_class(name)
+    if kind is None:
+        known = ", ".join(one for one in LIBRARY if one not in LEARNED)
+        raise ValueError(f"there is no map {name!r}; choose from {known}")
+    try:
+        return kind()
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name!r} needs settings ({error}); pass {kind.__name__}(...) in place of the name"
+        ) from error
 
 
 def library_name(kind: type) -> str | None:

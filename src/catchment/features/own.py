@@ -24,15 +24,16 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, Booleans, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.feature_map import FeatureMap
@@ -41,6 +42,9 @@ from catchment.features.library import library_class, library_name
 from catchment.wire import Fact, Parts
 
 KIND = "own_map"
+# Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
+LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
+AT_ONCE = 2**15  # features that are checked and rounded at a time
 
 
 @runtime_checkable
@@ -70,6 +74,14 @@ class ArrayMap(Protocol):
 
     def array_rows(self, inputs: Sequence[Array], threads: int | None, /) -> Sequence[Array]:
         """Return the feature rows (n, F) of each recording's inputs (T, I)."""
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A map with a row per step that can give those that are wanted, a few at once."""
+
+    def row_blocks(self, inputs: Array, wanted: Booleans, n_rows: int, /) -> Iterator[Array]:
+        """Yield the rows (n, F) of the steps of inputs (T, I) that are wanted (T,), in order."""
 
 
 @runtime_checkable
@@ -139,7 +151,7 @@ class Adapted:
 
     @property
     def constant(self) -> bool:
-        return False
+        return bool(getattr(self.inner, "constant", False))
 
     @property
     def standardise(self) -> bool:
@@ -163,15 +175,33 @@ class Adapted:
             return list(self.inner.names())
         return [f"z{k}" for k in range(self.n_features)]
 
+    @property
+    def streams(self) -> bool:
+        """Whether `row_blocks` gives rows a few at once."""
+        return self.per_step and isinstance(self.inner, Streaming)
+
+    def row_blocks(self, inputs: ArrayLike, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+        """Yield the rows of the steps of one recording that are wanted (T,), `n_rows` at once.
+
+        Only maps that stream have them.
+        """
+        assert isinstance(self.inner, Streaming)
+        for z in self.inner.row_blocks(self._inputs(inputs, 0), wanted, n_rows):
+            yield self._checked(z)
+
+    def _inputs(self, u: ArrayLike, k: int) -> Array:
+        """Return the inputs (T, I) of recording k, finite and with the right channels."""
+        found = as_matrix(u, f"recording {k}")
+        refuse_nonfinite(found, f"recording {k}")
+        if self.n_inputs not in (None, found.shape[1]):
+            raise ValueError(
+                f"recording {k} has {found.shape[1]} channels, {self.name} was built for "
+                f"{self.n_inputs}; pass inputs with shape (T, {self.n_inputs})"
+            )
+        return found
+
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
-        us = [as_matrix(u, f"recording {k}") for k, u in enumerate(inputs)]
-        for k, u in enumerate(us):
-            refuse_nonfinite(u, f"recording {k}")
-            if self.n_inputs not in (None, u.shape[1]):
-                raise ValueError(
-                    f"recording {k} has {u.shape[1]} channels, {self.name} was built for "
-                    f"{self.n_inputs}; pass inputs with shape (T, {self.n_inputs})"
-                )
+        us = [self._inputs(u, k) for k, u in enumerate(inputs)]
         if not us:
             return []
         if isinstance(self.inner, ArrayMap):
@@ -181,22 +211,27 @@ class Adapted:
         found = [np.asarray(z, dtype=np.float64) for z in given]
         if len(found) != len(us):
             raise ValueError(f"{self.name} gave {len(found)} results for {len(us)} recordings")
+        per_step, washout, n_features = self.per_step, self.washout, self.n_features
         for u, z in zip(us, found, strict=True):
-            n_rows = len(u) - self.washout if self.per_step else 1
-            if z.shape != (n_rows, self.n_features):
+            n_rows = len(u) - washout if per_step else 1
+            if z.shape != (n_rows, n_features):
                 raise ValueError(
                     f"{self.name} gave rows of shape {z.shape} for a recording of {len(u)} steps; "
-                    f"return ({n_rows}, {self.n_features})"
+                    f"return ({n_rows}, {n_features})"
                 )
-        return np.split(
-            self._checked(np.concatenate(found)), np.cumsum([len(z) for z in found])[:-1]
-        )
+        together = np.concatenate(found)
+        # A few rows at a time stay in the cache from one step to the next.
+        size = max(1, AT_ONCE // n_features)
+        for at in range(0, len(together), size):
+            together[at : at + size] = self._checked(together[at : at + size])
+        ends = np.cumsum([len(z) for z in found]).tolist()
+        return [together[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
     def _checked(self, z: Array) -> Array:
         """Return rows that are finite and within their bounds, on the grid if there is one."""
-        if not np.isfinite(z).all():
-            raise ValueError(f"{self.name} gave features that are not finite; mend its rows")
-        if (np.abs(z) > self.bounds * (1 + 1e-9)).any():
+        if not (np.abs(z) <= self._limits).all():
+            if not np.isfinite(z).all():
+                raise ValueError(f"{self.name} gave features that are not finite; mend its rows")
             raise ValueError(
                 f"{self.name} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
                 "`bounds`, or limit the values"
@@ -204,6 +239,11 @@ class Adapted:
         if self.grid is None:
             return z
         return on_grid(z, digits_after_point(self.bounds, self.grid), self.grid)
+
+    @cached_property
+    def _limits(self) -> Array:
+        """Bounds (F,) with room for rounding; finite, so that no infinite feature is within."""
+        return np.minimum(self.bounds * (1 + 1e-9), np.finfo(np.float64).max)
 
     def parts(self) -> Parts:
         facts: dict[str, Fact] = {"class": self.name}
@@ -214,6 +254,7 @@ class Adapted:
         facts["settings"] = {
             field.name: _told(getattr(self.inner, field.name), f"{self.name}.{field.name}", arrays)
             for field in fields(self.inner)  # type: ignore[arg-type]  # __post_init__ checked it
+            if not field.metadata.get("local")
         }
         return Parts(KIND, facts, tuple(arrays))
 
@@ -255,7 +296,7 @@ def own_from_parts(
     try:
         values = {key: _value(value, parts.arrays, restored) for key, value in settings.items()}
         made = Adapted(kind(**values))
-    except (TypeError, KeyError, IndexError) as error:
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     version = made.parts().facts["version"]
     if version != parts.facts.get("version"):

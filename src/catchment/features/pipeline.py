@@ -15,9 +15,10 @@ from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.own import OwnMap, as_map
+from catchment.features.library import named_map
+from catchment.features.own import ArrayMap, OwnMap, as_map
 
-AnyMap = FeatureMap | MapDescription | OwnMap
+AnyMap = FeatureMap | MapDescription | OwnMap | ArrayMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Pipeline:
         Gaps, resampling, scaling, windows, horizon.
     map
         A feature map, or a description such as `EchoState(200)`, from which one is built as soon
-        as the channels are known.
+        as the channels are known; or the name of one that needs no settings, such as "default".
 
     >>> from catchment import EchoState
     >>> pipeline = Pipeline(Prepare(scale="none"), EchoState(50))
@@ -39,13 +40,18 @@ class Pipeline:
     """
 
     prepare: Prepare
-    map: AnyMap
+    map: AnyMap | str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.map, str):
+            object.__setattr__(self, "map", named_map(self.map))
 
     @cached_property
     def known_map(self) -> FeatureMap | MapDescription:
         """The map or its description, a user's own class adapted."""
         if isinstance(self.map, MapDescription):
             return suited(self.map, self.prepare)
+        assert not isinstance(self.map, str)  # __post_init__ has looked it up
         return as_map(self.map)
 
     @property
@@ -122,8 +128,12 @@ def _without_grid(value: Any) -> Any:
     return replace(value, **changed) if changed else value
 
 
-def as_pipeline(value: Pipeline | AnyMap, prepare: Prepare = RAW) -> Pipeline:
-    """Return a pipeline; a bare map gets the preparation given."""
+def as_pipeline(value: Pipeline | AnyMap | str, prepare: Prepare = RAW) -> Pipeline:
+    """Return a pipeline; a bare map, or its name, gets the preparation given.
+
+    >>> as_pipeline("echo_state").map.units
+    200
+    """
     return value if isinstance(value, Pipeline) else Pipeline(prepare, value)
 
 

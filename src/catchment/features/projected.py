@@ -23,11 +23,10 @@ from catchment.arrays import Array, Integers
 from catchment.features.echo_state.random_words import Purpose, Words, permutation, signs
 from catchment.features.echo_state.settings import real, whole
 from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import checked_bits, digits_after_point
+from catchment.features.grid import auto_bits, checked_bits, digits_after_point
 from catchment.features.nested import Nested, all_built, built_map, recognised
 from catchment.features.own import Adapted, as_map
 
-AUTO_BITS = {"classes": 12, "numbers": 24}  # what "auto" is; docs of `Projected` say why
 BLOCK = 1 << 20  # numbers that are transformed at a time
 
 
@@ -51,14 +50,13 @@ class Projected:
         Where the results are cut off. They are about as large as the features are on average
         (the root of their mean square), so 4 cuts next to nothing of features of size 1.
     grid
-        Bits of the results within the bound, None to leave them as they are. "auto" is 12 for
-        classes and 24 for numbers, and None where the inner map has none: fewer bits than the
-        features have themselves would lose what many of them say together.
+        Bits of the results within the bound, None to leave them as they are. "auto" is 8 for
+        classes and 24 for numbers, and None where the inner map has none.
 
     >>> from catchment import EchoState
     >>> built = Projected(EchoState(100), features=32).build(3, per_step=False, classes=True)
     >>> built.n_features, built.grid, built.rows([np.zeros((50, 3))])[0].shape
-    (32, 12, (1, 32))
+    (32, 8, (1, 32))
     """
 
     inner: Nested
@@ -82,10 +80,8 @@ class Projected:
                 f"a projection to {self.features} features of a map that has {inner.n_features}; "
                 f"ask for at most {inner.n_features}, or use the map itself"
             )
-        bits = self.grid
-        if bits == "auto":
-            auto = AUTO_BITS["classes" if classes else "numbers"]
-            bits = None if inner.grid is None else auto
+        nothing = self.grid == "auto" and inner.grid is None
+        bits = None if nothing else auto_bits(self.grid, classes)
         made = replace(self, inner=inner, grid=bits, bound=float(self.bound))
         made._refuse_rounding()
         return as_map(made)

@@ -41,7 +41,7 @@ TABLE_DIGITS = 14  # of cosines and sines
 BLOCK = 256  # most steps in a block of the spectrum
 LONGEST = 2**22  # steps whose sums are sure to fit
 WIDEST = 64.0
-MANY_CLIPPED = 1e-3  # share of values beyond the range that is worth a warning
+MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
 MANY_CHANNELS = 12  # more have no correlations unless they are asked for
 LOWEST_LOG = 14  # 2^-14 is added to energies
 BATCH = 2**17  # values worked on at a time
@@ -163,7 +163,8 @@ class WindowStatistics:
     @property
     def _channels(self) -> int:
         if self.n_inputs is None:
-            raise ValueError("the number of channels is not known yet; call build(n_inputs) first")
+            # No ValueError: what is not built is no map to `isinstance` either.
+            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
         return self.n_inputs
 
     @property
@@ -236,7 +237,7 @@ def _correlations(products: Integers, sums: Integers, variance: Array, T: int) -
     covariance = (products - sums[:, i] * sums[:, j] / T) / T
     size = np.sqrt(variance[:, i]) * np.sqrt(variance[:, j])
     found = np.divide(covariance, size, out=np.zeros_like(size), where=size > 0)
-    return np.clip(found, -1.0, 1.0)
+    return np.asarray(np.clip(found, -1.0, 1.0), dtype=np.float64)
 
 
 def _bands(x: NDArray[np.int32]) -> Array:
@@ -264,7 +265,7 @@ def _bands(x: NDArray[np.int32]) -> Array:
         2 ** (scale - LOWEST_LOG),
         found,
     )
-    return np.minimum(found * 2.0**-FRACTION - scale, 16.0)
+    return np.asarray(np.minimum(found * 2.0**-FRACTION - scale, 16.0), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)

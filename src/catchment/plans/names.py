@@ -1,5 +1,9 @@
 """What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
 
+Feature maps are those of `catchment.features.library`. A setting that is a map is a table, or the
+name of a map, and one that is several maps is a list of such. What a map is made of, whatever its
+class calls it, is `of` in a file.
+
 To add an algorithm, give it a line in ALGORITHMS. The class is a frozen dataclass whose fields are
 its settings in [learn]; those called `features` and `classes` are filled in. Where the algorithm
 depends on more than its settings, the class holds only the settings and has a method
@@ -9,13 +13,16 @@ depends on more than its settings, the class holds only the settings and has a m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.library import LEARNED, LIBRARY, library_class
+from catchment.features.nested import Nested
 from catchment.features.own import as_map, imported
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
@@ -31,7 +38,7 @@ from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.federation.smallest_upload import SmallestUpload
-from catchment.plans.dataclass_tables import Reader, nearest
+from catchment.plans.dataclass_tables import OF, Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
@@ -159,7 +166,9 @@ class Ridge:
         )
 
 
-MAPS: dict[str, type] = {"echo_state": EchoState}
+MAPS: dict[str, type] = {
+    name: kind for name in LIBRARY if name not in LEARNED and (kind := library_class(name))
+}
 ALGORITHMS: dict[str, type] = {
     "ridge": Ridge,
     "candidates": Candidates,
@@ -176,6 +185,8 @@ ALGORITHMS: dict[str, type] = {
     "partial": Partial,
     "prompt": Prompt,
 }
+# Algorithms that need a reservoir: a plan of one of them that names no map has one.
+RESERVOIRS = frozenset({"ensemble", "stacking", "aligned", "partial", "prompt"})
 PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
 PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
@@ -202,6 +213,9 @@ BUDGET_SETTINGS = {
 }
 
 GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
+OWN_CLASS = re.compile(r"[\w.]+:[\w.]+")
+MAP_OR_NAME = {"anyOf": [{"$ref": "#/properties/features"}, {"type": "string"}]}
+BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
@@ -213,6 +227,16 @@ READER = Reader(
         GaussianNoise: ("budget",),
         Clip: ("reference",),
     },
+    renamed={
+        kind: {field.name: "of"}
+        for kind in MAPS.values()
+        for field in fields(kind)
+        if field.name in ("map", "inner")
+    },
+    makers=dict.fromkeys(
+        (Nested, Nested | None),
+        (lambda value, where: map_of(value, where), MAP_OR_NAME),
+    ),
 )
 
 
@@ -245,14 +269,60 @@ def named(
     if kind is None:
         options = nearest(str(name), kinds)
         raise ValueError(f"{key} in {where} is {name!r}; {options}")
-    rest = {entry: value for entry, value in table.items() if entry != key}
+    # A map inside another is a setting `map`, which here says what the table is: files say `of`.
+    inside = {OF: key} if key in {f.name for f in fields(kind)} else {}
+    rest = {inside.get(entry, entry): value for entry, value in table.items() if entry != key}
     return READER.read(kind, rest, where, given)
 
 
-def map_of(table: Table, where: str = "[features]") -> FeatureMap | MapDescription:
-    """Return the feature map that a table describes, or its description."""
-    made = named(MAPS, table, where, key="map", own=True)
+def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
+    """Return a table of [features] that says which map it is.
+
+    One that says nothing at all is the default map; one with settings and no map is a reservoir.
+
+    Parameters
+    ----------
+    reservoir
+        Whether the plan needs a reservoir, which then is the default.
+
+    >>> with_map({})["map"], with_map({"units": 50})["map"], with_map({"columns": 800})["map"]
+    ('default', 'echo_state', 'default')
+    """
+    if "map" in table:
+        return dict(table)
+    default = "columns" in table or not (table or reservoir)
+    return {"map": "default" if default else "echo_state", **table}
+
+
+def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescription:
+    """Return the feature map that a table describes, or its description.
+
+    >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
+    50
+    >>> map_of({"map": "random_fourier", "of": "window_statistics"}).map
+    WindowStatistics(...)
+    """
+    if isinstance(table, str):
+        table = {"map": table}
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{where} is {table!r}; make it a table of a map's settings")
+    filled = with_map(table)
+    given = BUILT if filled["map"] in MAPS else None
+    made = named(MAPS, filled, where, given, key="map", own=True)
     return made if isinstance(made, MapDescription) else as_map(made)
+
+
+def beside(one: Any, base: Path) -> Any:
+    """Return a map whose files, and those of the maps in it, are found from a folder on."""
+    if isinstance(one, tuple):
+        return tuple(beside(item, base) for item in one)
+    if isinstance(one, Encoder):
+        return replace(one, onnx=base / one.onnx)
+    if not is_dataclass(one) or not isinstance(one, MapDescription):
+        return one
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    inside = {k: v for k, v in values.items() if isinstance(v, tuple | MapDescription)}
+    return replace(one, **{k: beside(v, base) for k, v in inside.items()})
 
 
 def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learner[Any, Any, Any]:
@@ -268,6 +338,19 @@ def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learne
     made = named(ALGORITHMS, table, "[learn]", filled, key="algorithm", own=True)
     learner: Learner[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
     return learner
+
+
+def own_classes(value: object) -> list[str]:
+    """Return every `module:Class` that a table names, also within its tables.
+
+    >>> own_classes({"map": "concat", "maps": [{"map": "mine:Bands"}, "minirocket"]})
+    ['mine:Bands']
+    """
+    if isinstance(value, Mapping):
+        return own_classes(list(value.values()))
+    if isinstance(value, list):
+        return [name for item in value for name in own_classes(item)]
+    return [value] if isinstance(value, str) and OWN_CLASS.fullmatch(value) else []
 
 
 def uploads_of(table: Table, given: Given) -> Uploads | None:

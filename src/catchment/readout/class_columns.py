@@ -44,10 +44,15 @@ def spread_targets(
     (array([[3., 0., 2.]]), array([1., 0., 0., 0., 0., 1.]))
     """
     K, at = statistics.n_targets, np.asarray(places, dtype=np.int64)
-    if at.shape != (K,) or len(set(at.tolist())) != K or (K and not 0 <= at.min() <= at.max()):
-        raise ValueError(f"places are {tuple(places)} for {K} targets; give each one of its own")
-    if K and at.max() >= n_targets:
-        raise ValueError(f"place {at.max()} is outside 0..{n_targets - 1}; name more targets")
+    if (
+        at.shape != (K,)
+        or len(set(at.tolist())) != K
+        or not set(at.tolist()) <= set(range(n_targets))
+    ):
+        raise ValueError(
+            f"places are {tuple(places)} for {K} targets among {n_targets}; give each one of its "
+            f"own, from 0 to {n_targets - 1}"
+        )
     cross = np.zeros((statistics.n_features, n_targets), statistics.cross.dtype)
     cross[:, at] = statistics.cross
     target_sum = np.zeros(n_targets, statistics.target_sum.dtype)

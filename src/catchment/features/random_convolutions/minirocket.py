@@ -12,7 +12,7 @@ divided by the number of steps: every machine finds the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -23,6 +23,7 @@ from catchment.arrays import Array
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits
 from catchment.features.own import as_map
+from catchment.features.random_convolutions.batches import in_batches
 from catchment.features.random_convolutions.noise import noise_biases
 from catchment.features.random_convolutions.places import (
     KERNELS,
@@ -30,12 +31,11 @@ from catchment.features.random_convolutions.places import (
     feature_list,
 )
 from catchment.features.random_convolutions.schedule import Schedule, scheduled
-from catchment.parallel import ordered_map
+from catchment.features.random_convolutions.settings import checked_settings
 
 # An input is a whole number up to 2^22: nine channels of an output, 12 times that each, stay below
 # 2^31. Digits after the point are 16, fewer where the range leaves no room for them.
-INPUT_BITS, MOST_DIGITS, WIDEST_RANGE = 22, 16, 2.0**16
-_STEPS_AT_ONCE = 2**14  # of a task of one thread, unless one recording has more
+INPUT_BITS, MOST_DIGITS = 22, 16
 
 
 @dataclass(frozen=True)
@@ -82,20 +82,7 @@ class MiniRocket:
     bounds = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, int) or self.features < 1:
-            raise ValueError(f"features is {self.features!r}; give a whole number from 1 on")
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**64:
-            raise ValueError(f"seed is {self.seed!r}; give a whole number from 0 to 2^64 - 1")
-        if self.length is not None and (not isinstance(self.length, int) or self.length < 1):
-            raise ValueError(
-                f"length is {self.length!r}; give a number of steps from 1 on, or None to follow "
-                "each recording"
-            )
-        if not 1 <= self.input_range <= WIDEST_RANGE or np.frexp(self.input_range)[0] != 0.5:
-            raise ValueError(
-                f"input_range is {self.input_range!r}; give a power of two from 1 to "
-                f"{WIDEST_RANGE:.0f}"
-            )
+        checked_settings(self.features, self.seed, self.length, self.input_range)
         if isinstance(self.biases, str):
             if self.biases != "noise":
                 raise ValueError(
@@ -143,32 +130,16 @@ class MiniRocket:
 
     def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the features (1, F) of each recording (T, I)."""
-        rows: list[Array] = [np.empty(0)] * len(inputs)
-        tasks = list(_tasks([len(u) for u in inputs]))
-        n_inputs = inputs[0].shape[1] if inputs else 1
         scale = 2.0**self.digits
 
-        def work(task: list[int]) -> Array:
-            schedule = _schedule(self, len(inputs[task[0]]), n_inputs)
-            together = np.stack([inputs[k] for k in task])
+        def work(together: Array) -> Array:
+            _, T, n_inputs = together.shape
+            schedule = _schedule(self, T, n_inputs)
             counts = schedule.counts(together, scale, self.input_range * scale)
-            return counts / schedule.positions
+            shares: Array = counts / schedule.positions
+            return shares
 
-        for task, found in zip(tasks, ordered_map(work, tasks, threads=threads), strict=True):
-            for k, row in zip(task, found, strict=True):
-                rows[k] = row[None]
-        return rows
-
-
-def _tasks(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the places of recordings that have one length, few enough for a task."""
-    by_length: dict[int, list[int]] = {}
-    for k, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(k)
-    for length, places in by_length.items():
-        size = max(1, _STEPS_AT_ONCE // length)
-        for at in range(0, len(places), size):
-            yield places[at : at + size]
+        return in_batches(work, inputs, threads)
 
 
 @lru_cache(maxsize=128)

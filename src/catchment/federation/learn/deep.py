@@ -8,7 +8,7 @@ random features f_t = tanh(x_t A_t+1 + b_t+1), one after the other:
     x_t+1 = x_t + f_t D_t
 
 With F'F = V diag(s) V' and W W' = U diag(w) U' the step is V [(V'F'R W'U)_ij / (step_ridge + s_i
-w_j)] U', R = Y - X W_t. The paper asks clients twice a layer, for X'X and X'Y, then for F'F and
+w_j)] U', R = Y - X W_t. Its authors ask clients twice a layer, for X'X and X'Y, then for F'F and
 W R'F, and once more at the end. Here a client sends the sums of both side by side, [X F]'[X F] and
 [X F]'Y: R'F follows from them, and so do the sums of x_t+1. That is one round a layer, and none for
 the last classifier; the numbers are the same.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from catchment.federation.left_out import headline, left_out
 from catchment.federation.runs.bounds import bounds_of
+from catchment.federation.runs.maps import map_sentence
 from catchment.federation.runs.read import Message, Run, Traffic
 from catchment.federation.smallest_upload import LOW_RANK
 from catchment.readout.statistics import RidgeStatistics
@@ -105,8 +106,8 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    for said in aloud(run):
-        lines += [said, ""]
+    for said in (map_sentence(run.facts), *aloud(run)):
+        lines += [said, ""] if said else []
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:

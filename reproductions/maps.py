@@ -1,0 +1,318 @@
+"""Feature maps on people nobody trained on, and on problems of the UCR archive: accuracy and bytes.
+
+Every client's statistics are made once; a fold is the sum of those who train in it. The ridge, and
+the map where there are several, is the one with the least error on training clients left out, as
+`federate` chooses it; test clients are looked at once, at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+import numpy as np
+
+from catchment.arrays import Array, Integers
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Turn
+from catchment.federation.learn.candidates import nrmse_of
+from catchment.federation.smallest_upload import SmallestUpload
+from catchment.parallel import single_blas_thread
+from catchment.readout.accumulation import accumulate_with_rows
+from catchment.readout.feature_scale import scale_of
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
+from catchment.readout.solve import solve_readout
+from catchment.readout.statistics import RidgeStatistics
+from reproductions.map_methods import MAJORITY, METHODS
+from reproductions.map_sets import FoldedSet, available, folded
+from reproductions.map_values import (
+    MapCell,
+    MapsResult,
+    MapsSettings,
+    cell_of,
+    network_cells,
+)
+from reproductions.people import SYNTHETIC
+from reproductions.study import Began, environment
+
+MANY_COLUMNS = 1100  # above, training clients are left out in groups
+GROUPS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class ClientRows:
+    """A client's statistics of one map, its feature rows (n, F), and the classes (n,) of them."""
+
+    statistics: RidgeStatistics
+    z: Array
+    label: Integers
+
+
+def maps(
+    settings: MapsSettings,
+    *,
+    sets: Sequence[str] | None = None,
+    directory: Path | None = None,
+    earlier: MapsResult | None = None,
+    beside: Sequence[MapCell] = (),
+    began: Began | None = None,
+    kept: Callable[[MapsResult], object] | None = None,
+    quick: bool = False,
+) -> MapsResult:
+    """Return the cells of every set, method and seed.
+
+    Parameters
+    ----------
+    sets
+        Names of `reproductions.map_sets`; all that are on this machine if not given.
+    earlier
+        A result whose cells need not be computed again, where their maps are the same.
+    beside
+        Cells that were computed elsewhere: networks, and other libraries.
+    began
+        Called with a line of text as cells end.
+    kept
+        Called with what there is so far, whenever a cell ends.
+    """
+    say, start = began or (lambda text: None), time.perf_counter()
+    names = tuple(sets) if sets else available(directory) or (SYNTHETIC,)
+    done = {cell.key: cell for cell in earlier.cells} if earlier else {}
+    held = {name: folded(name, directory=directory).within(settings.windows) for name in names}
+    kept_before = [c for c in done.values() if c.set not in held] if earlier else []
+    result = MapsResult(
+        settings={**asdict(settings), "methods": list(chosen_methods(settings))},
+        cells=tuple(kept_before),
+        folds={**(earlier.folds if earlier else {}), **{k: v.folds for k, v in held.items()}},
+        notes={**(earlier.notes if earlier else {}), **{k: v.notes for k, v in held.items()}},
+        environment=environment(),
+        quick=quick,
+    )
+    for data in held.values():
+        prepared = Prepared.of(data)
+        for cell in cells_of(prepared, settings, done):
+            if cell.key not in done or done[cell.key] is not cell:
+                say(f"{cell.set}, {cell.method}, seed {cell.seed}: {cell.accuracy:.4f}")
+            seconds = time.perf_counter() - start
+            result = replace(result, cells=(*result.cells, cell), seconds=seconds)
+            if kept and done.get(cell.key) is not cell:
+                kept(result)
+        here = [cell for cell in beside if cell.set == data.name]
+        same = [cell for cell in here if _same_windows(cell, data)]
+        result = replace(result, cells=(*result.cells, *same))
+    return result
+
+
+def _same_windows(cell: MapCell, data: FoldedSet) -> bool:
+    """Whether a cell from elsewhere was tested on the same windows of the same people."""
+    return dict(cell.windows) == {name: len(data.clients[name]) for name in data.tested}
+
+
+def chosen_methods(settings: MapsSettings) -> tuple[str, ...]:
+    """Return the methods that the settings name; all if they name none."""
+    for name in settings.methods:
+        if name not in METHODS:
+            raise ValueError(f"no method is called {name!r}; use {', '.join(METHODS)}")
+    return settings.methods or tuple(METHODS)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A set whose recordings are scaled."""
+
+    data: FoldedSet
+    clients: Mapping[str, list[Recording]]
+
+    @classmethod
+    def of(cls, data: FoldedSet) -> Prepared:
+        """Return a set scaled as it says: each client alone, or by all that train.
+
+        One scale for all is fitted on the training clients of the only fold.
+        """
+        prepare = Prepare(scale=data.scale)
+        if not prepare.is_fitted:
+            if len(data.folds) != 1:
+                raise ValueError("one scale for all training clients needs one fold; scale by own")
+            moments = (prepare.moments(data.clients[name]) for name in data.training(0))
+            prepare = prepare.fitted(reduce(add, moments))
+        return cls(data, {name: prepare.apply(own) for name, own in data.clients.items()})
+
+    @property
+    def n_inputs(self) -> int:
+        return next(iter(self.clients.values()))[0].u.shape[1]
+
+    def labels(self, name: str) -> Integers:
+        """Return the classes (n,) of a client's recordings."""
+        return np.array([int(np.argmax(recording.y)) for recording in self.clients[name]])
+
+    @property
+    def windows(self) -> dict[str, int]:
+        return {name: len(self.clients[name]) for name in self.data.tested}
+
+
+def cells_of(
+    prepared: Prepared, settings: MapsSettings, done: Mapping[tuple[str, str, int], MapCell]
+) -> Iterator[MapCell]:
+    """Yield the cells of a set, those that are done already where their maps are the same."""
+    for method in chosen_methods(settings):
+        describe = METHODS[method]
+        for seed in range(settings.seeds):
+            if describe is None:
+                if seed == 0:
+                    yield majority(prepared)
+                continue
+            built = [
+                one.build(prepared.n_inputs, per_step=False, classes=True)
+                for one in describe(seed)
+            ]
+            if not built:
+                continue
+            known = done.get((prepared.data.name, method, seed))
+            if known is not None and known.fingerprint == fingerprint(built, prepared):
+                yield known
+            else:
+                yield map_cell(prepared, method, seed, built)
+
+
+def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
+    """Return a hash of the maps and of whose windows they saw."""
+    said = {
+        "maps": [one.fingerprint for one in built],
+        "folds": prepared.data.folds,
+        "windows": {name: len(own) for name, own in prepared.clients.items()},
+        "scale": prepared.data.scale,
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def majority(prepared: Prepared) -> MapCell:
+    """Return the cell of whoever always says the class that training clients have most."""
+    correct = {}
+    for fold, tested in enumerate(prepared.data.folds):
+        known = np.concatenate([prepared.labels(name) for name in prepared.data.training(fold)])
+        most = np.bincount(known).argmax()
+        correct |= {name: int((prepared.labels(name) == most).sum()) for name in tested}
+    up = 8.0 * len(prepared.data.classes)
+    return MapCell(
+        set=prepared.data.name,
+        method=MAJORITY,
+        seed=0,
+        windows=prepared.windows,
+        correct=correct,
+        largest_up=up,
+        mean_up=up,
+        largest_rank=up,
+        mean_rank=up,
+        client_seconds=0.0,
+        server_seconds=0.0,
+    )
+
+
+def map_cell(
+    prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]
+) -> MapCell:
+    """Return what the best of some maps does, chosen in every fold by clients left out."""
+    data = prepared.data
+    for one in built:  # compiled code is loaded, so that it is not timed
+        one.rows([next(iter(prepared.clients.values()))[0].u])
+    begun = time.process_time()
+    held = [rows_of(one, prepared) for one in built]
+    clients = time.process_time() - begun
+    correct: dict[str, int] = {}
+    chosen, server = [], 0.0
+    for fold, tested in enumerate(data.folds):
+        begun = time.process_time()
+        training = data.training(fold)
+        best, choice = selected(built, held, training)
+        total = reduce(add, (held[best][name].statistics for name in training))
+        scale = scale_of(total, built[best].standardise)
+        with single_blas_thread():
+            readout = solve_readout(total, choice.best, scale=scale)
+        server += time.process_time() - begun
+        for name in tested:
+            own = held[best][name]
+            correct[name] = int((readout(own.z).argmax(1) == own.label).sum())
+        chosen.append(f"map {best}, ridge {float(np.mean(choice.best)):.3g}")
+    whole, low = uploads(held, sorted({n for k in range(len(data.folds)) for n in data.training(k)}))
+    return MapCell(
+        set=data.name,
+        method=method,
+        seed=seed,
+        windows=prepared.windows,
+        correct=correct,
+        columns=sum(one.n_features for one in built),
+        largest_up=max(whole),
+        mean_up=float(np.mean(whole)),
+        largest_rank=max(low),
+        mean_rank=float(np.mean(low)),
+        client_seconds=clients,
+        server_seconds=server / len(data.folds),
+        fingerprint=fingerprint(built, prepared),
+        chosen=tuple(chosen),
+    )
+
+
+def rows_of(features: FeatureMap, prepared: Prepared) -> dict[str, ClientRows]:
+    """Return every client's statistics and rows."""
+    found = {}
+    for name, own in prepared.clients.items():
+        statistics, z = accumulate_with_rows(features, own, threads=1, classes=True)
+        found[name] = ClientRows(statistics, z, prepared.labels(name))
+    return found
+
+
+def selected(
+    built: Sequence[FeatureMap],
+    held: Sequence[Mapping[str, ClientRows]],
+    training: Sequence[str],
+) -> tuple[int, RidgeChoice]:
+    """Return the map with the least error on training clients left out, and its ridge.
+
+    Maps of many columns leave clients out in groups, which costs less and chooses much the same.
+    """
+    best: tuple[float, int, RidgeChoice] | None = None
+    for k, (one, rows) in enumerate(zip(built, held, strict=True)):
+        blocks = [rows[name].statistics for name in training]
+        if one.n_features > MANY_COLUMNS and len(blocks) > GROUPS:
+            blocks = [reduce(add, blocks[g::GROUPS]) for g in range(GROUPS)]
+        with single_blas_thread():
+            choice = choose_by_blocks(blocks, standardise=one.standardise, threads=1)
+        error = nrmse_of(choice, reduce(add, blocks)) if len(built) > 1 else 0.0
+        if best is None or error < best[0]:
+            best = error, k, choice
+    assert best is not None
+    return best[1], best[2]
+
+
+def uploads(
+    held: Sequence[Mapping[str, ClientRows]], training: Sequence[str]
+) -> tuple[list[int], list[int]]:
+    """Return the bytes of each training client's statistics, plain and as small as they get.
+
+    Of several maps both are sums: every candidate is in one message.
+    """
+    whole, low = [], []
+    smallest, turn = SmallestUpload(), Turn(0, ())
+    for name in training:
+        own = [rows[name].statistics for rows in held]
+        whole.append(sum(len(one.parts().to_bytes()) for one in own))
+        low.append(sum(len(smallest.on_client(one, turn).parts().to_bytes()) for one in own))
+    return whole, low
+
+
+def cells_beside(folder: Path) -> list[MapCell]:
+    """Return the cells that other programs left in a folder: networks, and MiniRocket of aeon."""
+    cells: list[MapCell] = []
+    networks, aeon = folder / "maps_networks.json", folder / "maps_aeon.json"
+    if networks.is_file():
+        cells += network_cells(json.loads(networks.read_text()))
+    if aeon.is_file():
+        cells += [cell_of(one) for one in json.loads(aeon.read_text())]
+    return cells
