@@ -32,7 +32,7 @@ from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from reproductions.map_methods import LARGE, MAJORITY, METHODS
-from reproductions.map_sets import FoldedSet, available, folded
+from reproductions.map_sets import FoldedSet, available, folded, label_of
 from reproductions.map_values import (
     Key,
     MapCell,
@@ -101,7 +101,9 @@ def maps(
     names = tuple(sets) if sets else available(directory) or (SYNTHETIC,)
     held = {name: folded(name, directory=directory).within(settings.windows) for name in names}
     before = earlier or MapsResult(settings={}, cells=(), folds={})
-    elsewhere = [cell for cell in beside if cell.set in held and _same_windows(cell, held[cell.set])]
+    elsewhere = [
+        cell for cell in beside if cell.set in held and _same_windows(cell, held[cell.set])
+    ]
     result = MapsResult(
         settings={**asdict(settings), "methods": list(chosen_methods(settings))},
         cells=(),
@@ -140,7 +142,7 @@ def jobs_of(data: FoldedSet, settings: MapsSettings) -> Iterator[Job]:
             continue
         describe = METHODS[method]
         for seed in range(settings.seeds):
-            if (describe(seed) if describe else seed == 0):
+            if describe(seed, data.n_inputs) if describe else seed == 0:
                 yield Job(data.name, method, seed)
 
 
@@ -153,7 +155,8 @@ def outcome_of(
     if describe is None:
         return majority(prepared)
     built = [
-        one.build(prepared.n_inputs, per_step=False, classes=True) for one in describe(job.seed)
+        one.build(prepared.n_inputs, per_step=False, classes=True)
+        for one in describe(job.seed, prepared.n_inputs)
     ]
     known = done.get((job.set, job.method, job.seed))
     if known is not None and known.fingerprint == fingerprint(built, prepared):
@@ -202,11 +205,11 @@ class Prepared:
 
     @property
     def n_inputs(self) -> int:
-        return next(iter(self.clients.values()))[0].u.shape[1]
+        return self.data.n_inputs
 
     def labels(self, name: str) -> Integers:
         """Return the classes (n,) of a client's recordings."""
-        return np.array([int(np.argmax(recording.y)) for recording in self.clients[name]])
+        return np.array([label_of(recording) for recording in self.clients[name]])
 
     @property
     def windows(self) -> dict[str, int]:
@@ -226,7 +229,7 @@ def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
 
 def majority(prepared: Prepared) -> MapCell:
     """Return the cell of whoever always says the class that training clients have most."""
-    correct = {}
+    correct: dict[str, int] = {}
     for fold, tested in enumerate(prepared.data.folds):
         known = np.concatenate([prepared.labels(name) for name in prepared.data.training(fold)])
         most = np.bincount(known).argmax()
@@ -269,7 +272,9 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
             own = held[best][name]
             correct[name] = int((readout(own.z).argmax(1) == own.label).sum())
         chosen.append(f"map {best}, ridge {float(np.mean(choice.best)):.3g}")
-    sizes, least = uploads(held, sorted({n for k in range(len(data.folds)) for n in data.training(k)}))
+    sizes, least = uploads(
+        held, sorted({n for k in range(len(data.folds)) for n in data.training(k)})
+    )
     return MapCell(
         set=data.name,
         method=method,
