@@ -142,9 +142,10 @@ def _maps(
     data: Path | None,
 ) -> None:
     from reproductions.data import ucr
+    from reproductions.map_sets import available
     from reproductions.map_tables import markdown, stem_of, write
     from reproductions.map_values import QUICK, QUICK_SETS, MapsSettings, load_maps
-    from reproductions.maps import available, cells_beside, maps
+    from reproductions.maps import cells_beside, maps
 
     here = available(data)
     named = [name.strip() for name in sets.split(",")] if sets else None

@@ -11,6 +11,7 @@ from reproductions.map_tables import AEON, MEGABYTE, TARGETS
 from reproductions.map_values import MapsResult, Row
 
 try:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 except ImportError as error:
@@ -33,7 +34,7 @@ def draw(result: MapsResult, names: Sequence[str], *, dark: bool = False) -> Fig
         ax.set_visible(False)
     for ax, name in zip(axes.ravel(), names, strict=False):
         _panel(ax, result, name, methods, colours)
-    handles: dict[str, object] = {}
+    handles: dict[str, Artist] = {}
     for ax in axes.ravel():
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)

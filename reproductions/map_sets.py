@@ -55,6 +55,11 @@ class FoldedSet:
         """Everybody who is tested, in the order of the folds."""
         return tuple(name for fold in self.folds for name in fold)
 
+    @property
+    def n_inputs(self) -> int:
+        """Channels."""
+        return next(iter(self.clients.values()))[0].u.shape[1]
+
     def within(self, windows: int) -> FoldedSet:
         """Return the set with at most this many windows of every client, evenly taken."""
         few = {name: thin(list(own), windows) for name, own in self.clients.items()}
@@ -116,6 +121,17 @@ def people_folds(names: Sequence[str], n_folds: int = FOLDS) -> tuple[tuple[str,
     return tuple(tuple(sorted(known[k] for k in order[fold::n_folds])) for fold in range(n_folds))
 
 
+def label_of(recording: Recording) -> int:
+    """Return the number of a recording's class.
+
+    >>> label_of(Recording([0.0, 1.0], [0.0, 1.0, 0.0]))
+    1
+    """
+    if recording.y is None:
+        raise ValueError("a recording has no class; pass recordings with one-hot targets")
+    return int(np.argmax(recording.y))
+
+
 def available(directory: Path | None = None) -> tuple[str, ...]:
     """Return the sets that are on this machine."""
     here = tuple(name for name in PEOPLE if find(name, directory=directory) is not None)
@@ -139,7 +155,7 @@ def write_windows(path: Path, sets: Sequence[FoldedSet]) -> None:
         for k, tested in enumerate(one.folds):
             fold[[names.index(name) for name in tested]] = k
         kind = np.float16 if own else np.float32
-        labels = [int(np.argmax(r.y)) for r in recordings if r.y is not None]
+        labels = [label_of(r) for r in recordings]
         counts = [len(clients[name]) for name in names]
         arrays |= {
             f"{one.name}.u": np.stack([r.u for r in recordings]).astype(kind),

@@ -31,8 +31,13 @@ from catchment.readout.feature_scale import scale_of
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
+<<<<<<< HEAD
 from reproductions.map_methods import MAJORITY, METHODS
 from reproductions.map_sets import FoldedSet, available, folded
+=======
+from reproductions.map_methods import LARGE, MAJORITY, METHODS
+from reproductions.map_sets import FoldedSet, available, folded, label_of
+>>>>>>> maps-tables
 from reproductions.map_values import (
     MapCell,
     MapsResult,
@@ -86,7 +91,14 @@ def maps(
     names = tuple(sets) if sets else available(directory) or (SYNTHETIC,)
     done = {cell.key: cell for cell in earlier.cells} if earlier else {}
     held = {name: folded(name, directory=directory).within(settings.windows) for name in names}
+<<<<<<< HEAD
     kept_before = [c for c in done.values() if c.set not in held] if earlier else []
+=======
+    before = earlier or MapsResult(settings={}, cells=(), folds={})
+    elsewhere = [
+        cell for cell in beside if cell.set in held and _same_windows(cell, held[cell.set])
+    ]
+>>>>>>> maps-tables
     result = MapsResult(
         settings={**asdict(settings), "methods": list(chosen_methods(settings))},
         cells=tuple(kept_before),
@@ -95,6 +107,7 @@ def maps(
         environment=environment(),
         quick=quick,
     )
+<<<<<<< HEAD
     for data in held.values():
         prepared = Prepared.of(data)
         for cell in cells_of(prepared, settings, done):
@@ -108,6 +121,63 @@ def maps(
         same = [cell for cell in here if _same_windows(cell, data)]
         result = replace(result, cells=(*result.cells, *same))
     return result
+=======
+    jobs = [job for data in held.values() for job in jobs_of(data, settings)]
+    done = {cell.key: cell for cell in before.cells}
+
+    def so_far(found: Mapping[Job, MapCell]) -> MapsResult:
+        computed = [found[job] for job in jobs if job in found]
+        others = [cell for cell in done.values() if cell.set not in held]
+        cells = (*others, *computed, *elsewhere)
+        return replace(result, cells=cells, seconds=time.perf_counter() - start)
+
+    found: dict[Job, MapCell] = {}
+    work = partial(outcome_of, directory, settings.windows, done)
+    with Pool(work, workers) as pool:
+        for job, outcome in pool.run(jobs):
+            if isinstance(outcome, Exception):
+                raise outcome
+            found[job] = outcome
+            if outcome != done.get(outcome.key):
+                say(f"{job.set}, {job.method}, seed {job.seed}: {outcome.accuracy:.4f}")
+                if kept:
+                    kept(so_far(found))
+    return so_far(found)
+
+
+def jobs_of(data: FoldedSet, settings: MapsSettings) -> Iterator[Job]:
+    """Yield the cells of a set; those of large maps only where there is one fold."""
+    for method in chosen_methods(settings):
+        if method in LARGE and len(data.folds) > 1:
+            continue
+        describe = METHODS[method]
+        for seed in range(settings.seeds):
+            if describe(seed, data.n_inputs) if describe else seed == 0:
+                yield Job(data.name, method, seed)
+
+
+def outcome_of(
+    directory: Path | None, windows: int, done: Mapping[Key, MapCell], job: Job
+) -> MapCell:
+    """Return a job's cell: the one that is done already, where its maps are the same."""
+    prepared = _prepared(job.set, directory, windows)
+    describe = METHODS[job.method]
+    if describe is None:
+        return majority(prepared)
+    built = [
+        one.build(prepared.n_inputs, per_step=False, classes=True)
+        for one in describe(job.seed, prepared.n_inputs)
+    ]
+    known = done.get((job.set, job.method, job.seed))
+    if known is not None and known.fingerprint == fingerprint(built, prepared):
+        return known
+    return map_cell(prepared, job.method, job.seed, built)
+
+
+@lru_cache(maxsize=1)
+def _prepared(name: str, directory: Path | None, windows: int) -> Prepared:
+    return Prepared.of(folded(name, directory=directory).within(windows))
+>>>>>>> maps-tables
 
 
 def _same_windows(cell: MapCell, data: FoldedSet) -> bool:
@@ -146,11 +216,11 @@ class Prepared:
 
     @property
     def n_inputs(self) -> int:
-        return next(iter(self.clients.values()))[0].u.shape[1]
+        return self.data.n_inputs
 
     def labels(self, name: str) -> Integers:
         """Return the classes (n,) of a client's recordings."""
-        return np.array([int(np.argmax(recording.y)) for recording in self.clients[name]])
+        return np.array([label_of(recording) for recording in self.clients[name]])
 
     @property
     def windows(self) -> dict[str, int]:
@@ -194,7 +264,7 @@ def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
 
 def majority(prepared: Prepared) -> MapCell:
     """Return the cell of whoever always says the class that training clients have most."""
-    correct = {}
+    correct: dict[str, int] = {}
     for fold, tested in enumerate(prepared.data.folds):
         known = np.concatenate([prepared.labels(name) for name in prepared.data.training(fold)])
         most = np.bincount(known).argmax()
@@ -240,7 +310,13 @@ def map_cell(
             own = held[best][name]
             correct[name] = int((readout(own.z).argmax(1) == own.label).sum())
         chosen.append(f"map {best}, ridge {float(np.mean(choice.best)):.3g}")
+<<<<<<< HEAD
     whole, low = uploads(held, sorted({n for k in range(len(data.folds)) for n in data.training(k)}))
+=======
+    sizes, least = uploads(
+        held, sorted({n for k in range(len(data.folds)) for n in data.training(k)})
+    )
+>>>>>>> maps-tables
     return MapCell(
         set=data.name,
         method=method,

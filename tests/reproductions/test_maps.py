@@ -1,4 +1,4 @@
-"""The maps' table: folds, cells against scikit-learn's ridge and against `federate`, bytes, text."""
+"""The maps' table: folds, cells against scikit-learn's ridge and `federate`, bytes, text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from catchment.features.feature_map import FeatureMap
 from reproductions import maps as module
 from reproductions.data import ucr
 from reproductions.map_methods import LARGE, METHODS
-from reproductions.map_sets import TEST, FoldedSet, dealt, folded, people_folds, write_windows
+from reproductions.map_sets import (
+    TEST,
+    FoldedSet,
+    dealt,
+    folded,
+    label_of,
+    people_folds,
+    write_windows,
+)
 from reproductions.map_tables import markdown, target_table, ucr_table, write
 from reproductions.map_values import (
     NETWORKS,
@@ -125,7 +133,7 @@ def test_a_cell_is_scikit_learns_ridge_on_pooled_rows() -> None:
         for name in tested:
             rows = np.concatenate(features.rows([r.u for r in prepared.clients[name]]))
             guess = oracle.predict(rows / spread).argmax(axis=1)
-            truth = np.array([np.argmax(r.y) for r in prepared.clients[name]])
+            truth = np.array([label_of(r) for r in prepared.clients[name]])
             assert cell.correct[name] == (guess == truth).sum()
 
 
@@ -134,15 +142,16 @@ def test_a_cell_is_what_federate_gives_and_sends() -> None:
     prepared = Prepared.of(data)
     cell = map_cell(prepared, "toy", 0, [built(prepared, WindowStatistics())])
     pipeline = ct.Pipeline(ct.Prepare(scale="own"), WindowStatistics())
-    run = ct.federate(
-        pipeline, {name: list(data.clients[name]) for name in data.training(0)}, ridge="clients"
-    )
+    train = {name: list(data.clients[name]) for name in data.training(0)}
+    run = ct.federate(pipeline, train, ridge="clients", upload="statistics")
     for name in data.folds[0]:
         score = ct.evaluate(run.model, {name: list(data.clients[name])}).total
         assert score is not None
         assert round(score.value * cell.windows[name]) == cell.correct[name]
-    per_client = run.records[0].bytes_up / len(data.training(0))
-    assert per_client == pytest.approx(cell.mean_up, rel=0.05)
+    assert run.records[0].bytes_up / len(train) == pytest.approx(cell.mean_up, rel=0.05)
+    small = ct.federate(pipeline, train, ridge="clients")
+    assert small.records[0].bytes_up / len(train) == pytest.approx(cell.least_up, rel=0.05)
+    assert cell.least_up < cell.mean_up
 
 
 def test_test_people_choose_nothing() -> None:
@@ -166,7 +175,7 @@ def test_test_people_choose_nothing() -> None:
 
 
 def test_of_several_maps_the_better_one_is_chosen_and_all_are_sent() -> None:
-    prepared = Prepared.of(people())
+    prepared = Prepared.of(people(8, 30))
     good, poor = built(prepared, MiniRocket(168)), built(prepared, ct.EchoState(1, input=False))
     alone = map_cell(prepared, "toy", 0, [good])
     both = map_cell(prepared, "toy", 0, [poor, good])
@@ -180,10 +189,10 @@ def test_the_majority_is_that_of_training_people() -> None:
     data = people()
     cell = majority(Prepared.of(data))
     for fold, tested in enumerate(data.folds):
-        classes = [int(np.argmax(r.y)) for n in data.training(fold) for r in data.clients[n]]
+        classes = [label_of(r) for n in data.training(fold) for r in data.clients[n]]
         most = max(range(len(ACTIVITIES)), key=lambda k: (classes.count(k), -k))
         for name in tested:
-            own = [int(np.argmax(r.y)) for r in data.clients[name]]
+            own = [label_of(r) for r in data.clients[name]]
             assert cell.correct[name] == own.count(most)
 
 
@@ -300,4 +309,4 @@ def test_windows_travel_to_programs_that_have_numpy_alone(tmp_path: Path) -> Non
     own = Prepared.of(data).clients[read.names[1]]
     rows = read.rows(1)
     np.testing.assert_allclose(read.x[rows[0]].numpy(), own[0].u, rtol=1e-3, atol=1e-3)
-    assert read.label[rows].tolist() == [int(np.argmax(r.y)) for r in own]
+    assert read.label[rows].tolist() == [label_of(r) for r in own]
