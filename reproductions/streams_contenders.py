@@ -158,8 +158,8 @@ def _streaming(features: int, rate: int) -> Option:
     )
 
 
-def _rates(first: int) -> tuple[float, ...]:
-    return tuple(2.0**-k for k in range(first, first + 4))
+def _rates(first: int, n: int = 4) -> tuple[float, ...]:
+    return tuple(2.0**-k for k in range(first, first + n))
 
 
 CONTENDERS: dict[str, tuple[Option, ...]] = {
@@ -170,6 +170,7 @@ CONTENDERS: dict[str, tuple[Option, ...]] = {
         for k in (2, 5, 10)
     ),
     "exponential means": tuple(_means(_rates(k), b) for k in (3, 4) for b in (False, True)),
+    "exponential means at eight rates": tuple(_means(_rates(1, 8), b) for b in (False, True)),
     "exponential means beside a reservoir 100": (_beside(0.1, 0.3), _beside(SLOW_AND_FAST, 1.0)),
     "window statistics": tuple(
         Option(f"{k} steps", lambda seed: WindowStatistics(), k) for k in (64, 128)
