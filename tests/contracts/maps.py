@@ -16,8 +16,8 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
-from catchment.features.nvar import NVAR
 from catchment.features.layers import Layers
+from catchment.features.nvar import NVAR
 from catchment.features.own import as_map
 from catchment.features.projected import Projected
 from catchment.features.random_convolutions.hydra import Hydra
