@@ -22,7 +22,7 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
-        "Concat DiagonalReservoir Encoder Hydra Layers MiniRocket NVAR Projected "
+        "AutoMap Concat DefaultMap DiagonalReservoir Encoder Hydra Layers MiniRocket NVAR Projected "
         "RandomFourier Thinned WindowStatistics "
         "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture OwnMap "
         "Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
