@@ -20,7 +20,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +212,7 @@ def right(data: Windows, net: Network, models: Stack, groups: Sequence[Group]) -
                 guesses.append(net.scores(one, data.x[part][None])[0].argmax(1))
         correct = (torch.cat(guesses) == data.label[everything]).cpu().numpy()
         edges = np.cumsum([0, *map(len, rows)])
-        found.append([int(correct[a:b].sum()) for a, b in zip(edges, edges[1:], strict=False)])
+        found.append([int(correct[a:b].sum()) for a, b in pairwise(edges)])
     return found
 
 

@@ -1,8 +1,8 @@
 """Classification problems of the UCR and UEA archives, from their `.ts` files.
 
-A file has comments (`#`, `%`), a head of lines with `@`, and after `@data` one case a line: channels
-separated by `:`, values by `,`, the class after the last `:`. `reference.csv` beside the sets has
-accuracies that others published on the same splits.
+A file has comments (`#`, `%`), a head of lines with `@`, and after `@data` one case a line:
+channels separated by `:`, values by `,`, the class after the last `:`. `reference.csv` beside the
+sets has accuracies that others published on the same splits.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from catchment.features.random_fourier import RandomFourier as RandomFourier
     from catchment.features.thinned import Thinned as Thinned
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.with_norm import WithNorm as WithNorm
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -70,6 +71,7 @@ _HOME = {
     "WindowStatistics": "catchment.features.window_statistics",
     "DefaultMap": "catchment.features.default_map",
     "AutoMap": "catchment.features.default_map",
+    "WithNorm": "catchment.features.with_norm",
     "Concat": "catchment.features.concat",
     "Hydra": "catchment.features.random_convolutions.hydra",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",

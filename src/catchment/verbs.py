@@ -338,7 +338,7 @@ def federate(
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
     upload
-        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
         features; or "auto", the cheapest, and `.upload` says why.
     classes

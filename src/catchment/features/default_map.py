@@ -21,6 +21,7 @@ from catchment.features.nested import recognised
 from catchment.features.nvar import NVAR
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
+from catchment.features.with_norm import WithNorm
 
 UNITS = 200  # of the reservoir
 FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns
@@ -35,7 +36,7 @@ class DefaultMap:
     columns
         Features for one target per recording. What the statistics leave of them (17 a channel, and
         the correlations of up to 12 channels) are convolutions; where that would be fewer than 84,
-        all are.
+        all are. Several channels have their norm as one more.
     seed
         Names the random draws.
     grid
@@ -59,15 +60,18 @@ class DefaultMap:
         """Return the description that this one stands for.
 
         >>> type(DefaultMap(100).meant(9, per_step=False)).__name__
-        'MiniRocket'
+        'WithNorm'
         """
         if per_step:
             return _reservoir(self.seed, self.grid)
         statistics = WindowStatistics(grid=self.grid)
-        left = self.columns - statistics.build(n_inputs, per_step=False).n_features
+        channels = n_inputs + (n_inputs > 1)
+        left = self.columns - statistics.build(channels, per_step=False).n_features
         if left < FEWEST:
-            return MiniRocket(self.columns, seed=self.seed, grid=self.grid)
-        return Concat(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
+            meant: MapDescription = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
+        else:
+            meant = Concat(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
+        return WithNorm(meant) if n_inputs > 1 else meant
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map for inputs of this many channels; see `MapDescription`."""

@@ -98,7 +98,7 @@ class Ridge:
         "clients" where there are several, the server sees them one by one and no class is one
         client's alone, else "gcv".
     upload
-        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
         features; or "auto", the cheapest.
     per_output
@@ -233,7 +233,10 @@ READER = Reader(
         for field in fields(kind)
         if field.name in ("map", "inner")
     },
-    makers={Nested: (lambda value, where: map_of(value, where), MAP_OR_NAME)},
+    makers=dict.fromkeys(
+        (Nested, Nested | None),
+        (lambda value, where: map_of(value, where), MAP_OR_NAME),
+    ),
 )
 
 
@@ -294,6 +297,8 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescript
 
     >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
     50
+    >>> map_of({"map": "random_fourier", "of": "window_statistics"}).map
+    WindowStatistics(...)
     """
     if isinstance(table, str):
         table = {"map": table}

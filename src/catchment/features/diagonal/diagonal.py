@@ -28,6 +28,7 @@ from catchment.parallel import ordered_map
 Nonlinearity = Literal["products", "mix", "both", "none"]
 # What "auto" is, where every step has a target, and where a recording has one.
 MEMORY = {"step": (1.0, 10.0), "recording": (1.0, 30.0)}
+STATES = 0.15  # share of the units
 CLASS_BITS = 16  # of features, where targets are classes: they are far below their bounds
 BLOCK_STEPS = 4096  # steps whose rows are made together where rows are pooled
 POOLS = (None, "mean_std")
@@ -48,10 +49,11 @@ class DiagonalReservoir:
         Names the random draws.
     nonlinearity
         What those units are that are not states: "products" of two states or of a state and an
-        input; "mix", the tanh of three states; "both", half of each; "none", all are states.
+        input, which suit outputs that multiply inputs; "mix", the tanh of three states, which suits
+        smooth series; "both", half of each; "none", all are states.
     states
-        How many units are states, an even number: real and imaginary parts. "auto" is a quarter,
-        or more where so few have too few products.
+        How many units are states, an even number: real and imaginary parts. "auto" is 15 in
+        100, or more where so few have too few products.
     memory
         Mean age, in steps, of what the modes with the shortest and the longest memory remember.
         "auto" is 1 to 10 where every step has a target, and 1 to 30 where a recording has one.
@@ -79,7 +81,7 @@ class DiagonalReservoir:
 
     units: int = 200
     seed: int = 0
-    nonlinearity: Nonlinearity = "products"
+    nonlinearity: Nonlinearity = "both"
     states: int | Literal["auto"] = "auto"
     memory: tuple[float, float] | Literal["auto"] = "auto"
     frequencies: float = 1.0
@@ -152,8 +154,8 @@ class DiagonalReservoir:
             return self.units
         if self.states != "auto":
             return self.states
-        quarter = max(2, round(self.units / 8) * 2)
-        return next(n for n in count(quarter, 2) if n + most_products(n) >= self.units)
+        few = max(2, 2 * round(STATES * self.units / 2))
+        return next(n for n in count(few, 2) if n + most_products(n) >= self.units)
 
     @property
     def _products(self) -> int:

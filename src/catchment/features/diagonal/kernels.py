@@ -98,9 +98,9 @@ def _mixtures(ring, turns, M, p):
         first = block * N
         mine = p[first : min(first + N, len(p))]
         one, two, three = ring[turns[block, 0] :], ring[turns[block, 1] :], ring[turns[block, 2] :]
-        m, bias = M[:, first:], M[3, first:]
+        m1, m2, m3, bias = M[0, first:], M[1, first:], M[2, first:], M[3, first:]
         for i in range(len(mine)):
-            mine[i] = m[0, i] * one[i] + m[1, i] * two[i] + m[2, i] * three[i] + bias[i]
+            mine[i] = m1[i] * one[i] + m2[i] * two[i] + m3[i] * three[i] + bias[i]
     for i in range(len(p)):
         p[i] = math.copysign(1.0, p[i]) * size_of_tanh(p[i], R_TANH, TOP)
 
