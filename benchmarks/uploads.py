@@ -33,11 +33,11 @@ from catchment.federation.loop import Record
 
 Clients = Mapping[str, Sequence[Recording]]
 MAPS: dict[str, MapDescription] = {
-    **{f"reservoir {units}": EchoState(units, seed=0) for units in (25, 50, 100, 200, 400)},
-    **{f"MiniRocket {n}": MiniRocket(n, seed=0) for n in (252, 504, 1008, 2016)},
+    **{f"reservoir {units}": EchoState(units, seed=0) for units in (50, 100, 200, 400)},
+    **{f"MiniRocket {n}": MiniRocket(n, seed=0) for n in (504, 1008, 2016)},
 }
 RIDGE = 10.0  # one for all, so that readouts can be compared
-WINDOWS = (40, 400)  # of a client
+WINDOWS = (40, 200)  # of a client
 
 
 def people(windows: int) -> tuple[Clients, Clients]:

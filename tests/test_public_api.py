@@ -23,7 +23,7 @@ FACES = {
     ),
     "features": (
         "Concat DiagonalReservoir Encoder Hydra Layers MiniRocket NVAR Projected "
-        "RandomFourier Thinned WindowStatistics "
+        "RandomFourier Thinned WindowStatistics WithNorm "
         "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture OwnMap "
         "Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
         "kernel_rank memory_capacity plasticity_of"

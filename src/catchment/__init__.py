@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from catchment.features.random_fourier import RandomFourier as RandomFourier
     from catchment.features.thinned import Thinned as Thinned
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.with_norm import WithNorm as WithNorm
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -66,6 +67,7 @@ _HOME = {
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
     "WindowStatistics": "catchment.features.window_statistics",
+    "WithNorm": "catchment.features.with_norm",
     "Concat": "catchment.features.concat",
     "Hydra": "catchment.features.random_convolutions.hydra",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",

@@ -338,7 +338,7 @@ def federate(
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
     upload
-        What clients send, all of it exact: "statistics"; "smallest", the same whole numbers in fewer
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
         features; or "auto", the cheapest, and `.upload` says why.
     classes
@@ -403,42 +403,37 @@ def federate(
         refuse_twice(earlier, clients)
     if names is not None and (classes is not None or onto is not None):
         clients = {name: partial(_placed, source, names) for name, source in clients.items()}
-    hidden = any(isinstance(protection, Masking) for protection in protect)
-    offered = offered_maps(
-        pipeline.known_map,
-        shared.channels if isinstance(shared.channels, int) else len(shared.channels),
-        per_step=shared.per_step,
-        hidden=hidden,
-        noisy=any(isinstance(one, GaussianNoise) for one in protect),
-        n_clients=len(clients),
-    )
-    if offered.several:
-        given = {
-            "ridge": ridge not in ("auto", "clients"),
-            "head": head,
-            "onto": onto,
-            "upload": upload not in ("auto", "statistics"),
-        }
-        refuse_settings({name: value for name, value in given.items() if value})
     uploads = Uploads(
-        asked="statistics" if offered.several else upload,
+        asked=upload,
         protected=bool(protect),
-        hidden=hidden,
+        hidden=any(isinstance(protection, Masking) for protection in protect),
         summed=head is not None or onto is not None,
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
+    offered = offered_maps(
+        pipeline.known_map,
+        shared.channels if isinstance(shared.channels, int) else len(shared.channels),
+        per_step=shared.per_step,
+        hidden=uploads.hidden,
+        noisy=any(isinstance(one, GaussianNoise) for one in protect),
+        n_clients=len(clients),
+    )
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given |= {"head": head is not None, "onto": onto is not None}
+        refuse_settings([name for name, is_set in given.items() if is_set])
     course = Course(
         prepare=prepare,
         maps=offered.maps,
         learn=_learning(uploads, names, len(clients), head, earlier),
-        uploads=uploads,
+        uploads=None if offered.several else uploads,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=uploads.added_to(protect),
+        protections=tuple(protect) if offered.several else uploads.added_to(protect),
         seed=seed,
     )
     if onto is not None:

@@ -86,6 +86,12 @@ def test_a_spread_is_asked_for_if_one_map_asks() -> None:
     assert [one.standardise for one in built] == [True, False]
 
 
+def test_a_name_is_the_map_as_it_is_without_settings() -> None:
+    assert Concat("window_statistics", EchoState(5)).maps[0] == ct.WindowStatistics()
+    with pytest.raises(ValueError, match="there is no map 'minirockt'; choose from"):
+        Concat("minirockt")
+
+
 def test_what_cannot_stand_side_by_side_is_refused() -> None:
     with pytest.raises(ValueError, match="Concat of no maps"):
         Concat()

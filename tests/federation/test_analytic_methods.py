@@ -586,7 +586,7 @@ def test_a_head_for_classes_refuses_numbers_and_noise() -> None:
 def test_clients_with_numbers_join_too() -> None:
     rng = np.random.default_rng(5)
     clients = {
-        name: [Recording(rng.normal(size=(9, 3)), [float(k)]) for k in range(12)]
+        name: [Recording(rng.normal(size=(9, 3)), np.array([float(k)])) for k in range(12)]
         for name in "abcdef"
     }
     early, late = ({name: clients[name] for name in names} for names in ("abcd", "ef"))

@@ -24,9 +24,10 @@ def test_spread_targets_are_those_of_rows_with_more_columns(grid: Grid | None) -
 
 
 def test_whole_numbers_too_large_for_a_machine_word_are_spread_exactly() -> None:
-    few = RidgeStatistics.from_states(Z, Y, grid=Grid(4, ((5, 4),)))
-    many = few.scaled(2.0**40).scaled(2.0**12)
-    assert spread_targets(many, PLACES, 6) == spread_targets(few, PLACES, 6).scaled(2.0**52)
+    few = RidgeStatistics.from_states(Z, Y, grid=Grid(24, ((5, 24),)))
+    many = few.scaled(2.0**45)
+    assert many.cross.dtype == object
+    assert spread_targets(many, PLACES, 6) == spread_targets(few, PLACES, 6).scaled(2.0**45)
 
 
 @pytest.mark.parametrize("places", [(0, 1), (0, 1, 1), (0, 1, 6), (-1, 0, 1)])

@@ -227,7 +227,7 @@ def test_streams_go_out_and_labels_come_back(
     from reproductions import streams_gru
 
     def make(task: Task, seed: int) -> People:
-        return spliced(RECORDINGS, N_CLASSES, task=task, seed=seed, n_streams=1, steps=500)
+        return spliced(RECORDINGS, N_CLASSES, task=task, seed=seed, n_streams=1, steps=300)
 
     sent, came = tmp_path / "streams.npz", tmp_path / "labels.npz"
     export(make, [("changes", 0)], folds, N_CLASSES, sent)
@@ -236,7 +236,7 @@ def test_streams_go_out_and_labels_come_back(
     monkeypatch.setattr(streams_gru, "RATES", (1e-2,))
     streams_gru.main()
     labels = read_labels(came)
-    settings = StreamSettings(seeds=(0,), n_streams=1, steps=500)
+    settings = StreamSettings(seeds=(0,), n_streams=1, steps=300)
     result = streams(make, N_CLASSES, settings, contenders=[GRU], tasks=["changes"], labels=labels)
     (cell,) = result.cells
     assert cell.state_bytes == 16

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from catchment.features.encoder import Encoder as Encoder
     from catchment.features.feature_map import FeatureMap as FeatureMap
     from catchment.features.feature_map import MapDescription as MapDescription
+    from catchment.features.layers import Layers as Layers
     from catchment.features.nvar import NVAR as NVAR
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from catchment.features.random_fourier import RandomFourier as RandomFourier
     from catchment.features.thinned import Thinned as Thinned
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.with_norm import WithNorm as WithNorm
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -60,6 +62,7 @@ __all__, __getattr__, __dir__ = face(
         "echo_state.state_map": ["EchoStateMap"],
         "encoder": ["Encoder"],
         "feature_map": ["FeatureMap", "MapDescription"],
+        "layers": ["Layers"],
         "own": ["OwnMap", "as_map"],
         "diagonal.diagonal": ["DiagonalReservoir"],
         "nvar": ["NVAR"],
@@ -67,6 +70,7 @@ __all__, __getattr__, __dir__ = face(
         "thinned": ["Thinned"],
         "pipeline": ["Pipeline"],
         "window_statistics": ["WindowStatistics"],
+        "with_norm": ["WithNorm"],
         "random_convolutions.hydra": ["Hydra"],
         "random_convolutions.minirocket": ["MiniRocket"],
         "projected": ["Projected"],

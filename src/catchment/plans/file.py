@@ -47,6 +47,7 @@ from catchment.plans.names import (
     RESERVOIRS,
     Given,
     algorithm_of,
+    beside,
     map_of,
     named,
     uploads_of,
@@ -178,10 +179,9 @@ class PlanFile:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
         tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
-        first = map_of(self._filled(self.features))
-        return tuple(map_of(self._filled(table), where) for where, table in tables.items()) or (
-            first,
-        )
+        tables = tables or {"[features]": self.features}
+        found = (map_of(self._filled(table), where) for where, table in tables.items())
+        return tuple(beside(one, self.base) for one in found)
 
     def _filled(self, table: Table) -> Table:
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
@@ -251,7 +251,7 @@ class PlanFile:
         windows = self.prepare.window is not None
         per_step = not windows and (about.per_step or self.prepare.horizon is not None)
         offered = self.offered(len(about.channels), per_step, n_clients)
-        several = bool(self.candidates) or offered.several
+        table = self._learning(offered)
         given = Given(
             (),
             about.classes,
@@ -261,11 +261,11 @@ class PlanFile:
             protected=bool(protections),
             n_targets=_n_targets(about),
         )
-        uploads = None if several else uploads_of(self.learn, given)
+        uploads = uploads_of(table, given)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            made = replace(given, maps=maps)
-            return algorithm_of(self._learning(offered), made, several=several)
+            several = bool(self.candidates) or offered.several
+            return algorithm_of(table, replace(given, maps=maps), several=several)
 
         return Course(
             prepare=self.prepare,
