@@ -252,3 +252,12 @@ def test_the_command_prints_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "streams-quick.json").is_file()
     wrong = CliRunner().invoke(app, ["streams", "--tasks", "none"])
     assert "no task is called 'none'" in str(wrong.exception)
+
+
+def test_the_page_of_experiments_quotes_the_recorded_tables() -> None:
+    root = Path(__file__).parents[2]
+    recorded = markdown(load_streams(root / "results" / "streams.json")) + "\n"
+    assert recorded == (root / "results" / "streams.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    for row in recorded.splitlines():
+        assert not row.startswith("|") or row in page
