@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array, Booleans
+from catchment.features.clipping import warn_of_clipping
 from catchment.features.diagonal.wiring import Wiring, most_products, wire
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits
@@ -245,6 +246,7 @@ class DiagonalReservoir:
         """
         from catchment.features.diagonal import kernels
 
+        warn_of_clipping(u, kernels.LIMIT)
         drawn, k = self.wiring, self._states // 2
         modes = np.concatenate([drawn.eigenvalues, np.zeros((2, k))])
         ring, q = np.zeros(4 * k), np.zeros(len(drawn.leak))
