@@ -29,7 +29,7 @@ PACES = {"fast": 1.1, "slow": 0.3}
 RAW = ct.Prepare(scale="none")
 WINDOWS = {
     "minirocket": 'map = "minirocket"\nfeatures = 20',
-    "default": 'map = "default"\ncolumns = 140',
+    "default": 'map = "default"\ncolumns = 158',
     "concat": 'map = "concat"\nmaps = [{ units = 6 }, { map = "minirocket", features = 12 }]',
     "projected": 'map = "projected"\nfeatures = 16\nof = { map = "minirocket", features = 64 }',
 }
@@ -37,7 +37,7 @@ STEPS = {"thinned": 'map = "thinned"\nevery = 2\nof = { units = 8 }'}
 TABLES = WINDOWS | STEPS
 
 
-def waves(k: int, n: int = 64) -> list[tuple[str, Array]]:
+def waves(k: int, n: int = 72) -> list[tuple[str, Array]]:
     rng = np.random.default_rng(k)
     steps = np.arange(30)[:, None]
     return [
