@@ -206,7 +206,7 @@ def right(data: Windows, net: Network, models: Stack, groups: Sequence[Group]) -
         rows = [data.rows(person) for person in group.test]
         everything = torch.from_numpy(np.concatenate(rows)).to(data.x.device)
         guesses = []
-        for part in torch.split(everything, 1024):  # type: ignore[no-untyped-call]
+        for part in torch.split(everything, 1024):
             cuda = data.x.is_cuda
             with torch.autocast("cuda" if cuda else "cpu", dtype=torch.bfloat16, enabled=cuda):
                 guesses.append(net.scores(one, data.x[part][None])[0].argmax(1))
