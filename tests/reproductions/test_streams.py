@@ -208,10 +208,10 @@ def test_the_network_is_torchs_gru() -> None:
     own = first_numbers(3, 5, 4, 0)
     theirs = torch.nn.GRU(3, 5, batch_first=True)
     with torch.no_grad():
-        theirs.weight_ih_l0.copy_(own["W_in"].T)
-        theirs.weight_hh_l0.copy_(own["W"].T)
-        theirs.bias_ih_l0.copy_(own["b_in"][0])
-        theirs.bias_hh_l0.copy_(own["b"][0])
+        theirs.get_parameter("weight_ih_l0").copy_(own["W_in"].T)
+        theirs.get_parameter("weight_hh_l0").copy_(own["W"].T)
+        theirs.get_parameter("bias_ih_l0").copy_(own["b_in"][0])
+        theirs.get_parameter("bias_hh_l0").copy_(own["b"][0])
         u = torch.randn(2, 30, 3, generator=torch.Generator().manual_seed(1))
         z, last = theirs(u)
         stack = {name: value[None] for name, value in own.items()}
@@ -232,10 +232,10 @@ def test_a_round_of_one_client_is_torchs_adam() -> None:
     theirs = torch.nn.GRU(3, 5, batch_first=True)
     readout = torch.nn.Linear(5, 2)
     with torch.no_grad():
-        theirs.weight_ih_l0.copy_(own["W_in"].T)
-        theirs.weight_hh_l0.copy_(own["W"].T)
-        theirs.bias_ih_l0.copy_(own["b_in"][0])
-        theirs.bias_hh_l0.copy_(own["b"][0])
+        theirs.get_parameter("weight_ih_l0").copy_(own["W_in"].T)
+        theirs.get_parameter("weight_hh_l0").copy_(own["W"].T)
+        theirs.get_parameter("bias_ih_l0").copy_(own["b_in"][0])
+        theirs.get_parameter("bias_hh_l0").copy_(own["b"][0])
         readout.weight.copy_(own["W_out"].T)
         readout.bias.copy_(own["b_out"][0])
     numbers = [*theirs.parameters(), *readout.parameters()]
