@@ -3,9 +3,9 @@
 For each map, on the same people: the bytes that one client sends (the mean over clients) as the
 dense float64 Gram matrix that a direct implementation would send, as statistics, as the smaller of
 statistics and rows of a low-rank Gram matrix, under a secure sum, and as gradients over rounds, in
-the clear and under a secure sum; with the accuracy on people who did not train. All but the first
-are counted on real messages, but for the gradients under a secure sum, whose numbers are 16 bytes
-each: their rounds are those of the run in the clear.
+the clear and under a secure sum; with the accuracy on people who did not train. What is sent in the
+clear is counted on real messages; under a secure sum a whole number is 8 bytes and another 16, and
+the rounds of gradients are those of the run in the clear.
 
     python -m benchmarks.uploads                 # the maps of MAPS
     python -m benchmarks.uploads --quick         # two small ones

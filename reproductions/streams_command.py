@@ -38,14 +38,19 @@ def streams(
 
     Cells that the folder's result has already are taken as they are.
     """
-    from reproductions.streams import QUICK, StreamSettings, folds, load_streams
+    from reproductions.streams import GRU, QUICK, StreamSettings, folds, load_streams
     from reproductions.streams import streams as run
+    from reproductions.streams_contenders import CONTENDERS
     from reproductions.streams_data import TASKS, People, Task, generated, motionsense, spliced
     from reproductions.streams_tables import markdown, write
 
     named = [name.strip() for name in tasks.split(",")]
     if unknown := set(named) - set(TASKS):
         raise ValueError(f"no task is called {min(unknown)!r}; use {', '.join(TASKS)}")
+    known = (*CONTENDERS, GRU)
+    chosen = [name.strip() for name in only.split(",")] if only else None
+    if unknown := set(chosen or ()) - set(known):
+        raise ValueError(f"no contender is called {min(unknown)!r}; use {', '.join(known)}")
     settings = QUICK if quick else StreamSettings()
     if seeds is not None:
         settings = replace(settings, seeds=tuple(range(seeds)))
@@ -67,7 +72,7 @@ def streams(
         make,
         n_classes,
         settings,
-        contenders=[name.strip() for name in only.split(",")] if only else None,
+        contenders=chosen,
         tasks=[cast(Task, name) for name in named],
         device=device,
         labels=None if labels is None else _labels(labels),

@@ -13,11 +13,14 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
+from catchment.features.concat import Concat
 from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.settings import Spread
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.nvar import NVAR
+from catchment.features.own import Adapted
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 from catchment.readout.accumulation import accumulate
@@ -90,13 +93,23 @@ class Option:
         """Return the bytes of what is kept from one step to the next."""
         if self.window is not None:
             return NUMBER * n_inputs * (self.window - 1)
-        own = getattr(getattr(built, "inner", None), "state_bytes", None)
-        if own is not None:
-            return int(own)
-        inner = getattr(built, "inner", None)
-        if isinstance(inner, NVAR):
+        return _state_bytes(built, n_inputs)
+
+
+def _state_bytes(built: object, n_inputs: int) -> int:
+    inner = built.inner if isinstance(built, Adapted) else built
+    match inner:
+        case Lags() | ExponentialMeans() | StreamingMiniRocket():
+            return inner.state_bytes
+        case NVAR():
             return NUMBER * n_inputs * (inner.delays - 1) * inner.stride
-        return NUMBER * (built.n_features - n_inputs)
+        case Concat():
+            return sum(_state_bytes(part, n_inputs) for part in inner.maps)
+        case EchoStateMap():
+            return NUMBER * inner.reservoir.n_units
+        case DiagonalReservoir():
+            return NUMBER * inner.units
+    raise TypeError(f"what a {type(inner).__name__} keeps from step to step is not known here")
 
 
 SLOW_AND_FAST = Spread("log_uniform", 0.02, 0.5)
@@ -128,14 +141,25 @@ def _means(rates: tuple[float, ...], logarithms: bool) -> Option:
     return Option(label, lambda seed: ExponentialMeans(rates, logarithms))
 
 
+def _beside(leak: float | Spread, scaling: float) -> Option:
+    shown = f"{leak:g}" if isinstance(leak, float) else f"{leak.low:g} to {leak.high:g}"
+    return Option(
+        f"leak {shown}, scaling {scaling:g}",
+        lambda seed: Concat(
+            ExponentialMeans(_rates(3)),
+            EchoState(100, seed=seed, leak_rate=leak, input_scaling=scaling, input=False),
+        ),
+    )
+
+
 def _streaming(features: int, rate: int) -> Option:
     return Option(
         f"rate 1/{2**rate}", lambda seed: StreamingMiniRocket(features, seed=seed, rate=rate)
     )
 
 
-def _rates(first: int) -> tuple[float, ...]:
-    return tuple(2.0**-k for k in range(first, first + 4))
+def _rates(first: int, n: int = 4) -> tuple[float, ...]:
+    return tuple(2.0**-k for k in range(first, first + n))
 
 
 CONTENDERS: dict[str, tuple[Option, ...]] = {
@@ -146,6 +170,8 @@ CONTENDERS: dict[str, tuple[Option, ...]] = {
         for k in (2, 5, 10)
     ),
     "exponential means": tuple(_means(_rates(k), b) for k in (3, 4) for b in (False, True)),
+    "exponential means at eight rates": tuple(_means(_rates(1, 8), b) for b in (False, True)),
+    "exponential means beside a reservoir 100": (_beside(0.1, 0.3), _beside(SLOW_AND_FAST, 1.0)),
     "window statistics": tuple(
         Option(f"{k} steps", lambda seed: WindowStatistics(), k) for k in (64, 128)
     ),

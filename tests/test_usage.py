@@ -128,6 +128,18 @@ def test_a_run_is_kept_where_out_says(people: Clients, tmp_path: Path) -> None:
         ct.federate(ct.EchoState(20), train, out=tmp_path / "run")
 
 
+def test_maps_are_put_together(people: Clients) -> None:
+    train, test = ct.split(people, test=0.25, seed=0)
+    both = ct.Concat(ct.EchoState(10), ct.MiniRocket(42))
+    small = ct.Projected(ct.MiniRocket(504), 63)
+    for described, columns in ((both, 2 * (10 + 6) + 42), (small, 63)):
+        run = ct.federate(described, train)
+        assert run.model.features.n_features == columns
+        total = ct.evaluate(run.model, test).total
+        assert total is not None
+        assert total.value > 0.4  # six classes
+
+
 def test_what_happens_before_the_readout_is_one_value(people: Clients) -> None:
     def pipeline(**changes: object) -> ct.Pipeline:
         settings: dict[str, object] = {"gaps": "hold", "window": 25, "scale": "none"}

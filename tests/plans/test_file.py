@@ -65,7 +65,7 @@ def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     assert isinstance(algorithm, FederatedRidge)
     assert (algorithm.ridge, algorithm.keep_clients) == ("auto", True)
     assert algorithm.classes == ("x", "y")
-    assert name_of(algorithm.features) == "concat"
+    assert name_of(algorithm.features) == "with_norm"
     assert (algorithm.features.n_features, algorithm.standardised) == (510, True)
     assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (1, 1.0, 1, 0)
     assert plan.limits == Limits()

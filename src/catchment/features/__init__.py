@@ -14,6 +14,8 @@ from catchment.faces import face
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.features.concat import Concat as Concat
+    from catchment.features.default_map import AutoMap as AutoMap
+    from catchment.features.default_map import DefaultMap as DefaultMap
     from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
     from catchment.features.echo_state.diagnostics import echo_state_check as echo_state_check
     from catchment.features.echo_state.diagnostics import (
@@ -49,6 +51,7 @@ __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "concat": ["Concat"],
+        "default_map": ["AutoMap", "DefaultMap"],
         "echo_state.diagnostics": [
             "echo_state_check",
             "effective_spectral_radius",

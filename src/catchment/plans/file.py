@@ -178,6 +178,7 @@ class PlanFile:
     def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
+        tables: dict[str, Table]
         tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
         tables = tables or {"[features]": self.features}
         found = (map_of(self._filled(table), where) for where, table in tables.items())

@@ -20,15 +20,15 @@ from catchment.plans.file import parse_plan
 from catchment.report.html import render
 
 PEOPLE = synthetic_wearables(4, seed=1, windows_per_user=80)
-SMALL = AutoMap(columns=210)
+SMALL = AutoMap(columns=240)
 PLAN = """
 [data]
 source = "wearables"
 users = 5
-windows_per_user = 150
+windows_per_user = 170
 [features]
 map = "auto"
-columns = 210
+columns = 240
 """
 
 
@@ -79,12 +79,12 @@ def test_what_was_chosen_is_told(run: ct.Run, tmp_path: Path) -> None:
 
 
 def test_a_sum_alone_leaves_nothing_to_choose() -> None:
-    people = synthetic_wearables(10, seed=1, windows_per_user=48)
+    people = synthetic_wearables(10, seed=1, windows_per_user=60)
     hiding = ct.SecureSum(ct.make_identities(people), rows_per_feature=2)
     hidden = ct.federate(SMALL, people, protect=[hiding])
     assert "sees only a sum" in hidden.map_note
     assert not hidden.maps_tried
-    plain = ct.federate(DefaultMap(210), people, ridge="gcv")
+    plain = ct.federate(DefaultMap(240), people, ridge="gcv")
     assert hidden.model.features.fingerprint == plain.model.features.fingerprint
     assert np.array_equal(hidden.model.readout.weights, plain.model.readout.weights)
     assert "the default map is used" in hidden.explain()

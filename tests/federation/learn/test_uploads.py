@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -153,3 +155,14 @@ def test_a_plan_file_chooses_its_upload_too(tmp_path: Any) -> None:
         parse_plan(PLAN.format('upload = "least"'))
     with pytest.raises(ValueError, match="use upload='statistics'"):
         parse_plan(PLAN.format('upload = "gradients"\nwindow = 2'))
+
+
+def test_the_figures_of_the_guide_are_those_of_the_benchmark() -> None:
+    root = Path(__file__).parents[3]
+    measured = (root / "benchmarks" / "results" / "uploads.md").read_text(encoding="utf-8")
+    guide = (root / "docs" / "guides" / "uploads.md").read_text(encoding="utf-8")
+    shown = [line for line in guide.splitlines() if line.startswith(("| reservoir", "| MiniRo"))]
+    assert len(shown) == 8
+    assert set(shown) <= set(measured.splitlines())
+    rows = json.loads((root / "benchmarks" / "results" / "uploads.json").read_text())["rows"]
+    assert all(row["same digest"] and row["distance of gradients"] < 1e-9 for row in rows)

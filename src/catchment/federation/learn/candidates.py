@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,12 @@ from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.labels import label_of
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
-from catchment.federation.learn.ridge import has_a_class_alone, learned, readout_figures
+from catchment.federation.learn.ridge import (
+    FederatedRidge,
+    has_a_class_alone,
+    learned,
+    readout_figures,
+)
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
@@ -255,6 +260,13 @@ class Candidates:
         scores = {name: _last(row) for name, row in zip(names, state.scores.T, strict=True)}
         chosen = "" if best is None else names[best]
         return Kept(rows, choice=state.choice, maps=scores, chosen=chosen)
+
+    def alone(self, state: Race) -> FederatedRidge:
+        """Return ridge regression with the map and the ridge that were chosen, for one client."""
+        if state.best is None or state.choice is None:
+            return FederatedRidge(features=self.features[0], ridge="gcv", classes=self.classes)
+        ridge: Any = state.choice.best
+        return FederatedRidge(features=self.features[state.best], ridge=ridge, classes=self.classes)
 
     def names(self) -> list[str]:
         """Return what the candidates are called, each in a way of its own."""
