@@ -158,7 +158,8 @@ def speech(
 def _cell(method: Method, data: Dataset, speaker: str) -> Cell:
     start = time.perf_counter()
     clients = {name: held for name, held in data.clients.items() if name != speaker}
-    run: Run = ct.federate(ct.Pipeline(method.prepare, method.make()), clients, ridge="clients")
+    pipeline = ct.Pipeline(method.prepare, method.make())
+    run: Run = ct.federate(pipeline, clients, ridge="clients", classes=data.classes)
     tested = data.clients[speaker]
     right = _right(run.model, tested)
     up = sum(record.bytes_up for record in run.records) / len(clients)

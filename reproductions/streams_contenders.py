@@ -13,10 +13,14 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
+from catchment.features.concat import Concat
 from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.echo_state.settings import Spread
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.nvar import NVAR
+from catchment.features.own import Adapted
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 from catchment.readout.accumulation import accumulate
@@ -34,6 +38,7 @@ class Option:
     label: str
     describe: Callable[[int], MapDescription]  # of a seed
     window: int | None = None
+    standardise: bool | None = None  # whether columns are divided by their spread; None: as usual
 
     def build(self, n_inputs: int, seed: int) -> FeatureMap:
         per_step = self.window is None
@@ -88,29 +93,46 @@ class Option:
         """Return the bytes of what is kept from one step to the next."""
         if self.window is not None:
             return NUMBER * n_inputs * (self.window - 1)
-        own = getattr(getattr(built, "inner", None), "state_bytes", None)
-        if own is not None:
-            return int(own)
-        inner = getattr(built, "inner", None)
-        if isinstance(inner, NVAR):
+        return _state_bytes(built, n_inputs)
+
+
+def _state_bytes(built: object, n_inputs: int) -> int:
+    inner = built.inner if isinstance(built, Adapted) else built
+    match inner:
+        case Lags() | ExponentialMeans() | StreamingMiniRocket():
+            return inner.state_bytes
+        case NVAR():
             return NUMBER * n_inputs * (inner.delays - 1) * inner.stride
-        return NUMBER * (built.n_features - n_inputs)
+        case Concat():
+            return sum(_state_bytes(part, n_inputs) for part in inner.maps)
+        case EchoStateMap():
+            return NUMBER * inner.reservoir.n_units
+        case DiagonalReservoir():
+            return NUMBER * inner.units
+    raise TypeError(f"what a {type(inner).__name__} keeps from step to step is not known here")
 
 
-def _reservoirs(units: int | tuple[int, ...], leaks: Sequence[float]) -> tuple[Option, ...]:
-    def option(leak: float, scaling: float) -> Option:
+SLOW_AND_FAST = Spread("log_uniform", 0.02, 0.5)
+
+
+def _reservoirs(
+    units: int | tuple[int, ...], leaks: Sequence[float | Spread], scalings: Sequence[float]
+) -> tuple[Option, ...]:
+    """Return options of leak and input scaling, with columns as they are and standardised."""
+
+    def option(leak: float | Spread, scaling: float, standardise: bool) -> Option:
+        shown = f"{leak:g}" if isinstance(leak, float) else f"{leak.low:g} to {leak.high:g}"
         return Option(
-            f"leak {leak:g}, scaling {scaling:g}",
+            f"leak {shown}, scaling {scaling:g}" + ", standardised" * standardise,
             lambda seed: EchoState(units, seed=seed, leak_rate=leak, input_scaling=scaling),
+            standardise=standardise,
         )
 
-    return tuple(option(leak, scaling) for leak in leaks for scaling in (0.3, 1.0))
-
-
-def _deep(first: float, second: float) -> Option:
-    return Option(
-        f"leaks {first:g} and {second:g}",
-        lambda seed: EchoState((200, 200), seed=seed, leak_rate=(first, second)),
+    return tuple(
+        option(leak, scaling, standardise)
+        for leak in leaks
+        for scaling in scalings
+        for standardise in (False, True)
     )
 
 
@@ -119,14 +141,25 @@ def _means(rates: tuple[float, ...], logarithms: bool) -> Option:
     return Option(label, lambda seed: ExponentialMeans(rates, logarithms))
 
 
+def _beside(leak: float | Spread, scaling: float) -> Option:
+    shown = f"{leak:g}" if isinstance(leak, float) else f"{leak.low:g} to {leak.high:g}"
+    return Option(
+        f"leak {shown}, scaling {scaling:g}",
+        lambda seed: Concat(
+            ExponentialMeans(_rates(3)),
+            EchoState(100, seed=seed, leak_rate=leak, input_scaling=scaling, input=False),
+        ),
+    )
+
+
 def _streaming(features: int, rate: int) -> Option:
     return Option(
         f"rate 1/{2**rate}", lambda seed: StreamingMiniRocket(features, seed=seed, rate=rate)
     )
 
 
-def _rates(first: int) -> tuple[float, ...]:
-    return tuple(2.0**-k for k in range(first, first + 4))
+def _rates(first: int, n: int = 4) -> tuple[float, ...]:
+    return tuple(2.0**-k for k in range(first, first + n))
 
 
 CONTENDERS: dict[str, tuple[Option, ...]] = {
@@ -137,12 +170,14 @@ CONTENDERS: dict[str, tuple[Option, ...]] = {
         for k in (2, 5, 10)
     ),
     "exponential means": tuple(_means(_rates(k), b) for k in (3, 4) for b in (False, True)),
+    "exponential means at eight rates": tuple(_means(_rates(1, 8), b) for b in (False, True)),
+    "exponential means beside a reservoir 100": (_beside(0.1, 0.3), _beside(SLOW_AND_FAST, 1.0)),
     "window statistics": tuple(
         Option(f"{k} steps", lambda seed: WindowStatistics(), k) for k in (64, 128)
     ),
-    "reservoir 200": _reservoirs(200, (0.03, 0.05, 0.1)),
-    "reservoir 500": _reservoirs(500, (0.03, 0.05, 0.1)),
-    "reservoirs 200 + 200": (_deep(0.05, 0.05), _deep(0.3, 0.05), _deep(1.0, 0.05)),
+    "reservoir 200": _reservoirs(200, (0.05, 0.1, SLOW_AND_FAST), (0.3, 1.0)),
+    "reservoir 500": _reservoirs(500, (SLOW_AND_FAST,), (0.3, 1.0)),
+    "reservoirs 200 + 200": _reservoirs((200, 200), (0.1, SLOW_AND_FAST), (0.3,)),
     "diagonal reservoir 200": tuple(
         Option(
             f"memory {low} to {high}, leaks {leak[0]} to {leak[1]}",
@@ -157,5 +192,5 @@ CONTENDERS: dict[str, tuple[Option, ...]] = {
         Option(f"{k} steps", lambda seed: MiniRocket(504, seed=seed), k) for k in (64, 128)
     ),
     "streaming MiniRocket 168": tuple(_streaming(168, k) for k in (4, 5, 6)),
-    "streaming MiniRocket": tuple(_streaming(504, k) for k in (4, 5, 6)),
+    "streaming MiniRocket": tuple(_streaming(504, k) for k in (4, 5)),
 }

@@ -13,7 +13,7 @@ def forgotten_shares(x, positions, dilation, first, channels, biases, rate, out)
     Parameters
     ----------
     x
-        (T, I) whole numbers; zeros come before them.
+        (I, T) whole numbers, small enough for sums of 32 bits; zeros come before them.
     positions
         (F, 9): the three taps with weight 2 come first, the six with weight -1 after them.
     dilation, biases
@@ -23,19 +23,21 @@ def forgotten_shares(x, positions, dilation, first, channels, biases, rate, out)
     rate
         Each step moves a share by 2^-rate of the way.
     out
-        (T, F) shares after every step.
+        (F, T) shares after every step.
     """
-    T, F = out.shape
-    share = np.zeros(F, dtype=np.int32)
-    for t in range(T):
-        for f in range(F):
-            total = np.int64(0)
-            for j in range(9):
-                s = t - (8 - positions[f, j]) * dilation[f]
-                if s >= 0:
-                    weight = 2 if j < 3 else -1
-                    for c in range(first[f], first[f + 1]):
-                        total += weight * x[s, channels[c]]
-            aim = 65536 if total > biases[f] else 0
-            share[f] += (aim - share[f]) >> rate
-            out[t, f] = share[f]
+    F, T = out.shape
+    total = np.empty(T, dtype=np.int32)
+    for f in range(F):
+        total[:] = 0
+        for j in range(9):
+            back = (8 - positions[f, j]) * dilation[f]
+            weight = np.int32(2 if j < 3 else -1)
+            for c in range(first[f], first[f + 1]):
+                row = x[channels[c]]
+                for t in range(T - back):
+                    total[t + back] += weight * row[t]
+        share = 0
+        for t in range(T):
+            aim = 65536 if total[t] > biases[f] else 0
+            share += (aim - share) >> rate
+            out[f, t] = share

@@ -162,10 +162,10 @@ class StreamingMiniRocket:
         dilation = np.minimum(listed.dilation, max(1, (self.length - 1) // 8))
         found = []
         for u in us:
-            x = np.rint(np.clip(u, -64.0, 64.0) * one).astype(np.int64)
-            shares = np.empty((len(x), self.features), dtype=np.int32)
+            x = np.ascontiguousarray(np.rint(np.clip(u, -64.0, 64.0) * one).astype(np.int32).T)
+            shares = np.empty((self.features, len(u)), dtype=np.int32)
             forgotten_shares(
                 x, POSITIONS[listed.kernel], dilation, first, channels, biases, self.rate, shares
             )
-            found.append(shares / 2.0**16)
+            found.append(shares.T / 2.0**16)
         return found

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from reproductions.streams import StreamCell, StreamsResult
+from reproductions.streams import GRU, StreamCell, StreamsResult
+from reproductions.streams_contenders import CONTENDERS
 from reproductions.streams_data import TASKS
 
 TITLES = {
@@ -43,7 +44,8 @@ def _lines(result: StreamsResult) -> Iterator[str]:
         "label, if every step has one; upload: of one client, all rounds."
     )
     for task in TASKS:
-        names = list(dict.fromkeys(cell.contender for cell in result.cells if cell.task == task))
+        known = {cell.contender for cell in result.cells if cell.task == task}
+        names = [name for name in (*CONTENDERS, GRU) if name in known]
         if not names:
             continue
         gaps = task == "gaps"

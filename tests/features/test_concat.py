@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
-from tests.contracts.maps import CHANNELS, Delays, WindowStatistics
+from tests.contracts.maps import CHANNELS, Delays, OwnStatistics
+from tests.plans.test_flower import fleet, in_process
 
 import catchment as ct
 from catchment.arrays import Array
@@ -85,6 +86,12 @@ def test_a_spread_is_asked_for_if_one_map_asks() -> None:
     assert [one.standardise for one in built] == [True, False]
 
 
+def test_a_name_is_the_map_as_it_is_without_settings() -> None:
+    assert Concat("window_statistics", EchoState(5)).maps[0] == ct.WindowStatistics()
+    with pytest.raises(ValueError, match="there is no map 'minirockt'; choose from"):
+        Concat("minirockt")
+
+
 def test_what_cannot_stand_side_by_side_is_refused() -> None:
     with pytest.raises(ValueError, match="Concat of no maps"):
         Concat()
@@ -99,7 +106,7 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
 
 
 def test_where_recordings_start_anew_no_inner_map_has_a_grid() -> None:
-    both = Concat(EchoState(5), Concat(EchoState(6, grid=20), WindowStatistics()))
+    both = Concat(EchoState(5), Concat(EchoState(6, grid=20), OwnStatistics()))
     without: Any = suited(both, ct.Prepare(gaps="restart"))
     assert (without.maps[0].grid, without.maps[1].maps[0].grid) == (None, 20)
     assert without.maps[1].maps[1] is both.maps[1].maps[1]  # type: ignore[union-attr]
@@ -130,13 +137,13 @@ def described() -> Concat:
 
 def test_its_federated_ridge_is_sklearns_on_the_columns() -> None:
     clients = people()
-    both = Concat(EchoState(8, seed=2), WindowStatistics())
+    both = Concat(EchoState(8, seed=2), OwnStatistics())
     run = ct.federate(ct.Pipeline(RAW, both), clients, ridge=0.5)
     held = [one for several in clients.values() for one in several]
     inner = EchoState(8, seed=2).build(CHANNELS, per_step=False, classes=True)
     us = [one.u for one in held]
-    own = [np.vstack(one.rows(us)) for one in (inner, as_map(WindowStatistics()))]
-    Z, Y = np.hstack(own), np.stack([one.y for one in held])  # type: ignore[type-var]
+    own = [np.vstack(one.rows(us)) for one in (inner, as_map(OwnStatistics()))]
+    Z, Y = np.hstack(own), np.stack([one.y for one in held if one.y is not None])
     theirs = Ridge(alpha=0.5).fit(Z, Y)
     np.testing.assert_allclose(run.model.readout.weights, theirs.coef_.T, rtol=1e-7, atol=1e-9)
 
@@ -210,3 +217,48 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
         assert isinstance(built, Adapted)
         assert not own.describes(built)
     assert not own.describes(as_map(Small()))
+
+
+PLAN = """
+[data]
+files = "{folder}/*.csv"
+inputs = ["x", "y", "z"]
+recording = "window"
+label = "act"
+classes = ["fast", "slow"]
+test = 0.2
+test_of = "recordings"
+[features]
+map = "concat"
+[[features.maps]]
+units = 6
+seed = 2
+[[features.maps]]
+map = "projected"
+features = 5
+inner = "window_statistics"
+[learn]
+keep_clients = false
+"""
+
+
+@pytest.mark.slow
+def test_a_plan_file_names_it_and_nodes_restore_it(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name, held in people().items():
+        lines = ["window,act,x,y,z"]
+        for w, one in enumerate(held):
+            label = ("fast", "slow")[int(np.asarray(one.y).argmax())]
+            lines += [f"{w},{label}," + ",".join(f"{v:.6f}" for v in row) for row in one.u]
+        (logs / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    secure = '[[protect]]\nname = "secure_sum"\nmin_clients = 3\nrows_per_feature = 2.0\n'
+    text = PLAN.format(folder=logs) + secure
+    nodes = {name: {"name": name, "data": str(logs / f"{name}.csv")} for name in people()}
+    there = fleet(tmp_path, text, nodes).serve("there")
+    assert there == in_process(tmp_path, text)
+    kept = ct.load(tmp_path / "models" / "a" / "model.safetensors")
+    assert isinstance(kept, ct.Model)
+    written = Concat(EchoState(6, seed=2), ct.Projected(ct.WindowStatistics(), 5))
+    expected = written.build(CHANNELS, per_step=False, classes=True)
+    assert kept.features.fingerprint == expected.fingerprint

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 from sklearn.metrics import pairwise_distances
-from tests.contracts.maps import CHANNELS, WindowStatistics
+from tests.contracts.maps import CHANNELS, OwnStatistics
 from tests.features.test_concat import course, people, travelled
 
 import catchment as ct
@@ -73,11 +73,11 @@ def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
 
 
 def test_without_a_grid_it_is_the_plain_product() -> None:
-    built = Projected(WindowStatistics(), 7, seed=1).build(CHANNELS, per_step=False, classes=True)
+    built = Projected(OwnStatistics(), 7, seed=1).build(CHANNELS, per_step=False, classes=True)
     assert built.grid is None
     made: Any = built.inner  # type: ignore[attr-defined]
     flips, kept = made._drawn
-    Z = np.vstack(as_map(WindowStatistics()).rows(INPUTS))
+    Z = np.vstack(as_map(OwnStatistics()).rows(INPUTS))
     expected = np.clip((Z * flips) @ hadamard(16)[:15][:, kept] / np.sqrt(15), -4, 4)
     np.testing.assert_allclose(np.vstack(built.rows(INPUTS)), expected, rtol=1e-13)
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
         Projected(wide, 4).build(3, per_step=False)
     for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
-            Projected(Wide(), **wrong)  # type: ignore[arg-type]
+            Projected(Wide(), **wrong)
     with pytest.raises(AttributeError, match="EchoState in Projected is a description"):
         Projected(EchoState(20), 5).n_features  # noqa: B018
 

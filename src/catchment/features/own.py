@@ -44,6 +44,7 @@ from catchment.wire import Fact, Parts
 KIND = "own_map"
 # Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
 LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
+AT_ONCE = 2**15  # features that are checked and rounded at a time
 
 
 @runtime_checkable
@@ -210,22 +211,27 @@ class Adapted:
         found = [np.asarray(z, dtype=np.float64) for z in given]
         if len(found) != len(us):
             raise ValueError(f"{self.name} gave {len(found)} results for {len(us)} recordings")
+        per_step, washout, n_features = self.per_step, self.washout, self.n_features
         for u, z in zip(us, found, strict=True):
-            n_rows = len(u) - self.washout if self.per_step else 1
-            if z.shape != (n_rows, self.n_features):
+            n_rows = len(u) - washout if per_step else 1
+            if z.shape != (n_rows, n_features):
                 raise ValueError(
                     f"{self.name} gave rows of shape {z.shape} for a recording of {len(u)} steps; "
-                    f"return ({n_rows}, {self.n_features})"
+                    f"return ({n_rows}, {n_features})"
                 )
-        return np.split(
-            self._checked(np.concatenate(found)), np.cumsum([len(z) for z in found])[:-1]
-        )
+        together = np.concatenate(found)
+        # A few rows at a time stay in the cache from one step to the next.
+        size = max(1, AT_ONCE // n_features)
+        for at in range(0, len(together), size):
+            together[at : at + size] = self._checked(together[at : at + size])
+        ends = np.cumsum([len(z) for z in found]).tolist()
+        return [together[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
     def _checked(self, z: Array) -> Array:
         """Return rows that are finite and within their bounds, on the grid if there is one."""
-        if not np.isfinite(z).all():
-            raise ValueError(f"{self.name} gave features that are not finite; mend its rows")
-        if (np.abs(z) > self.bounds * (1 + 1e-9)).any():
+        if not (np.abs(z) <= self._limits).all():
+            if not np.isfinite(z).all():
+                raise ValueError(f"{self.name} gave features that are not finite; mend its rows")
             raise ValueError(
                 f"{self.name} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
                 "`bounds`, or limit the values"
@@ -233,6 +239,11 @@ class Adapted:
         if self.grid is None:
             return z
         return on_grid(z, digits_after_point(self.bounds, self.grid), self.grid)
+
+    @cached_property
+    def _limits(self) -> Array:
+        """Bounds (F,) with room for rounding; finite, so that no infinite feature is within."""
+        return np.minimum(self.bounds * (1 + 1e-9), np.finfo(np.float64).max)
 
     def parts(self) -> Parts:
         facts: dict[str, Fact] = {"class": self.name}

@@ -122,7 +122,8 @@ class Hydra:
             unit = scale * channels.shape[1] * 2.0**WEIGHT_BITS
             steps = np.maximum(1, T - groups[:, 1])
             shares = found / (steps[:, None, None] * np.array([unit, 1.0])[:, None])
-            return np.sqrt(np.clip(shares, 0.0, 1.0)).reshape(len(together), -1)
+            roots: Array = np.sqrt(np.clip(shares, 0.0, 1.0)).reshape(len(together), -1)
+            return roots
 
         return in_batches(work, inputs, threads)
 
@@ -183,7 +184,7 @@ def weights(n_groups: int, seed: int) -> NDArray[np.int32]:
     excess = w.sum(axis=1)
     side = np.sign(excess)[:, None] * w
     w[np.arange(len(w)), side.argmax(axis=1)] -= excess
-    found = w.astype(np.int32).reshape(n_groups, KERNELS, TAPS)
+    found: NDArray[np.int32] = w.astype(np.int32).reshape(n_groups, KERNELS, TAPS)
     found.flags.writeable = False
     return found
 

@@ -44,7 +44,8 @@ def noise(seed: int, n: int, length: int, n_inputs: int, one: int) -> NDArray[np
     deviations = np.array([max(1, math.isqrt(v)) for v in variances.tolist()])
     white = drawn[1] * (one * WHITE[0]) // (_DEVIATION * WHITE[1])
     x = walk * one // deviations[:, None] + white
-    return x.astype(np.int32).reshape(n, n_inputs, length)
+    found: NDArray[np.int32] = x.astype(np.int32).reshape(n, n_inputs, length)
+    return found
 
 
 def noise_biases(

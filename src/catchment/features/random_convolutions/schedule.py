@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,8 @@ def _pair_first(kernel: tuple[int, ...]) -> tuple[int, int, int]:
 
 _ORDERED = np.array([_pair_first(kernel) for kernel in KERNELS])
 _OTHERS = np.array([sorted(set(range(9)) - set(kernel)) for kernel in KERNELS])
-POSITIONS = np.hstack([_ORDERED, _OTHERS])
+POSITIONS: Integers = np.hstack([_ORDERED, _OTHERS])  # of the weights 2, then of -1
+_PAIR = 9 * POSITIONS[:, 0] + POSITIONS[:, 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +39,15 @@ class Schedule:
     pad: int
     groups: Integers
     channels: Integers
-    runs: Integers
-    kernels: Integers
+    kinds: Integers
     biases: NDArray[np.int32]
     places: Integers
     positions: Integers  # (F,) outputs of each kernel
 
-    def counts(self, inputs: Array, scale: float, limit: float) -> Integers:
+    def counts(self, inputs: Array, scale: float, limit: float) -> NDArray[np.int32]:
         """Return how many outputs are above each feature's bias (n, F); inputs are (n, T, I)."""
-        out = np.empty((len(inputs), len(self.places)), dtype=np.int64)
-        features = (self.runs, self.kernels, self.biases, self.places)
+        out = np.empty((len(inputs), len(self.places)), dtype=np.int32)
+        features = (self.kinds, self.biases, self.places, POSITIONS)
         counts_above(inputs, scale, limit, self.pad, self.groups, self.channels, features, out)
         return out
 
@@ -66,29 +65,26 @@ def scheduled(
     A kernel without padding that is longer than the recording has no output, and is padded.
     """
     padded = padded | (length <= 8 * dilation)
-    keys = [
-        ((d, s), tuple(POSITIONS[k].tolist()), p)
-        for d, s, k, p in zip(dilation.tolist(), subsets, kernel, padded.tolist(), strict=True)
-    ]
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    groups, runs, channels, kernels, done = [], [], [], [], 0
-    for (d, subset), inside in groupby(order, key=lambda f: keys[f][0]):
-        groups.append((d, len(channels), len(runs)))
-        channels.extend(subset)
-        for (positions, p), members in groupby(inside, key=lambda f: keys[f][1:]):
-            runs.append((p, done))
-            kernels.append(positions)
-            done += len(list(members))
-    groups.append((0, len(channels), len(runs)))
-    runs.append((0, done))
+    ids = {subset: k for k, subset in enumerate(dict.fromkeys(subsets))}
+    subset = np.array([ids[one] for one in subsets])
+    order = np.lexsort((kernel, padded, _PAIR[kernel], subset, dilation))
+    d, s = dilation[order], subset[order]
+    starts = np.ones(len(order), dtype=np.bool_)
+    starts[1:] = (d[1:] != d[:-1]) | (s[1:] != s[:-1])
+    chosen = [list(ids)[k] for k in s[starts]]
     return Schedule(
         length=length,
         pad=4 * int(dilation.max()),
-        groups=np.array(groups, dtype=np.int64),
-        channels=np.array(channels, dtype=np.int64),
-        runs=np.array(runs, dtype=np.int64),
-        kernels=np.array(kernels, dtype=np.int64),
+        groups=np.column_stack(
+            [
+                np.append(d[starts], 0),
+                np.cumsum([0, *map(len, chosen)]),
+                np.append(np.flatnonzero(starts), len(order)),
+            ]
+        ),
+        channels=np.concatenate([np.array(one) for one in chosen]),
+        kinds=np.column_stack([kernel, padded])[order].astype(np.int64),
         biases=np.asarray(biases)[order].astype(np.int32),
-        places=np.array(order, dtype=np.int64),
+        places=order.astype(np.int64),
         positions=np.where(padded, length, length - 8 * dilation),
     )
