@@ -210,7 +210,7 @@ def thinning(seeds: Iterable[int], kept: Iterable[int] = (1, 2, 4, 8, 16)) -> di
 
 
 # Units of the diagonal reservoir and of how many rows one is learnt from.
-SIZES = {"A2": (450, 7), "A3": (750, 5), "A4": (1000, 2), "A5": (750, 2), "A6": (220, 16)}
+SIZES = {"A2": (450, 7), "A3": (750, 5), "A4": (1000, 2), "A5": (750, 2), "A6": (220, 24)}
 DYNAMICS: dict[str, dict[str, Any]] = {
     "NARMA-10": {"nonlinearity": "products"},
     "Mackey-Glass": SMOOTH,
@@ -294,8 +294,8 @@ def main() -> None:
     for part in asked.parts.split(","):
         if part == "jobs":
             several = seeds[:1] if asked.quick else seeds[:3]
-            found = jobs(asked.jobs.split(","), several, 2 if asked.quick else 5)
-            found = results.get("jobs", {}) | found
+            found = jobs(asked.jobs.split(","), several, 2 if asked.quick else 15)
+            found = dict(sorted((results.get("jobs", {}) | found).items()))
         else:
             found = {"thinning": thinning, "dynamics": follow}[part](seeds)
         results = json.loads(path.read_text()) if path.exists() else {}
