@@ -23,6 +23,7 @@ Method = Callable[[int, int], tuple[MapDescription, ...]]  # of the seed and the
 MAJORITY = "majority"
 RULES = ("default, 510", "default, 800", "auto")  # what targets are compared with, on every set
 ANY_SIZE = "default, 2016"
+OVER_ROUNDS = "MiniRocket, 9996 over rounds"  # computed only of dealt cases
 LARGE = ("MiniRocket, 2016", "default, 2016")  # computed only where there is one fold
 
 
@@ -62,6 +63,7 @@ METHODS: dict[str, Method | None] = {
     "MiniRocket, 504": _one(lambda seed: MiniRocket(504, seed=seed)),
     "MiniRocket, 1008": _one(lambda seed: MiniRocket(1008, seed=seed)),
     "MiniRocket, 2016": _one(lambda seed: MiniRocket(2016, seed=seed)),
+    OVER_ROUNDS: _one(lambda seed: MiniRocket(9996, seed=seed)),
     "Hydra, 512": _one(lambda seed: Hydra(512, seed=seed)),
     "Hydra, 1024": _one(lambda seed: Hydra(1024, seed=seed)),
     "MiniRocket, 4032 projected to 504": _one(

@@ -58,7 +58,7 @@ class FoldedSet:
     @property
     def n_inputs(self) -> int:
         """Channels."""
-        return next(iter(self.clients.values()))[0].u.shape[1]
+        return int(next(iter(self.clients.values()))[0].u.shape[1])
 
     def within(self, windows: int) -> FoldedSet:
         """Return the set with at most this many windows of every client, evenly taken."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from reproductions.data import ucr
-from reproductions.map_methods import ANY_SIZE, MAJORITY, RULES
+from reproductions.map_methods import ANY_SIZE, MAJORITY, OVER_ROUNDS, RULES
 from reproductions.map_sets import PEOPLE
 from reproductions.map_values import NETWORKS, MapsResult, Row
 
@@ -37,7 +37,7 @@ TARGETS = (
     Target("motionsense", 0.958, 1.1),
     Target("hhar", 0.845, 1.1),
     Target("wisdm_watch", 0.885, 1.1),
-    Target("ArrowHead", 0.85),
+    Target("ArrowHead", 0.85, methods=(*RULES, OVER_ROUNDS)),
 )
 
 
@@ -181,7 +181,7 @@ def _mean_targets(
     names = [name for name, method in published if method == PUBLISHED[0]]
     least = np.mean([published[name, PUBLISHED[0]] for name in names]) - WITHIN if names else 0.0
     lines = []
-    for method in (*RULES, ANY_SIZE):
+    for method in (*RULES, ANY_SIZE, OVER_ROUNDS):
         rows = [row for name in names if (row := result.row(name, method))]
         if not rows or len(rows) < len(names):
             continue

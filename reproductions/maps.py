@@ -22,6 +22,7 @@ from catchment.arrays import Array, Integers
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
+from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Turn
 from catchment.federation.learn.candidates import nrmse_of
 from catchment.federation.smallest_upload import SmallestUpload
@@ -31,7 +32,8 @@ from catchment.readout.feature_scale import scale_of
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from reproductions.map_methods import LARGE, MAJORITY, METHODS
+from catchment.verbs import evaluate, federate
+from reproductions.map_methods import LARGE, MAJORITY, METHODS, OVER_ROUNDS
 from reproductions.map_sets import FoldedSet, available, folded, label_of
 from reproductions.map_values import (
     Key,
@@ -136,9 +138,11 @@ def maps(
 
 
 def jobs_of(data: FoldedSet, settings: MapsSettings) -> Iterator[Job]:
-    """Yield the cells of a set; those of large maps only where there is one fold."""
+    """Yield the cells of a set; those of large maps where there is one fold, or few rows."""
     for method in chosen_methods(settings):
         if method in LARGE and len(data.folds) > 1:
+            continue
+        if method == OVER_ROUNDS and data.scale == "own":
             continue
         describe = METHODS[method]
         for seed in range(settings.seeds):
@@ -161,7 +165,8 @@ def outcome_of(
     known = done.get((job.set, job.method, job.seed))
     if known is not None and known.fingerprint == fingerprint(built, prepared):
         return known
-    return map_cell(prepared, job.method, job.seed, built)
+    work = rounds_cell if job.method == OVER_ROUNDS else map_cell
+    return work(prepared, job.method, job.seed, built)
 
 
 @lru_cache(maxsize=1)
@@ -289,6 +294,40 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         server_seconds=server / len(data.folds),
         fingerprint=fingerprint(built, prepared),
         chosen=tuple(chosen),
+    )
+
+
+def rounds_cell(prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]) -> MapCell:
+    """Return the cell of a map with too many columns for a Gram matrix, solved over rounds.
+
+    Clients send products with the Gram matrix, which is formed nowhere. CPU seconds are of all
+    clients and the server together.
+    """
+    data, (features,) = prepared.data, built
+    accumulate_with_rows(features, next(iter(prepared.clients.values()))[:1], classes=True)
+    training = {name: list(data.clients[name]) for name in data.training(0)}
+    begun = time.process_time()
+    pipeline = Pipeline(Prepare(scale=data.scale), features)
+    run = federate(pipeline, training, classes=data.classes, upload="gradients", threads=1)
+    seconds = time.process_time() - begun
+    scores = evaluate(run.model, {name: list(data.clients[name]) for name in data.folds[0]})
+    up = sum(record.bytes_up for record in run.records) / len(training)
+    return MapCell(
+        set=data.name,
+        method=method,
+        seed=seed,
+        windows=prepared.windows,
+        correct={
+            name: round(score.value * score.errors.n) for name, score in scores.by_client.items()
+        },
+        columns=features.n_features,
+        largest_up=up,
+        mean_up=up,
+        least_up=up,
+        rounds=float(len(run.records)),
+        client_seconds=seconds,
+        fingerprint=fingerprint(built, prepared),
+        chosen=(f"ridge {run.records[-1].figures['ridge']:.3g}",),
     )
 
 

@@ -206,7 +206,7 @@ def right(data: Windows, net: Network, models: Stack, groups: Sequence[Group]) -
         rows = [data.rows(person) for person in group.test]
         everything = torch.from_numpy(np.concatenate(rows)).to(data.x.device)
         guesses = []
-        for part in everything.split(1024):
+        for part in torch.split(everything, 1024):
             cuda = data.x.is_cuda
             with torch.autocast("cuda" if cuda else "cpu", dtype=torch.bfloat16, enabled=cuda):
                 guesses.append(net.scores(one, data.x[part][None])[0].argmax(1))
@@ -295,9 +295,10 @@ def cell(data: Windows, kind: str, settings: Settings) -> dict[str, Any]:
     correct = {name: [0] * settings.seeds for name in data.names}
     for epochs in settings.epochs:
         groups = [
-            Group(rest, test, *best[fold]["choice"][:2], seed, (fold, seed))
+            Group(rest, test, rate, local_epochs, seed, (fold, seed))
             for fold, (rest, test) in enumerate(zip(rests(data), data.folds, strict=True))
-            if best[fold]["choice"][2] == epochs and test
+            for rate, local_epochs, chosen in (best[fold]["choice"],)
+            if chosen == epochs and test
             for seed in range(settings.seeds)
         ]
         found = outcomes(data, net, groups, epochs, settings.most_models)

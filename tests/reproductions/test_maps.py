@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 import catchment as ct
@@ -17,7 +19,7 @@ from catchment.features import MiniRocket, WindowStatistics
 from catchment.features.feature_map import FeatureMap
 from reproductions import maps as module
 from reproductions.data import ucr
-from reproductions.map_methods import LARGE, METHODS
+from reproductions.map_methods import LARGE, METHODS, OVER_ROUNDS
 from reproductions.map_sets import (
     TEST,
     FoldedSet,
@@ -37,7 +39,15 @@ from reproductions.map_values import (
     load_maps,
     network_cells,
 )
-from reproductions.maps import Prepared, cells_beside, jobs_of, majority, map_cell, maps
+from reproductions.maps import (
+    Prepared,
+    cells_beside,
+    jobs_of,
+    majority,
+    map_cell,
+    maps,
+    rounds_cell,
+)
 
 TS = """# a comment
 @problemName Toy
@@ -119,22 +129,32 @@ def test_folds_are_written_down() -> None:
     assert folds[1] == tuple(sorted(names[k] for k in order[1::5]))
 
 
+def oracle(
+    features: FeatureMap, train: list[ct.Recording], ridge: float
+) -> Callable[[list[ct.Recording]], NDArray[np.int64]]:
+    """Return the classes that scikit-learn's ridge on pooled, divided rows gives recordings."""
+    z = np.concatenate(features.rows([r.u for r in train]))
+    spread = np.where(z.std(axis=0) > 0, z.std(axis=0), 1.0)
+    fitted = Ridge(alpha=ridge).fit(z / spread, np.array([r.y for r in train]))
+
+    def classes(own: list[ct.Recording]) -> NDArray[np.int64]:
+        rows = np.concatenate(features.rows([r.u for r in own]))
+        found: NDArray[np.int64] = fitted.predict(rows / spread).argmax(axis=1)
+        return found
+
+    return classes
+
+
 def test_a_cell_is_scikit_learns_ridge_on_pooled_rows() -> None:
     prepared = Prepared.of(people())
     features = built(prepared, MiniRocket(168))
     cell = map_cell(prepared, "toy", 0, [features])
     for fold, tested in enumerate(prepared.data.folds):
-        ridge = float(cell.chosen[fold].split()[-1])
-        train = [r for n in prepared.data.training(fold) for r in prepared.clients[n]]
-        z = np.concatenate(features.rows([r.u for r in train]))
-        y = np.array([r.y for r in train])
-        spread = np.where(z.std(axis=0) > 0, z.std(axis=0), 1.0)
-        oracle = Ridge(alpha=ridge).fit(z / spread, y)
+        train = [r for name in prepared.data.training(fold) for r in prepared.clients[name]]
+        expected = oracle(features, train, float(cell.chosen[fold].split()[-1]))
         for name in tested:
-            rows = np.concatenate(features.rows([r.u for r in prepared.clients[name]]))
-            guess = oracle.predict(rows / spread).argmax(axis=1)
-            truth = np.array([label_of(r) for r in prepared.clients[name]])
-            assert cell.correct[name] == (guess == truth).sum()
+            own = prepared.clients[name]
+            assert cell.correct[name] == (expected(own) == [label_of(r) for r in own]).sum()
 
 
 def test_a_cell_is_what_federate_gives_and_sends() -> None:
@@ -236,7 +256,23 @@ def test_large_maps_are_for_sets_of_one_fold() -> None:
     several = {job.method for job in jobs_of(data, settings)}
     one = {job.method for job in jobs_of(replace(data, folds=data.folds[:1]), settings)}
     assert one - several == set(LARGE)
-    assert one == set(METHODS)
+    assert one == set(METHODS) - {OVER_ROUNDS}
+    cases = replace(data, folds=data.folds[:1], scale="federated")
+    assert {job.method for job in jobs_of(cases, settings)} == set(METHODS)
+
+
+def test_products_over_rounds_give_scikit_learns_ridge() -> None:
+    data = people(10, 8)
+    data = replace(data, folds=data.folds[:1], scale="federated")
+    prepared = Prepared.of(data)
+    features = built(prepared, MiniRocket(168))
+    cell = rounds_cell(prepared, "rounds", 0, [features])
+    train = [r for name in data.training(0) for r in prepared.clients[name]]
+    expected = oracle(features, train, float(cell.chosen[0].split()[-1]))
+    for name in data.folds[0]:
+        own = prepared.clients[name]
+        assert cell.correct[name] == (expected(own) == [label_of(r) for r in own]).sum()
+    assert cell.rounds > 1
 
 
 def test_an_unknown_method_or_set_is_refused() -> None:

@@ -33,7 +33,7 @@ from reproductions.streams_data import (
     generated,
     spliced,
 )
-from reproductions.streams_gru import first_numbers, outputs
+from reproductions.streams_gru import Federation, Streams, first_numbers, outputs, trained
 from reproductions.streams_maps import ExponentialMeans, Lags, StreamingMiniRocket
 from reproductions.streams_network import export, read_labels
 from reproductions.streams_tables import markdown, write
@@ -221,6 +221,39 @@ def test_the_network_is_torchs_gru() -> None:
     torch.testing.assert_close(x[0], last[0], atol=1e-5, rtol=1e-5)
 
 
+def test_a_round_of_one_client_is_torchs_adam() -> None:
+    rng = torch.Generator().manual_seed(2)
+    u = torch.randn(1, 1, 2, 400, 3, generator=rng)
+    label = (u[..., 0].cumsum(dim=3) > 0).long()
+    data = Streams(u, label, np.arange(400), ((0,),), 2)
+    own = first_numbers(3, 5, 2, 0)
+    one = Federation(draw=0, fold=0, train=(0,), test=(0,), rate=0.02, rounds=1)
+    found = trained(data, [one], {name: value[None] for name, value in own.items()}, 0, 1)
+    theirs = torch.nn.GRU(3, 5, batch_first=True)
+    readout = torch.nn.Linear(5, 2)
+    with torch.no_grad():
+        theirs.weight_ih_l0.copy_(own["W_in"].T)
+        theirs.weight_hh_l0.copy_(own["W"].T)
+        theirs.bias_ih_l0.copy_(own["b_in"][0])
+        theirs.bias_hh_l0.copy_(own["b"][0])
+        readout.weight.copy_(own["W_out"].T)
+        readout.bias.copy_(own["b_out"][0])
+    numbers = [*theirs.parameters(), *readout.parameters()]
+    adam, x = torch.optim.Adam(numbers, lr=0.02), None
+    for part in (slice(0, 250), slice(250, 400)):
+        z, x = theirs(u[0, 0, :, part], x)
+        x = x.detach()
+        loss = torch.nn.functional.cross_entropy(
+            readout(z).flatten(0, 1), label[0, 0, :, part].flatten()
+        )
+        adam.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(numbers, 1.0)
+        adam.step()
+    torch.testing.assert_close(found["W"][0], theirs.weight_hh_l0.T, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(found["W_out"][0], readout.weight.T, atol=1e-4, rtol=1e-3)
+
+
 def test_streams_go_out_and_labels_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,3 +285,12 @@ def test_the_command_prints_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "streams-quick.json").is_file()
     wrong = CliRunner().invoke(app, ["streams", "--tasks", "none"])
     assert "no task is called 'none'" in str(wrong.exception)
+
+
+def test_the_page_of_experiments_quotes_the_recorded_tables() -> None:
+    root = Path(__file__).parents[2]
+    recorded = markdown(load_streams(root / "results" / "streams.json")) + "\n"
+    assert recorded == (root / "results" / "streams.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    for row in recorded.splitlines():
+        assert not row.startswith("|") or row in page
