@@ -70,7 +70,7 @@ def folded(name: str, *, directory: Path | None = None) -> FoldedSet:
     """Return a set by its name: of people, a problem of the UCR archive, or synthetic.
 
     >>> folded("synthetic").folds[0]
-    ('user-00', 'user-05')
+    ('user-001', 'user-003')
     """
     if name == SYNTHETIC:
         users = synthetic_wearables(6, 0, windows_per_user=30)
@@ -114,7 +114,7 @@ def people_folds(names: Sequence[str], n_folds: int = FOLDS) -> tuple[tuple[str,
     """Return the people of each fold, dealt by seed 0.
 
     >>> people_folds(["ann", "bob", "cy"], 2)
-    (('ann', 'cy'), ('bob',))
+    (('bob', 'cy'), ('ann',))
     """
     known = sorted(names)
     order = np.random.default_rng(0).permutation(len(known))

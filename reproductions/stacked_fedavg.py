@@ -240,7 +240,7 @@ def left_out(people: Sequence[int], seed: int) -> tuple[int, ...]:
     """Return a fifth of the training people, at least one, drawn by the seed.
 
     >>> left_out(range(10), seed=0)
-    (1, 4)
+    (1, 7)
     """
     order = np.random.default_rng([seed, 5]).permutation(len(people))
     return tuple(sorted(people[k] for k in order[: max(1, round(len(people) / 5))]))
