@@ -71,6 +71,20 @@ def test_the_table_of_peers_is_the_one_that_was_measured() -> None:
     assert peer_table(jobs) in (ROOT / "README.md").read_text()
 
 
+def test_figures_of_maps_are_those_that_were_measured() -> None:
+    text = (ROOT / "README.md").read_text()
+    cells = json.loads((ROOT / "results" / "maps.json").read_text())["cells"]
+    for method in ("default, 510", "window statistics", "MiniRocket, 504", "CNN by FedAvg"):
+        for name in ("uci_har", "motionsense", "hhar", "wisdm_watch"):
+            of = [c for c in cells if (c["set"], c["method"]) == (name, method)]
+            if not of:
+                continue
+            right = np.array([[c["correct"][who] for who in c["windows"]] for c in of])
+            n = np.array(list(of[0]["windows"].values()))
+            mean, worst = 100 * right.sum() / (len(of) * n.sum()), 100 * (right / n).mean(axis=0)
+            assert f" {mean:.1f} ({worst.min():.1f}) " in text
+
+
 def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
     text = (ROOT / "README.md").read_text()
     rows = json.loads((ROOT / "results" / "fedpt.json").read_text())["rows"]
