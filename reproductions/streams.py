@@ -121,7 +121,7 @@ def streams(
     device: str = "cpu",
     labels: Labels | None = None,
     earlier: StreamsResult | None = None,
-    kept: Callable[[StreamsResult], None] | None = None,
+    kept: Callable[[StreamsResult], object] | None = None,
     began: Callable[[str], None] | None = None,
     quick: bool = False,
 ) -> StreamsResult:
