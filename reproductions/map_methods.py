@@ -19,14 +19,16 @@ from catchment.features.random_convolutions.hydra import Hydra
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
 
-Method = Callable[[int], tuple[MapDescription, ...]]
+Method = Callable[[int, int], tuple[MapDescription, ...]]  # of the seed and the channels
 MAJORITY = "majority"
-RULE = "default, 800"  # the one rule for all sets that the targets are compared with
+RULES = ("default, 510", "default, 800", "auto")  # what targets are compared with, on every set
 ANY_SIZE = "default, 2016"
+OVER_ROUNDS = "MiniRocket, 9996 over rounds"  # computed only of dealt cases
+LARGE = ("MiniRocket, 2016", "default, 2016")  # computed only where there is one fold
 
 
 def _one(make: Callable[[int], MapDescription]) -> Method:
-    return lambda seed: (make(seed),)
+    return lambda seed, n_inputs: (make(seed),)
 
 
 def documented(seed: int) -> MapDescription:
@@ -34,10 +36,10 @@ def documented(seed: int) -> MapDescription:
     return EchoState(500, seed=seed, spectral_radius=0.397, leak_rate=0.336, input_scaling=0.361)
 
 
-def recipes(seed: int) -> tuple[MapDescription, ...]:
+def recipes(seed: int, n_inputs: int) -> tuple[MapDescription, ...]:
     """Return six reservoirs of 300 units to choose from: slow or quick, weakly or strongly driven.
 
-    >>> len(recipes(0))
+    >>> len(recipes(0, n_inputs=3))
     6
     """
     return tuple(
@@ -54,13 +56,14 @@ def beside_all(seed: int) -> MapDescription:
 # A map without a seed is drawn once: window statistics have no second seed.
 METHODS: dict[str, Method | None] = {
     MAJORITY: None,
-    "window statistics": lambda seed: (WindowStatistics(),) if seed == 0 else (),
+    "window statistics": lambda seed, n_inputs: (WindowStatistics(),) if seed == 0 else (),
     "reservoir, default": _one(lambda seed: EchoState(200, seed=seed)),
     "reservoir, documented": _one(documented),
     "reservoir, chosen": recipes,
     "MiniRocket, 504": _one(lambda seed: MiniRocket(504, seed=seed)),
     "MiniRocket, 1008": _one(lambda seed: MiniRocket(1008, seed=seed)),
     "MiniRocket, 2016": _one(lambda seed: MiniRocket(2016, seed=seed)),
+    OVER_ROUNDS: _one(lambda seed: MiniRocket(9996, seed=seed)),
     "Hydra, 512": _one(lambda seed: Hydra(512, seed=seed)),
     "Hydra, 1024": _one(lambda seed: Hydra(1024, seed=seed)),
     "MiniRocket, 4032 projected to 504": _one(
@@ -70,5 +73,5 @@ METHODS: dict[str, Method | None] = {
     "default, 510": _one(lambda seed: DefaultMap(510, seed=seed)),
     "default, 800": _one(lambda seed: DefaultMap(800, seed=seed)),
     "default, 2016": _one(lambda seed: DefaultMap(2016, seed=seed)),
-    "auto": lambda seed: AutoMap(seed=seed).candidates(per_step=False),
+    "auto": lambda seed, n_inputs: AutoMap(seed=seed).candidates(n_inputs, per_step=False),
 }

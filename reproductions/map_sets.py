@@ -8,12 +8,14 @@ as FROCKS has them (Casella et al., 2024).
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.data.clients import iid
 from catchment.data.recording import Recording
@@ -53,6 +55,11 @@ class FoldedSet:
         """Everybody who is tested, in the order of the folds."""
         return tuple(name for fold in self.folds for name in fold)
 
+    @property
+    def n_inputs(self) -> int:
+        """Channels."""
+        return int(next(iter(self.clients.values()))[0].u.shape[1])
+
     def within(self, windows: int) -> FoldedSet:
         """Return the set with at most this many windows of every client, evenly taken."""
         few = {name: thin(list(own), windows) for name, own in self.clients.items()}
@@ -63,7 +70,7 @@ def folded(name: str, *, directory: Path | None = None) -> FoldedSet:
     """Return a set by its name: of people, a problem of the UCR archive, or synthetic.
 
     >>> folded("synthetic").folds[0]
-    ('user-00', 'user-05')
+    ('user-001', 'user-003')
     """
     if name == SYNTHETIC:
         users = synthetic_wearables(6, 0, windows_per_user=30)
@@ -107,11 +114,22 @@ def people_folds(names: Sequence[str], n_folds: int = FOLDS) -> tuple[tuple[str,
     """Return the people of each fold, dealt by seed 0.
 
     >>> people_folds(["ann", "bob", "cy"], 2)
-    (('ann', 'cy'), ('bob',))
+    (('bob', 'cy'), ('ann',))
     """
     known = sorted(names)
     order = np.random.default_rng(0).permutation(len(known))
     return tuple(tuple(sorted(known[k] for k in order[fold::n_folds])) for fold in range(n_folds))
+
+
+def label_of(recording: Recording) -> int:
+    """Return the number of a recording's class.
+
+    >>> label_of(Recording([0.0, 1.0], [0.0, 1.0, 0.0]))
+    1
+    """
+    if recording.y is None:
+        raise ValueError("a recording has no class; pass recordings with one-hot targets")
+    return int(np.argmax(recording.y))
 
 
 def available(directory: Path | None = None) -> tuple[str, ...]:
@@ -121,29 +139,33 @@ def available(directory: Path | None = None) -> tuple[str, ...]:
 
 
 def write_windows(path: Path, sets: Sequence[FoldedSet]) -> None:
-    """Write sets of people, each person scaled alone, as `reproductions.stacked_fedavg` reads them.
+    """Write sets as arrays, for programs that have numpy alone.
 
-    Values are kept as float16, which is finer than the arithmetic that networks are trained in.
+    People are scaled alone and kept as float16, which is finer than the arithmetic that networks
+    are trained in; dealt cases are as their publisher has them. `fold` is -1 of those who are never
+    tested.
     """
-    arrays = {"sets": np.array([one.name for one in sets])}
+    arrays: dict[str, NDArray[Any]] = {"sets": np.array([one.name for one in sets])}
     for one in sets:
-        scaled = scale_each(one.clients)
-        names = sorted(scaled)
-        own = [recording for name in names for recording in scaled[name]]
+        own = one.scale == "own"
+        clients = scale_each(one.clients) if own else one.clients
+        names = sorted(clients)
+        recordings = [recording for name in names for recording in clients[name]]
         fold = np.full(len(names), -1)
         for k, tested in enumerate(one.folds):
             fold[[names.index(name) for name in tested]] = k
+        kind = np.float16 if own else np.float32
+        labels = [label_of(r) for r in recordings]
+        counts = [len(clients[name]) for name in names]
         arrays |= {
-            f"{one.name}.u": np.stack([r.u for r in own]).astype(np.float16),
-            f"{one.name}.label": np.array([int(np.argmax(r.y)) for r in own], dtype=np.int16),
-            f"{one.name}.person": np.repeat(
-                np.arange(len(names)), [len(scaled[name]) for name in names]
-            ).astype(np.int16),
+            f"{one.name}.u": np.stack([r.u for r in recordings]).astype(kind),
+            f"{one.name}.label": np.array(labels, dtype=np.int16),
+            f"{one.name}.person": np.repeat(np.arange(len(names)), counts).astype(np.int16),
             f"{one.name}.names": np.array(names),
             f"{one.name}.fold": fold,
             f"{one.name}.classes": np.array(len(one.classes)),
         }
-    np.savez_compressed(path, **arrays)
+    np.savez_compressed(path, allow_pickle=False, **arrays)
 
 
 def _by_folds(
@@ -155,3 +177,17 @@ def _by_folds(
     folds = people_folds(list(clients))
     note = f"{len(folds)} folds over {len(clients)} people"
     return FoldedSet(name=name, clients=clients, folds=folds, classes=classes, notes=(note, *notes))
+
+
+def main() -> None:
+    """Write the sets that are on this machine, or those that are named, into a file of arrays."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--sets", default="", help="Separated by commas; all if left out.")
+    given = parser.parse_args()
+    names = given.sets.split(",") if given.sets else available()
+    write_windows(given.path, [folded(name) for name in names])
+
+
+if __name__ == "__main__":
+    main()

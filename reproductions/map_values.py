@@ -54,9 +54,9 @@ class MapCell:
     """One method on one set with one seed: who was classified right, what it cost, what was chosen.
 
     `windows` and `correct` count those of every test person. Bytes up are of one training client's
-    message, the largest and the mean one; `rank` is the same as `upload="auto"` would send it. CPU
-    seconds are of all clients' features and statistics together, and of one fold's choice of the
-    ridge and solution.
+    message, the largest and the mean one; `least_up` is the largest one as `upload="auto"` sends
+    it. CPU seconds are of all clients' features and statistics together, and of one fold's choice
+    of the ridge and solution.
     """
 
     set: str
@@ -67,8 +67,7 @@ class MapCell:
     columns: int = 0
     largest_up: float = 0.0
     mean_up: float = 0.0
-    largest_rank: float = 0.0
-    mean_rank: float = 0.0
+    least_up: float = 0.0
     rounds: float = 1.0
     client_seconds: float = float("nan")
     server_seconds: float = float("nan")
@@ -193,8 +192,9 @@ def load_maps(path: Path) -> MapsResult:
 
 def cell_of(content: Mapping[str, Any]) -> MapCell:
     """Return a cell from what JSON has of it."""
-    numbers = {key: float("nan") if value is None else value for key, value in content.items()}
-    return MapCell(**{**numbers, "chosen": tuple(content.get("chosen", ()))})
+    known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in content.items()}
+    known["chosen"] = tuple(content.get("chosen", ()))
+    return MapCell(**known)
 
 
 def network_cells(content: Iterable[Mapping[str, Any]]) -> list[MapCell]:

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
+from functools import lru_cache, partial, reduce
 from operator import add
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from catchment.arrays import Array, Integers
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
+from catchment.features.pipeline import Pipeline
 from catchment.federation.algorithm import Turn
 from catchment.federation.learn.candidates import nrmse_of
 from catchment.federation.smallest_upload import SmallestUpload
@@ -31,9 +32,11 @@ from catchment.readout.feature_scale import scale_of
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from reproductions.map_methods import MAJORITY, METHODS
-from reproductions.map_sets import FoldedSet, available, folded
+from catchment.verbs import evaluate, federate
+from reproductions.map_methods import LARGE, MAJORITY, METHODS, OVER_ROUNDS
+from reproductions.map_sets import FoldedSet, available, folded, label_of
 from reproductions.map_values import (
+    Key,
     MapCell,
     MapsResult,
     MapsSettings,
@@ -41,6 +44,7 @@ from reproductions.map_values import (
     network_cells,
 )
 from reproductions.people import SYNTHETIC
+from reproductions.pool import Pool
 from reproductions.study import Began, environment
 
 MANY_COLUMNS = 1100  # above, training clients are left out in groups
@@ -56,6 +60,15 @@ class ClientRows:
     label: Integers
 
 
+@dataclass(frozen=True)
+class Job:
+    """One cell to be computed."""
+
+    set: str
+    method: str
+    seed: int
+
+
 def maps(
     settings: MapsSettings,
     *,
@@ -63,6 +76,7 @@ def maps(
     directory: Path | None = None,
     earlier: MapsResult | None = None,
     beside: Sequence[MapCell] = (),
+    workers: int = 1,
     began: Began | None = None,
     kept: Callable[[MapsResult], object] | None = None,
     quick: bool = False,
@@ -74,9 +88,12 @@ def maps(
     sets
         Names of `reproductions.map_sets`; all that are on this machine if not given.
     earlier
-        A result whose cells need not be computed again, where their maps are the same.
+        A result whose cells need not be computed again, where their maps are the same; sets that
+        are not asked for keep theirs.
     beside
         Cells that were computed elsewhere: networks, and other libraries.
+    workers
+        Processes that cells are dealt to.
     began
         Called with a line of text as cells end.
     kept
@@ -84,30 +101,77 @@ def maps(
     """
     say, start = began or (lambda text: None), time.perf_counter()
     names = tuple(sets) if sets else available(directory) or (SYNTHETIC,)
-    done = {cell.key: cell for cell in earlier.cells} if earlier else {}
     held = {name: folded(name, directory=directory).within(settings.windows) for name in names}
-    kept_before = [c for c in done.values() if c.set not in held] if earlier else []
+    before = earlier or MapsResult(settings={}, cells=(), folds={})
+    elsewhere = [
+        cell for cell in beside if cell.set in held and _same_windows(cell, held[cell.set])
+    ]
     result = MapsResult(
         settings={**asdict(settings), "methods": list(chosen_methods(settings))},
-        cells=tuple(kept_before),
-        folds={**(earlier.folds if earlier else {}), **{k: v.folds for k, v in held.items()}},
-        notes={**(earlier.notes if earlier else {}), **{k: v.notes for k, v in held.items()}},
+        cells=(),
+        folds={**before.folds, **{name: data.folds for name, data in held.items()}},
+        notes={**before.notes, **{name: data.notes for name, data in held.items()}},
         environment=environment(),
         quick=quick,
     )
-    for data in held.values():
-        prepared = Prepared.of(data)
-        for cell in cells_of(prepared, settings, done):
-            if cell.key not in done or done[cell.key] is not cell:
-                say(f"{cell.set}, {cell.method}, seed {cell.seed}: {cell.accuracy:.4f}")
-            seconds = time.perf_counter() - start
-            result = replace(result, cells=(*result.cells, cell), seconds=seconds)
-            if kept and done.get(cell.key) is not cell:
-                kept(result)
-        here = [cell for cell in beside if cell.set == data.name]
-        same = [cell for cell in here if _same_windows(cell, data)]
-        result = replace(result, cells=(*result.cells, *same))
-    return result
+    jobs = [job for data in held.values() for job in jobs_of(data, settings)]
+    done = {cell.key: cell for cell in before.cells}
+
+    def so_far(found: Mapping[Job, MapCell]) -> MapsResult:
+        computed = [found[job] for job in jobs if job in found]
+        others = [cell for cell in done.values() if cell.set not in held]
+        cells = (*others, *computed, *elsewhere)
+        return replace(result, cells=cells, seconds=time.perf_counter() - start)
+
+    found: dict[Job, MapCell] = {}
+    work = partial(outcome_of, directory, settings.windows, done)
+    with Pool(work, workers) as pool:
+        for job, outcome in pool.run(jobs):
+            if isinstance(outcome, Exception):
+                raise outcome
+            found[job] = outcome
+            if outcome != done.get(outcome.key):
+                say(f"{job.set}, {job.method}, seed {job.seed}: {outcome.accuracy:.4f}")
+                if kept:
+                    kept(so_far(found))
+    return so_far(found)
+
+
+def jobs_of(data: FoldedSet, settings: MapsSettings) -> Iterator[Job]:
+    """Yield the cells of a set; those of large maps where there is one fold, or few rows."""
+    for method in chosen_methods(settings):
+        if method in LARGE and len(data.folds) > 1:
+            continue
+        if method == OVER_ROUNDS and data.scale == "own":
+            continue
+        describe = METHODS[method]
+        for seed in range(settings.seeds):
+            if describe(seed, data.n_inputs) if describe else seed == 0:
+                yield Job(data.name, method, seed)
+
+
+def outcome_of(
+    directory: Path | None, windows: int, done: Mapping[Key, MapCell], job: Job
+) -> MapCell:
+    """Return a job's cell: the one that is done already, where its maps are the same."""
+    prepared = _prepared(job.set, directory, windows)
+    describe = METHODS[job.method]
+    if describe is None:
+        return majority(prepared)
+    built = [
+        one.build(prepared.n_inputs, per_step=False, classes=True)
+        for one in describe(job.seed, prepared.n_inputs)
+    ]
+    known = done.get((job.set, job.method, job.seed))
+    if known is not None and known.fingerprint == fingerprint(built, prepared):
+        return known
+    work = rounds_cell if job.method == OVER_ROUNDS else map_cell
+    return work(prepared, job.method, job.seed, built)
+
+
+@lru_cache(maxsize=1)
+def _prepared(name: str, directory: Path | None, windows: int) -> Prepared:
+    return Prepared.of(folded(name, directory=directory).within(windows))
 
 
 def _same_windows(cell: MapCell, data: FoldedSet) -> bool:
@@ -146,38 +210,15 @@ class Prepared:
 
     @property
     def n_inputs(self) -> int:
-        return next(iter(self.clients.values()))[0].u.shape[1]
+        return self.data.n_inputs
 
     def labels(self, name: str) -> Integers:
         """Return the classes (n,) of a client's recordings."""
-        return np.array([int(np.argmax(recording.y)) for recording in self.clients[name]])
+        return np.array([label_of(recording) for recording in self.clients[name]])
 
     @property
     def windows(self) -> dict[str, int]:
         return {name: len(self.clients[name]) for name in self.data.tested}
-
-
-def cells_of(
-    prepared: Prepared, settings: MapsSettings, done: Mapping[tuple[str, str, int], MapCell]
-) -> Iterator[MapCell]:
-    """Yield the cells of a set, those that are done already where their maps are the same."""
-    for method in chosen_methods(settings):
-        describe = METHODS[method]
-        for seed in range(settings.seeds):
-            if describe is None:
-                if seed == 0:
-                    yield majority(prepared)
-                continue
-            built = [
-                one.build(prepared.n_inputs, per_step=False, classes=True) for one in describe(seed)
-            ]
-            if not built:
-                continue
-            known = done.get((prepared.data.name, method, seed))
-            if known is not None and known.fingerprint == fingerprint(built, prepared):
-                yield known
-            else:
-                yield map_cell(prepared, method, seed, built)
 
 
 def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
@@ -193,7 +234,7 @@ def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
 
 def majority(prepared: Prepared) -> MapCell:
     """Return the cell of whoever always says the class that training clients have most."""
-    correct = {}
+    correct: dict[str, int] = {}
     for fold, tested in enumerate(prepared.data.folds):
         known = np.concatenate([prepared.labels(name) for name in prepared.data.training(fold)])
         most = np.bincount(known).argmax()
@@ -207,8 +248,7 @@ def majority(prepared: Prepared) -> MapCell:
         correct=correct,
         largest_up=up,
         mean_up=up,
-        largest_rank=up,
-        mean_rank=up,
+        least_up=up,
         client_seconds=0.0,
         server_seconds=0.0,
     )
@@ -218,7 +258,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
     """Return what the best of some maps does, chosen in every fold by clients left out."""
     data = prepared.data
     for one in built:  # compiled code is loaded, so that it is not timed
-        one.rows([next(iter(prepared.clients.values()))[0].u])
+        accumulate_with_rows(one, next(iter(prepared.clients.values()))[:2], classes=True)
     begun = time.process_time()
     held = [rows_of(one, prepared) for one in built]
     clients = time.process_time() - begun
@@ -237,7 +277,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
             own = held[best][name]
             correct[name] = int((readout(own.z).argmax(1) == own.label).sum())
         chosen.append(f"map {best}, ridge {float(np.mean(choice.best)):.3g}")
-    whole, low = uploads(
+    sizes, least = uploads(
         held, sorted({n for k in range(len(data.folds)) for n in data.training(k)})
     )
     return MapCell(
@@ -247,14 +287,47 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         windows=prepared.windows,
         correct=correct,
         columns=sum(one.n_features for one in built),
-        largest_up=max(whole),
-        mean_up=float(np.mean(whole)),
-        largest_rank=max(low),
-        mean_rank=float(np.mean(low)),
+        largest_up=float(max(sizes)),
+        mean_up=float(np.mean(sizes)),
+        least_up=float(least),
         client_seconds=clients,
         server_seconds=server / len(data.folds),
         fingerprint=fingerprint(built, prepared),
         chosen=tuple(chosen),
+    )
+
+
+def rounds_cell(prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]) -> MapCell:
+    """Return the cell of a map with too many columns for a Gram matrix, solved over rounds.
+
+    Clients send products with the Gram matrix, which is formed nowhere. CPU seconds are of all
+    clients and the server together.
+    """
+    data, (features,) = prepared.data, built
+    accumulate_with_rows(features, next(iter(prepared.clients.values()))[:1], classes=True)
+    training = {name: list(data.clients[name]) for name in data.training(0)}
+    begun = time.process_time()
+    pipeline = Pipeline(Prepare(scale=data.scale), features)
+    run = federate(pipeline, training, classes=data.classes, upload="gradients", threads=1)
+    seconds = time.process_time() - begun
+    scores = evaluate(run.model, {name: list(data.clients[name]) for name in data.folds[0]})
+    up = sum(record.bytes_up for record in run.records) / len(training)
+    return MapCell(
+        set=data.name,
+        method=method,
+        seed=seed,
+        windows=prepared.windows,
+        correct={
+            name: round(score.value * score.errors.n) for name, score in scores.by_client.items()
+        },
+        columns=features.n_features,
+        largest_up=up,
+        mean_up=up,
+        least_up=up,
+        rounds=float(len(run.records)),
+        client_seconds=seconds,
+        fingerprint=fingerprint(built, prepared),
+        chosen=(f"ridge {run.records[-1].figures['ridge']:.3g}",),
     )
 
 
@@ -292,18 +365,20 @@ def selected(
 
 def uploads(
     held: Sequence[Mapping[str, ClientRows]], training: Sequence[str]
-) -> tuple[list[int], list[int]]:
-    """Return the bytes of each training client's statistics, plain and as small as they get.
+) -> tuple[list[int], int]:
+    """Return the bytes of each training client's statistics, and the least for the largest one.
 
-    Of several maps both are sums: every candidate is in one message.
+    The second is what `upload="auto"` sends of the client with most rows; to look for the rank of
+    everybody's takes longer than all the rest. Of several maps both are sums: every candidate is
+    in one message.
     """
-    whole, low = [], []
+    sizes = [
+        sum(len(rows[name].statistics.parts().to_bytes()) for rows in held) for name in training
+    ]
+    most = max(training, key=lambda name: held[0][name].statistics.n_rows)
     smallest, turn = SmallestUpload(), Turn(0, ())
-    for name in training:
-        own = [rows[name].statistics for rows in held]
-        whole.append(sum(len(one.parts().to_bytes()) for one in own))
-        low.append(sum(len(smallest.on_client(one, turn).parts().to_bytes()) for one in own))
-    return whole, low
+    own = [smallest.on_client(rows[most].statistics, turn) for rows in held]
+    return sizes, sum(len(one.parts().to_bytes()) for one in own)
 
 
 def cells_beside(folder: Path) -> list[MapCell]:

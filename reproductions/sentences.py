@@ -159,7 +159,7 @@ def _cell(model: str, task: WordTask, seed: int, limit: int, say: Began) -> dict
     for layer in LAYERS:
         for kind in ("mean", "last"):
             say(f"seed {seed}: layer {layer}, {kind}")
-            made = HiddenStates(model, layer, kind)  # type: ignore[arg-type]
+            made = HiddenStates(model, layer, kind)
             pipeline = ct.Pipeline(ct.Prepare(scale="none"), made)
             run = ct.federate(pipeline, clients, classes=SENTIMENTS)
             value = _accuracy(run.model, development)

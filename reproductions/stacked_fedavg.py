@@ -20,7 +20,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -206,13 +206,13 @@ def right(data: Windows, net: Network, models: Stack, groups: Sequence[Group]) -
         rows = [data.rows(person) for person in group.test]
         everything = torch.from_numpy(np.concatenate(rows)).to(data.x.device)
         guesses = []
-        for part in everything.split(1024):
+        for part in torch.split(everything, 1024):
             cuda = data.x.is_cuda
             with torch.autocast("cuda" if cuda else "cpu", dtype=torch.bfloat16, enabled=cuda):
                 guesses.append(net.scores(one, data.x[part][None])[0].argmax(1))
         correct = (torch.cat(guesses) == data.label[everything]).cpu().numpy()
         edges = np.cumsum([0, *map(len, rows)])
-        found.append([int(correct[a:b].sum()) for a, b in zip(edges, edges[1:], strict=False)])
+        found.append([int(correct[a:b].sum()) for a, b in pairwise(edges)])
     return found
 
 
@@ -240,7 +240,7 @@ def left_out(people: Sequence[int], seed: int) -> tuple[int, ...]:
     """Return a fifth of the training people, at least one, drawn by the seed.
 
     >>> left_out(range(10), seed=0)
-    (1, 4)
+    (1, 7)
     """
     order = np.random.default_rng([seed, 5]).permutation(len(people))
     return tuple(sorted(people[k] for k in order[: max(1, round(len(people) / 5))]))
@@ -295,9 +295,10 @@ def cell(data: Windows, kind: str, settings: Settings) -> dict[str, Any]:
     correct = {name: [0] * settings.seeds for name in data.names}
     for epochs in settings.epochs:
         groups = [
-            Group(rest, test, *best[fold]["choice"][:2], seed, (fold, seed))
+            Group(rest, test, rate, local_epochs, seed, (fold, seed))
             for fold, (rest, test) in enumerate(zip(rests(data), data.folds, strict=True))
-            if best[fold]["choice"][2] == epochs and test
+            for rate, local_epochs, chosen in (best[fold]["choice"],)
+            if chosen == epochs and test
             for seed in range(settings.seeds)
         ]
         found = outcomes(data, net, groups, epochs, settings.most_models)

@@ -121,7 +121,7 @@ def _cnn(net: Network, model: Stack, x: Tensor, moments: Stack | None) -> Tensor
         x = torch.relu(_norm(model, f"norm{k}", _conv(x, model[f"conv{k}"]), moments))
         if k < 2:
             even = x.shape[2] // 2 * 2
-            x = x[:, :, :even].unflatten(2, (-1, 2)).amax(3)
+            x = torch.maximum(x[:, :, 0:even:2], x[:, :, 1:even:2])
     return _head(model, x)
 
 

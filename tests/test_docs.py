@@ -17,6 +17,7 @@ from benchmarks import grid_tables
 from benchmarks.peer_table import RESULTS, peer_table
 
 from catchment.features.echo_state.echo_state import AUTO_GRID
+from catchment.plans.file import parse_plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
@@ -147,11 +148,23 @@ def test_the_default_grids_are_those_of_the_library(page: str) -> None:
         assert f"{bits}, {feature_bits}, {largest:g}" in text
 
 
-def test_tests_that_the_page_on_integers_names_are_there() -> None:
-    named = set(re.findall(r"`(test_\w+)`", INTEGERS))
+@pytest.mark.parametrize("page", ["integers", "analytic-federated-learning"])
+def test_tests_that_a_page_names_are_there(page: str) -> None:
+    text = (ROOT / "docs" / "concepts" / f"{page}.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", text))
     code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
-    assert len(named) > 10
+    assert len(named) > 7
     assert {name for name in named if f"def {name}(" not in code} == set()
+
+
+def test_every_plan_of_the_page_on_analytic_learning_is_read() -> None:
+    page = ROOT / "docs" / "concepts" / "analytic-federated-learning.md"
+    text = page.read_text(encoding="utf-8")
+    plans = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(plans) == 5
+    for plan in plans:
+        file = parse_plan(f'[data]\nsource = "wearables"\n{plan}')
+        assert file.maps
 
 
 PIECE = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

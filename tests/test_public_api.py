@@ -22,8 +22,8 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
-        "Concat DiagonalReservoir Encoder Hydra Layers MiniRocket NVAR Projected "
-        "RandomFourier Thinned WindowStatistics "
+        "AutoMap Concat DefaultMap DiagonalReservoir Encoder Hydra Layers MiniRocket NVAR "
+        "Projected RandomFourier Thinned WindowStatistics WithNorm "
         "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture OwnMap "
         "Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
         "kernel_rank memory_capacity plasticity_of"

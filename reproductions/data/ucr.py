@@ -1,8 +1,8 @@
 """Classification problems of the UCR and UEA archives, from their `.ts` files.
 
-A file has comments (`#`, `%`), a head of lines with `@`, and after `@data` one case a line: channels
-separated by `:`, values by `,`, the class after the last `:`. `reference.csv` beside the sets has
-accuracies that others published on the same splits.
+A file has comments (`#`, `%`), a head of lines with `@`, and after `@data` one case a line:
+channels separated by `:`, values by `,`, the class after the last `:`. `reference.csv` beside the
+sets has accuracies that others published on the same splits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ class Problem:
 
 def read_ts(path: Path) -> tuple[list[Array], list[str], tuple[str, ...]]:
     """Return the cases (T, I) of a file, the class of each, and all classes that its head names."""
-    cases, labels, classes, data = [], [], (), False
+    cases: list[Array] = []
+    labels: list[str] = []
+    classes: tuple[str, ...] = ()
+    data = False
     for line in _lines(path):
         if data:
             *channels, label = line.split(":")
@@ -62,7 +65,8 @@ def load_problem(name: str, *, directory: Path | None = None) -> Problem:
         Data directory, which has a folder `ucr`; the usual ones if not given.
     """
     folder = archive(directory) / name
-    parts, classes = [], ()
+    parts: list[tuple[Recording, ...]] = []
+    classes: tuple[str, ...] = ()
     for part in ("TRAIN", "TEST"):
         path = folder / f"{name}_{part}.ts"
         if not path.is_file():

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
     from catchment.features.concat import Concat as Concat
+    from catchment.features.default_map import AutoMap as AutoMap
+    from catchment.features.default_map import DefaultMap as DefaultMap
     from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
     from catchment.features.echo_state.echo_state import EchoState as EchoState
     from catchment.features.echo_state.recipe import Mixture as Mixture
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from catchment.features.random_fourier import RandomFourier as RandomFourier
     from catchment.features.thinned import Thinned as Thinned
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.with_norm import WithNorm as WithNorm
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -66,6 +69,9 @@ _HOME = {
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
     "WindowStatistics": "catchment.features.window_statistics",
+    "DefaultMap": "catchment.features.default_map",
+    "AutoMap": "catchment.features.default_map",
+    "WithNorm": "catchment.features.with_norm",
     "Concat": "catchment.features.concat",
     "Hydra": "catchment.features.random_convolutions.hydra",
     "MiniRocket": "catchment.features.random_convolutions.minirocket",

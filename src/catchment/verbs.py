@@ -10,6 +10,7 @@ out, or by generalised cross-validation where there is one client or only a sum.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,10 +26,13 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError
+from catchment.features.labels import label_of
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
 from catchment.federation.learn.automatic import Ridge
+from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
+from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.learn.uploads import UploadKind, Uploads
@@ -37,10 +41,12 @@ from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
 from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
+from catchment.federation.runs.maps import map_facts, map_scores, map_sentence
 from catchment.federation.runs.notes import Notes
 from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
 from catchment.federation.runs.write import Store
 from catchment.files import replace_file
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
 from catchment.readout.class_columns import united
 from catchment.readout.heads import Head
@@ -49,6 +55,7 @@ from catchment.readout.one_owner import has_target_per_step, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 
+log = logging.getLogger(__name__)
 OWNER = "owner"
 S = TypeVar("S")
 R = TypeVar("R")
@@ -70,6 +77,20 @@ class Run:
     notes: Notes = field(default_factory=Notes)
     folder: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    map_note: str = ""
+
+    @property
+    def maps_tried(self) -> Mapping[str, float]:
+        """NRMSE on clients left out of every map that was tried, the best first; or nothing."""
+        return map_scores(self._map_facts())
+
+    def _map_facts(self) -> dict[str, str]:
+        return map_facts(self.training.plan.whole.kept(self.training.state), self.map_note)
+
+    def _log_map(self) -> None:
+        said = map_sentence(self._map_facts())
+        if said:
+            log.info("%s", said)
 
     @property
     def result(self) -> Any:
@@ -148,6 +169,12 @@ class Run:
             replace_file(Path(path), render([read_run(folder)]).encode())
         return Path(path)
 
+    @property
+    def _features(self) -> Maps:
+        """The map of the model, or those of the course where what was learned has none."""
+        result = self.training.result
+        return (result.features,) if isinstance(result, Model) else self.known.maps
+
     @contextmanager
     def _kept(self, scores: Scores | None = None) -> Iterator[Path]:
         """Yield a folder that holds the run, with these scores if any are given."""
@@ -183,7 +210,8 @@ class Run:
             "plan_fingerprint": plan.fingerprint(),
             "finished": "yes",
             "upload": self.upload,
-        }
+            "map_label": ", ".join({label_of(one) for one in self._features}),
+        } | self._map_facts()
         if scores is not None and scores.total is not None:
             write_scores(store, scores, classes)
             facts["metric"] = metrics(scores.total)[0][0]
@@ -191,7 +219,7 @@ class Run:
 
 
 def fit(
-    pipeline: Pipeline | AnyMap,
+    pipeline: Pipeline | AnyMap | str,
     recordings: Iterable[Recording],
     *,
     ridge: Ridge = "auto",
@@ -205,8 +233,9 @@ def fit(
     Parameters
     ----------
     pipeline
-        A feature map such as `EchoState(200)`, or a `Pipeline` that also says how recordings are
-        prepared; gaps are held and channels scaled if it does not.
+        A feature map such as `EchoState(200)`, its name if its settings are the usual ones, or a
+        `Pipeline` that also says how recordings are prepared; gaps are held and channels scaled if
+        it does not. "default" is good for most recordings; "auto" tries a few maps.
     recordings
         Raw, with targets.
     ridge
@@ -251,7 +280,7 @@ def federate(
 
 @overload
 def federate(
-    what: Pipeline | AnyMap,
+    what: Pipeline | AnyMap | str,
     clients: Mapping[str, Source],
     *,
     protect: Sequence[Protection | Masking] = (),
@@ -271,7 +300,7 @@ def federate(
 
 
 def federate(
-    what: Plan[Any, Any, Any] | Pipeline | AnyMap,
+    what: Plan[Any, Any, Any] | Pipeline | AnyMap | str,
     clients: Mapping[str, Source],
     *,
     protect: Sequence[Protection | Masking] = (),
@@ -293,8 +322,11 @@ def federate(
     Parameters
     ----------
     what
-        A feature map such as `EchoState(200)`, a `Pipeline` that also says how recordings are
-        prepared, or a `Plan` of any algorithm, which is run as it is and says the rest itself.
+        A feature map such as `EchoState(200)`, its name if its settings are the usual ones, a
+        `Pipeline` that also says how recordings are prepared, or a `Plan` of any algorithm, which
+        is run as it is and says the rest itself. "default" is good for most recordings; "auto"
+        tries a few maps in one upload, as large as all of theirs, and takes the one with the least
+        error on clients left out.
     clients
         By name: raw recordings, or a function that returns them when the client is asked, so that
         only the clients being served are in memory.
@@ -306,7 +338,7 @@ def federate(
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
     upload
-        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
         features; or "auto", the cheapest, and `.upload` says why.
     classes
@@ -379,17 +411,29 @@ def federate(
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
+    offered = offered_maps(
+        pipeline.known_map,
+        shared.channels if isinstance(shared.channels, int) else len(shared.channels),
+        per_step=shared.per_step,
+        hidden=uploads.hidden,
+        noisy=any(isinstance(one, GaussianNoise) for one in protect),
+        n_clients=len(clients),
+    )
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given |= {"head": head is not None, "onto": onto is not None}
+        refuse_settings([name for name, is_set in given.items() if is_set])
     course = Course(
         prepare=prepare,
-        maps=(pipeline.known_map,),
+        maps=offered.maps,
         learn=_learning(uploads, names, len(clients), head, earlier),
-        uploads=uploads,
+        uploads=None if offered.several else uploads,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=uploads.added_to(protect),
+        protections=tuple(protect) if offered.several else uploads.added_to(protect),
         seed=seed,
     )
     if onto is not None:
@@ -412,12 +456,16 @@ def federate(
         return conduct(course, run)
 
     if out is None:
-        made = Run(course, *run_stages(None), stages, notes, columns=columns)
+        made = Run(course, *run_stages(None), stages, notes, columns=columns, map_note=offered.note)
+        made._log_map()
         warn_of(stages)
         return made
     with Store(out) as store:
         known, training = run_stages(store)
-        made = Run(course, known, training, stages, notes, store.folder, columns)
+        made = Run(
+            course, known, training, stages, notes, store.folder, columns, map_note=offered.note
+        )
+        made._log_map()
         made._describe(store)
         store.save_model(made.model)
     warn_of(stages)
@@ -463,6 +511,8 @@ def _learning(
         n_clients += len(earlier.by_client)
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
+        if len(maps) > 1:
+            return Candidates(features=maps, classes=classes)
         return uploads.learner(
             maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
         )

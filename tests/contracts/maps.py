@@ -25,6 +25,7 @@ from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.random_fourier import RandomFourier
 from catchment.features.thinned import Thinned
 from catchment.features.window_statistics import WindowStatistics
+from catchment.features.with_norm import WithNorm
 
 CHANNELS = 3
 
@@ -122,6 +123,8 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
         CHANNELS, per_step=True
     ),
     "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
+    "with norm": lambda: WithNorm(MiniRocket(90)).build(CHANNELS, per_step=False, classes=True),
+    "with norm per step": lambda: WithNorm(EchoState(20, washout=3)).build(CHANNELS, per_step=True),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
     "layers over a reservoir": layers_map,

@@ -86,6 +86,12 @@ def test_a_spread_is_asked_for_if_one_map_asks() -> None:
     assert [one.standardise for one in built] == [True, False]
 
 
+def test_a_name_is_the_map_as_it_is_without_settings() -> None:
+    assert Concat("window_statistics", EchoState(5)).maps[0] == ct.WindowStatistics()
+    with pytest.raises(ValueError, match="there is no map 'minirockt'; choose from"):
+        Concat("minirockt")
+
+
 def test_what_cannot_stand_side_by_side_is_refused() -> None:
     with pytest.raises(ValueError, match="Concat of no maps"):
         Concat()
@@ -137,7 +143,7 @@ def test_its_federated_ridge_is_sklearns_on_the_columns() -> None:
     inner = EchoState(8, seed=2).build(CHANNELS, per_step=False, classes=True)
     us = [one.u for one in held]
     own = [np.vstack(one.rows(us)) for one in (inner, as_map(OwnStatistics()))]
-    Z, Y = np.hstack(own), np.stack([one.y for one in held])  # type: ignore[type-var]
+    Z, Y = np.hstack(own), np.stack([one.y for one in held if one.y is not None])
     theirs = Ridge(alpha=0.5).fit(Z, Y)
     np.testing.assert_allclose(run.model.readout.weights, theirs.coef_.T, rtol=1e-7, atol=1e-9)
 

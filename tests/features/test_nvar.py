@@ -7,6 +7,7 @@ import pytest
 from sklearn.preprocessing import PolynomialFeatures
 
 from catchment.arrays import Array
+from catchment.errors import ClippingWarning
 from catchment.features.nvar import NVAR
 from catchment.features.own import Adapted
 
@@ -35,7 +36,8 @@ def test_rows_are_polynomials_of_delays(
 
 def test_inputs_on_the_grid_have_exact_products_and_loud_ones_are_cut_off() -> None:
     features = NVAR(2, grid=None).build(1, per_step=True)
-    (z,) = features.rows([[0.5 + 2.0**-22, 100.0]])
+    with pytest.warns(ClippingWarning, match="scale the inputs"):
+        (z,) = features.rows([[0.5 + 2.0**-22, 100.0]])
     x = 0.5 + 2.0**-22
     np.testing.assert_array_equal(z, [[1, x, 0, x * x, 0, 0], [1, 8, x, 64, 8 * x, x * x]])
 

@@ -122,7 +122,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
         Projected(wide, 4).build(3, per_step=False)
     for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
-            Projected(Wide(), **wrong)  # type: ignore[arg-type]
+            Projected(Wide(), **wrong)
     with pytest.raises(AttributeError, match="EchoState in Projected is a description"):
         Projected(EchoState(20), 5).n_features  # noqa: B018
 

@@ -28,6 +28,7 @@ from catchment.errors import FederationError, SingularError
 from catchment.features.echo_state.random_words import Purpose, Words, uniform
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import as_map
+from catchment.features.random_fourier import RandomFourier
 from catchment.federation.learn import DeepRidge, FederatedRidge, unlearn
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.learn.unlearning import Unlearned
@@ -182,7 +183,7 @@ def test_fed3r_is_the_ridge_with_weights_of_unit_length() -> None:
 
 
 @pytest.mark.parametrize("activation", ["relu", "cos"])
-def test_ranpac_and_fed3r_rf_are_the_ridge_on_a_frozen_random_layer(activation: str) -> None:
+def test_a_random_layer_of_ones_own_is_a_map_like_any_other(activation: str) -> None:
     features = as_map(Projected(activation=activation))
     z = np.concatenate(Moments().rows([r for name in sorted(CLIENTS) for r in CLIENTS[name]]))
     _, y = pooled(MAP, CLIENTS)
@@ -194,6 +195,39 @@ def test_ranpac_and_fed3r_rf_are_the_ridge_on_a_frozen_random_layer(activation: 
         h = np.sqrt(2 / 20) * np.cos(z @ projection + phase)
     W = inv(h.T @ h + 2.0 * np.eye(20)) @ h.T @ y
     assert close(learned(features, ridge=2.0, intercept=False).model.readout.weights, W)
+
+
+@dataclass(frozen=True)
+class Given3:
+    """The mean of each channel as it is: a map through which a test can put any row."""
+
+    n_features = 3
+    bounds = (-8.0, 8.0)
+
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
+        return [r.u.mean(axis=0)[None] for r in recordings]
+
+
+def test_ranpac_is_the_ridge_on_rectified_random_features() -> None:
+    layer = RandomFourier(Given3(), features=9, activation="relu", seed=3, grid=None)
+    features = layer.build(3, per_step=False, classes=True)
+    ones = [np.eye(3)[[k]] for k in range(3)]
+    # max(0, w) - max(0, -w) = w: the frozen matrix, read off the map itself.
+    R = np.concatenate(features.rows(ones)) - np.concatenate(features.rows([-u for u in ones]))
+    z, y = pooled(as_map(Given3()), CLIENTS)
+    h = np.maximum(np.round(z * 2**14) / 2**14 @ R, 0.0)  # what enters is rounded to 14 digits
+    W = inv(h.T @ h + 2.0 * np.eye(9)) @ h.T @ y
+    assert np.abs(R).min() > 0
+    assert close(learned(features, ridge=2.0, intercept=False).model.readout.weights, W)
+
+
+def test_fed3r_rf_is_the_ridge_on_random_cosines() -> None:
+    described = RandomFourier(Given3(), features=15, scale=0.5, seed=3, grid=None)
+    features = described.build(3, per_step=False, classes=True)
+    h, y = pooled(features, CLIENTS)
+    W = inv(h.T @ h + 0.5 * np.eye(15)) @ h.T @ y
+    run = learned(features, intercept=False, head=Unit())
+    assert close(run.model.readout.weights, W / np.linalg.norm(W, axis=0))
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.05])
@@ -547,3 +581,16 @@ def test_a_head_for_classes_refuses_numbers_and_noise() -> None:
     noise = GaussianNoise(epsilon=1.0, delta=1e-5, clip=Clip(bound=1.0))
     with pytest.raises(ValueError, match="leave the head out"):
         Plan(algorithm=private, protections=(noise,))
+
+
+def test_clients_with_numbers_join_too() -> None:
+    rng = np.random.default_rng(5)
+    clients = {
+        name: [Recording(rng.normal(size=(9, 3)), np.array([float(k)])) for k in range(12)]
+        for name in "abcdef"
+    }
+    early, late = ({name: clients[name] for name in names} for names in ("abcd", "ef"))
+    grown = ct.federate(RAW, late, onto=ct.federate(RAW, early, threads=1), threads=1)
+    always = ct.federate(RAW, clients, threads=1)
+    assert grown.statistics.digest() == always.statistics.digest()
+    assert (grown.model.readout.weights == always.model.readout.weights).all()

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch import nn  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 
 from reproductions.stacked_fedavg import (  # noqa: E402
     DECAY,
@@ -65,13 +65,13 @@ class Plain(nn.Module):
         self.head.weight.data = model["head.weight"].T.clone()
         self.head.bias.data = model["head.bias"].clone()
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         x = x.transpose(1, 2)
         for k, (conv, norm) in enumerate(zip(self.convs, self.norms, strict=True)):
             x = torch.relu(norm(conv(x)))
             if k < 2:
                 x = nn.functional.max_pool1d(x, 2)
-        found: torch.Tensor = self.head(x.mean(2))
+        found: Tensor = self.head(x.mean(2))
         return found
 
 
@@ -92,7 +92,7 @@ def test_inception_module_is_four_convolutions_side_by_side() -> None:
     net.scores(stacked([one]), x, moments)
     u = x[0].transpose(1, 2)
 
-    def conv(v: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
+    def conv(v: Tensor, kernel: Tensor) -> Tensor:
         return nn.functional.conv1d(v, kernel.permute(2, 1, 0), padding=len(kernel) // 2)
 
     narrow = conv(u, one["narrow0"])
@@ -117,12 +117,14 @@ def test_a_round_is_sgd_on_every_client_and_a_weighted_mean() -> None:
         plain = Plain(net.start(7))
         rows = data.rows(person)
         descent = torch.optim.SGD(plain.parameters(), lr=rate, momentum=0.9, weight_decay=DECAY)
-        nn.functional.cross_entropy(plain(data.x[rows]), data.label[rows]).backward()
+        nn.functional.cross_entropy(plain(data.x[rows]), data.label[rows]).backward()  # type: ignore[no-untyped-call]
         descent.step()
         copies.append(copy.deepcopy(plain))
-    mean = (copies[0].head.weight + copies[1].head.weight) / 2
+    heads = [one.head.weight for one in copies]
+    mean = (heads[0] + heads[1]) / 2
     torch.testing.assert_close(made["head.weight"][0], mean.T, rtol=1e-4, atol=1e-6)
-    kernels = (copies[0].convs[1].weight + copies[1].convs[1].weight) / 2
+    first, second = (one.state_dict()["convs.1.weight"] for one in copies)
+    kernels = (first + second) / 2
     torch.testing.assert_close(made["conv1"][0], kernels.permute(2, 1, 0), rtol=1e-3, atol=1e-6)
 
 

@@ -61,6 +61,7 @@ def run(
     from catchment.federation.left_out import headline, left_out
     from catchment.federation.runs.bounds import bounds_of
     from catchment.federation.runs.explain import thin_clients
+    from catchment.federation.runs.maps import map_sentence
     from catchment.federation.runs.write import is_empty
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
@@ -110,6 +111,8 @@ def run(
         )
         return
     typer.echo(f"{done.facts['title']}: {said or f'{used} of {asked} clients trained'}")
+    if map_sentence(done.facts):
+        typer.echo(map_sentence(done.facts))
     if thin:
         typer.secho(thin, fg=typer.colors.YELLOW)
     if done.comparison is not None:

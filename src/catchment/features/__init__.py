@@ -14,6 +14,8 @@ from catchment.faces import face
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.features.concat import Concat as Concat
+    from catchment.features.default_map import AutoMap as AutoMap
+    from catchment.features.default_map import DefaultMap as DefaultMap
     from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
     from catchment.features.echo_state.diagnostics import echo_state_check as echo_state_check
     from catchment.features.echo_state.diagnostics import (
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from catchment.features.encoder import Encoder as Encoder
     from catchment.features.feature_map import FeatureMap as FeatureMap
     from catchment.features.feature_map import MapDescription as MapDescription
+    from catchment.features.layers import Layers as Layers
     from catchment.features.nvar import NVAR as NVAR
     from catchment.features.own import OwnMap as OwnMap
     from catchment.features.own import as_map as as_map
@@ -42,11 +45,13 @@ if TYPE_CHECKING:
     from catchment.features.random_fourier import RandomFourier as RandomFourier
     from catchment.features.thinned import Thinned as Thinned
     from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.with_norm import WithNorm as WithNorm
 
 __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "concat": ["Concat"],
+        "default_map": ["AutoMap", "DefaultMap"],
         "echo_state.diagnostics": [
             "echo_state_check",
             "effective_spectral_radius",
@@ -60,6 +65,7 @@ __all__, __getattr__, __dir__ = face(
         "echo_state.state_map": ["EchoStateMap"],
         "encoder": ["Encoder"],
         "feature_map": ["FeatureMap", "MapDescription"],
+        "layers": ["Layers"],
         "own": ["OwnMap", "as_map"],
         "diagonal.diagonal": ["DiagonalReservoir"],
         "nvar": ["NVAR"],
@@ -67,6 +73,7 @@ __all__, __getattr__, __dir__ = face(
         "thinned": ["Thinned"],
         "pipeline": ["Pipeline"],
         "window_statistics": ["WindowStatistics"],
+        "with_norm": ["WithNorm"],
         "random_convolutions.hydra": ["Hydra"],
         "random_convolutions.minirocket": ["MiniRocket"],
         "projected": ["Projected"],

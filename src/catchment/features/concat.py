@@ -11,6 +11,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
+from catchment.features.library import named_map
 from catchment.features.nested import Nested, all_built, built_map, recognised
 from catchment.features.own import Adapted, as_map, name_of
 
@@ -26,7 +27,8 @@ class Concat:
     Parameters
     ----------
     maps
-        Descriptions such as `EchoState(100)`, built maps, and maps of one's own.
+        Descriptions such as `EchoState(100)`, names such as "minirocket", built maps, and maps of
+        one's own.
 
     >>> from catchment import EchoState
     >>> both = Concat(EchoState(20, seed=1), EchoState(10, seed=2, input=False))
@@ -41,10 +43,10 @@ class Concat:
 
     def __init__(
         self,
-        *several: Nested,
-        maps: Sequence[Nested] = (),
+        *several: Nested | str,
+        maps: Sequence[Nested | str] = (),
     ) -> None:
-        given = (*several, *maps)
+        given = tuple(named_map(m) if isinstance(m, str) else m for m in (*several, *maps))
         if not given:
             raise ValueError("a Concat of no maps; pass some, such as Concat(EchoState(100), own)")
         object.__setattr__(self, "maps", given)

@@ -9,15 +9,19 @@ reservoir, which gives a row at every step for the work of one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 from typing import Literal
 
 from catchment.features.concat import Concat
+from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.settings import whole
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.nested import recognised
+from catchment.features.nvar import NVAR
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.window_statistics import WindowStatistics
+from catchment.features.with_norm import WithNorm
 
 UNITS = 200  # of the reservoir
 FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns
@@ -32,7 +36,7 @@ class DefaultMap:
     columns
         Features for one target per recording. What the statistics leave of them (17 a channel, and
         the correlations of up to 12 channels) are convolutions; where that would be fewer than 84,
-        all are.
+        all are. Several channels have their norm as one more.
     seed
         Names the random draws.
     grid
@@ -56,15 +60,18 @@ class DefaultMap:
         """Return the description that this one stands for.
 
         >>> type(DefaultMap(100).meant(9, per_step=False)).__name__
-        'MiniRocket'
+        'WithNorm'
         """
         if per_step:
             return _reservoir(self.seed, self.grid)
         statistics = WindowStatistics(grid=self.grid)
-        left = self.columns - statistics.build(n_inputs, per_step=False).n_features
+        channels = n_inputs + (n_inputs > 1)
+        left = self.columns - statistics.build(channels, per_step=False).n_features
         if left < FEWEST:
-            return MiniRocket(self.columns, seed=self.seed, grid=self.grid)
-        return Concat(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
+            meant: MapDescription = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
+        else:
+            meant = Concat(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
+        return WithNorm(meant) if n_inputs > 1 else meant
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map for inputs of this many channels; see `MapDescription`."""
@@ -99,8 +106,8 @@ class AutoMap:
     """One of a few maps, whichever has the least error on clients left out.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
-    together. One owner chooses by generalised cross-validation. Where nothing can be chosen, because
-    the server sees only a sum or there is one client, it is the default map.
+    together. One owner chooses by generalised cross-validation. Where nothing can be chosen,
+    because the server sees only a sum or there is one client, it is the default map.
 
     Parameters
     ----------
@@ -111,8 +118,10 @@ class AutoMap:
     grid
         Bits of the features, as in the maps themselves.
 
-    >>> [type(one).__name__ for one in AutoMap().candidates(per_step=False)]
+    >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=False)]
     ['DefaultMap', 'MiniRocket', 'WindowStatistics', 'EchoState']
+    >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=True)]
+    ['EchoState', 'DiagonalReservoir', 'NVAR']
     """
 
     columns: int = 510
@@ -124,17 +133,16 @@ class AutoMap:
         """What it is where nothing can be chosen."""
         return DefaultMap(self.columns, self.seed, self.grid)
 
-    def candidates(self, *, per_step: bool) -> tuple[MapDescription, ...]:
+    def candidates(self, n_inputs: int, *, per_step: bool) -> tuple[MapDescription, ...]:
         """Return the descriptions to choose from, for a target per step or per recording."""
         reservoir = _reservoir(self.seed, self.grid)
         if per_step:
-            return (reservoir,)
-        return (
-            self.fallback,
-            MiniRocket(self.columns, seed=self.seed, grid=self.grid),
-            WindowStatistics(grid=self.grid),
-            reservoir,
-        )
+            diagonal = DiagonalReservoir(UNITS, seed=self.seed, grid=self.grid)
+            return (reservoir, diagonal, *_delays(n_inputs, self.columns, self.grid))
+        convolutions = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
+        several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
+        same = self.fallback.meant(n_inputs, per_step=False) == convolutions
+        return several if same else (self.fallback, *several)
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the default map, for those who cannot choose."""
@@ -153,6 +161,14 @@ class AutoMap:
         return self.fallback.describes(
             built, n_inputs, per_step=per_step, classes=classes, adapted=adapted
         )
+
+
+def _delays(
+    n_inputs: int, columns: int, grid: int | Literal["auto"] | None
+) -> tuple[MapDescription, ...]:
+    """Return products of as many delays as there is room for; nothing if not even two fit."""
+    fitting = [k for k in range(2, 11) if 1 + comb(k * n_inputs + 1, 2) + k * n_inputs <= columns]
+    return tuple(NVAR(delays, grid=grid) for delays in fitting[-1:])
 
 
 def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> EchoState:

@@ -21,6 +21,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "nvar": ("nvar", "NVAR"),
     "random_fourier": ("random_fourier", "RandomFourier"),
     "thinned": ("thinned", "Thinned"),
+    "with_norm": ("with_norm", "WithNorm"),
 }
 # Maps that a training makes, and nobody describes.
 LEARNED = frozenset({"layers"})

@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from catchment.arrays import Array, Booleans
+from catchment.features.clipping import warn_of_clipping
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits
 from catchment.features.own import as_map
@@ -130,6 +131,7 @@ class NVAR:
         """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
         from catchment.features.row_kernels import monomials
 
+        warn_of_clipping(u, LIMIT)
         # The first row of a block looks back so far.
         reach = (self.delays - 1) * self.stride
         places = np.flatnonzero(wanted)

@@ -272,12 +272,15 @@ class Kept:
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
     the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
-    one was chosen.
+    one was chosen; `maps` is what each feature map scored on clients left out, if several were
+    tried, and `chosen` the name of the best.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     choice: RidgeChoice | None = None
+    maps: Mapping[str, float] = field(default_factory=dict)
+    chosen: str = ""
 
 
 @runtime_checkable

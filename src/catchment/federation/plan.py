@@ -16,7 +16,7 @@ import numpy as np
 from catchment.data.prepare import RAW, Prepare
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.feature_map import FeatureMap
+from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.algorithm import (
     Additive,
     Algorithm,
@@ -327,6 +327,8 @@ def describe(value: object) -> Fact:
             return value
         case Recipe():
             return {"recipe": value.to_json()}
+        case MapDescription() if is_dataclass(value):
+            return _settings(value)
         case Reservoir() | Prepare() | FeatureMap():
             return {type(value).__name__: value.fingerprint}
         case Identified():
@@ -340,10 +342,14 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {
-                one.name: describe(getattr(value, one.name))
-                for one in fields(value)
-                if not one.metadata.get("local")
-            }
-            return {type(value).__name__: inner}
+            return _settings(value)
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
+
+
+def _settings(value: Any) -> Fact:
+    inner = {
+        one.name: describe(getattr(value, one.name))
+        for one in fields(value)
+        if not one.metadata.get("local")
+    }
+    return {type(value).__name__: inner}

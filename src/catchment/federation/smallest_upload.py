@@ -62,6 +62,7 @@ class SmallestUpload:
             "as say the others",
             (
                 *RidgeStatistics.KIND.tells,
+                "the raw inputs, in part or whole, as any sums of fewer rows than features",
                 "from the size of the message that the client has fewer rows than features, and "
                 "how many of them are independent, which the sums tell as well",
             ),
@@ -89,7 +90,7 @@ def _low_rank(statistics: RidgeStatistics) -> Parts | None:
         return None
     if _bound(grid, statistics.weight) >= LARGEST:
         return None
-    pivots, entries = independent_rows(gram, F, most)
+    pivots, entries = independent_rows(gram.astype(np.int64), F, most)
     plain = statistics.parts()
     arrays = list(plain.arrays)
     arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])

@@ -43,6 +43,7 @@ from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
 from catchment.federation.runs.logged import Logged
+from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
@@ -245,7 +246,10 @@ class Conductor:
         write_results(self.store, kept, done.scores, self.about.classes)
         if done.scores.total is not None:
             self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
-        self.store.write_facts(self._facts(done))
+        facts = self._facts(done)
+        self.store.write_facts(facts)
+        if map_sentence(facts):
+            log.info("%s", map_sentence(facts))
         log.info("model: %s, SHA-256 %s", (self.store.folder / MODEL).resolve(), self._sha256)
 
     @property
@@ -274,7 +278,15 @@ class Conductor:
             "engine": self.engines.name,
             "upload": self.course.upload(done.known),
         }
+        facts |= map_facts(done.plan.whole.kept(done.result.state), self._map_note)
         return {name: value for name, value in facts.items() if value}
+
+    @property
+    def _map_note(self) -> str:
+        """Why "auto" chose no map, if that is so."""
+        course = self.course
+        alone = len(course.maps) == 1 and self.file.map_name == "auto"
+        return self.file.offered(course.n_channels, course.per_step, 1).note if alone else ""
 
     def finish(self, rows: Iterable[Row]) -> None:
         """Keep the rows of the comparison, and that the run is over."""

@@ -32,6 +32,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
+from catchment.federation.learn.automatic_maps import Offered, offered_maps, refuse_settings
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
@@ -46,6 +47,7 @@ from catchment.plans.names import (
     RESERVOIRS,
     Given,
     algorithm_of,
+    beside,
     map_of,
     named,
     uploads_of,
@@ -176,11 +178,11 @@ class PlanFile:
     def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
+        tables: dict[str, Table]
         tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
-        first = map_of(self._filled(self.features))
-        return tuple(map_of(self._filled(table), where) for where, table in tables.items()) or (
-            first,
-        )
+        tables = tables or {"[features]": self.features}
+        found = (map_of(self._filled(table), where) for where, table in tables.items())
+        return tuple(beside(one, self.base) for one in found)
 
     def _filled(self, table: Table) -> Table:
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
@@ -247,6 +249,10 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
+        windows = self.prepare.window is not None
+        per_step = not windows and (about.per_step or self.prepare.horizon is not None)
+        offered = self.offered(len(about.channels), per_step, n_clients)
+        table = self._learning(offered)
         given = Given(
             (),
             about.classes,
@@ -256,21 +262,20 @@ class PlanFile:
             protected=bool(protections),
             n_targets=_n_targets(about),
         )
-        uploads = uploads_of(self.learn, given)
+        uploads = uploads_of(table, given)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            several = bool(self.candidates)
-            return algorithm_of(self.learn, replace(given, maps=maps), several=several)
+            several = bool(self.candidates) or offered.several
+            return algorithm_of(table, replace(given, maps=maps), several=several)
 
-        windows = self.prepare.window is not None
         return Course(
             prepare=self.prepare,
-            maps=self.maps,
+            maps=offered.maps,
             learn=learn,
             uploads=uploads,
             channels=about.channels,
             classes=about.classes,
-            per_step=not windows and (about.per_step or self.prepare.horizon is not None),
+            per_step=per_step,
             targets=_n_targets(about),
             adapt=self.adapting if self.plasticity else None,
             adapt_rounds=self._adapt_rounds,
@@ -281,6 +286,30 @@ class PlanFile:
             protections=protections if uploads is None else uploads.added_to(protections),
             seed=self.run.seed,
         )
+
+    def offered(self, n_inputs: int, per_step: bool, n_clients: int | None) -> Offered:
+        """Return the maps that are tried: that of the plan, or those of which "auto" chooses."""
+        maps = self.maps
+        if len(maps) > 1:
+            return Offered(maps)
+        return offered_maps(
+            maps[0],
+            n_inputs,
+            per_step=per_step,
+            hidden=self.is_secret,
+            noisy=self.is_noisy,
+            n_clients=n_clients,
+        )
+
+    def _learning(self, offered: Offered) -> Table:
+        """Return [learn], which is a choice among candidates where "auto" has some."""
+        if self.candidates or not offered.several:
+            return self.learn
+        meant = {"algorithm": ("ridge",), "ridge": ("auto", "clients"), "per_output": (True, False)}
+        given = {k: v for k, v in self.learn.items() if v not in meant.get(k, ())}
+        refuse_settings(given)
+        kept = {k: v for k, v in self.learn.items() if k == "per_output"}
+        return {"algorithm": "candidates", **kept}
 
     def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
         given: dict[str, object] = {"identities": dict(identities)}

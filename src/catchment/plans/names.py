@@ -1,7 +1,8 @@
 """What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
 
 Feature maps are those of `catchment.features.library`. A setting that is a map is a table, or the
-name of a map, and one that is several maps is a list of such.
+name of a map, and one that is several maps is a list of such. What a map is made of, whatever its
+class calls it, is `of` in a file.
 
 To add an algorithm, give it a line in ALGORITHMS. The class is a frozen dataclass whose fields are
 its settings in [learn]; those called `features` and `classes` are filled in. Where the algorithm
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.library import LEARNED, LIBRARY, library_class
 from catchment.features.nested import Nested
@@ -96,7 +98,7 @@ class Ridge:
         "clients" where there are several, the server sees them one by one and no class is one
         client's alone, else "gcv".
     upload
-        What clients send, all of it exact: "statistics"; "factors", the same whole numbers in fewer
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
         features; or "auto", the cheapest.
     per_output
@@ -212,6 +214,7 @@ BUDGET_SETTINGS = {
 
 GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
 OWN_CLASS = re.compile(r"[\w.]+:[\w.]+")
+MAP_OR_NAME = {"anyOf": [{"$ref": "#/properties/features"}, {"type": "string"}]}
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 READER = Reader(
     choices={
@@ -224,7 +227,16 @@ READER = Reader(
         GaussianNoise: ("budget",),
         Clip: ("reference",),
     },
-    makers={Nested: (lambda value, where: map_of(value, where), {"$ref": "#/properties/features"})},
+    renamed={
+        kind: {field.name: "of"}
+        for kind in MAPS.values()
+        for field in fields(kind)
+        if field.name in ("map", "inner")
+    },
+    makers=dict.fromkeys(
+        (Nested, Nested | None),
+        (lambda value, where: map_of(value, where), MAP_OR_NAME),
+    ),
 )
 
 
@@ -285,6 +297,8 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescript
 
     >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
     50
+    >>> map_of({"map": "random_fourier", "of": "window_statistics"}).map
+    WindowStatistics(...)
     """
     if isinstance(table, str):
         table = {"map": table}
@@ -294,6 +308,19 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescript
     given = BUILT if filled["map"] in MAPS else None
     made = named(MAPS, filled, where, given, key="map", own=True)
     return made if isinstance(made, MapDescription) else as_map(made)
+
+
+def beside(one: Any, base: Path) -> Any:
+    """Return a map whose files, and those of the maps in it, are found from a folder on."""
+    if isinstance(one, tuple):
+        return tuple(beside(item, base) for item in one)
+    if isinstance(one, Encoder):
+        return replace(one, onnx=base / one.onnx)
+    if not is_dataclass(one) or not isinstance(one, MapDescription):
+        return one
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    inside = {k: v for k, v in values.items() if isinstance(v, tuple | MapDescription)}
+    return replace(one, **{k: beside(v, base) for k, v in inside.items()})
 
 
 def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learner[Any, Any, Any]:

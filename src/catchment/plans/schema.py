@@ -54,9 +54,8 @@ def plan_schema() -> dict[str, object]:
 
 def _maps() -> dict[str, object]:
     """Return the schema of a map: a table, which need not say which map it is, or its name."""
-    given = GIVEN | BUILT.keys()
     options = [
-        READER.named(name, kind, given=given, key="map", optional=name in ("default", "echo_state"))
+        READER.named(name, kind, given=BUILT, key="map", optional=name in ("default", "echo_state"))
         for name, kind in MAPS.items()
     ]
     own = {"type": "object", "properties": {"map": OWN}, "required": ["map"]}

@@ -23,7 +23,7 @@ from scipy.linalg import eigh, qr
 from catchment.arrays import Array
 from catchment.structure import Shape
 
-INDEPENDENT = 1e-13  # of a column's length: what is left of it below is rounding
+INDEPENDENT = 1e-14  # of a column's length: what is left of it below is rounding
 ROUNDING = 2e-15  # a residual of this share of |A| |W| is as small as float64 makes it
 
 
@@ -69,7 +69,7 @@ class Krylov:
     @property
     def is_exhausted(self) -> bool:
         """Whether no direction is left, so that solutions are exact."""
-        return self.directions.shape[1] == 0
+        return not self.directions.size
 
     def after(self, product: Array) -> Krylov:
         """Return what is known with the product (F, k) of A and the directions.
@@ -99,7 +99,8 @@ class Krylov:
 
     def solutions(self, ridges: Array) -> Array:
         """Return W (R, F, K) for each of some ridges."""
-        return np.einsum("fm,rmk->rfk", self.basis, self._inside(ridges)[0]) * self.lengths
+        inside = self._inside(ridges)[0]
+        return np.asarray(np.einsum("fm,rmk->rfk", self.basis, inside) * self.lengths)
 
     def doubts(self, ridges: Array) -> Array:
         """Return for each ridge (R,) by how much W may be off, relative to its length.

@@ -23,12 +23,12 @@ from catchment.readout.one_owner import fitted_pipeline, solved
 from catchment.readout.readout import Readout
 from catchment.readout.solve import Spectrum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.sklearn.base import EchoStateEstimator
+from catchment.sklearn.base import SequenceEstimator
 from catchment.sklearn.inputs import Given
 
 
-@dataclass(eq=False, repr=False)
-class ReadoutEstimator(EchoStateEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReadoutEstimator(SequenceEstimator):
     """An estimator with a ridge readout.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -14,12 +15,13 @@ from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
 from catchment.readout.forecast import forecast
 from catchment.readout.model import Model
 from catchment.readout.uncertainty import bayesian_readout
-from catchment.sklearn.base import follows_data
+from catchment.sklearn.base import EchoStateEstimator, follows_data
 from catchment.sklearn.inputs import Given, Inputs, Targets
 from catchment.sklearn.learning import ReadoutEstimator, known_statistics
 
 
-class EchoStateRegressor(RegressorMixin, ReadoutEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator):  # type: ignore[misc]
     """Ridge regression on reservoir states; a matrix X is one sequence with a row per step.
 
     `catchment.sklearn` says what else X may be. Rows whose target is NaN are left out of `fit`.

@@ -2,7 +2,9 @@
 
     x_i(t) = lambda_i x_i(t-1) + w_i u(t)                        complex, one number per mode
     q_j(t) = (1 - a_j) q_j(t-1) + a_j x_k(t) x_l(t)              a product, followed slowly
-    q_j(t) = (1 - a_j) q_j(t-1) + a_j tanh(m_j x(t) + b_j)       or a mixture of three states
+    q_j(t) = (1 - a_j) q_j(t-1) + a_j f(m_j x(t) + b_j)          or a mixture of three states
+
+    f(x) = x (27 + x^2) / (27 + 9 x^2), |x| at most 3            which is nearly tanh
 
 Linear recurrences with nonlinear readouts approximate any fading memory (Boyd and Chua 1985;
 Grigoryeva and Ortega 2018). A step costs a few operations per feature and no matrix product.
@@ -19,6 +21,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array, Booleans
+from catchment.features.clipping import warn_of_clipping
 from catchment.features.diagonal.wiring import Wiring, most_products, wire
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import auto_bits
@@ -49,8 +52,8 @@ class DiagonalReservoir:
         Names the random draws.
     nonlinearity
         What those units are that are not states: "products" of two states or of a state and an
-        input, which suit outputs that multiply inputs; "mix", the tanh of three states, which suits
-        smooth series; "both", half of each; "none", all are states.
+        input, which suit outputs that multiply inputs; "mix", nearly the tanh of a weighted sum of
+        three states, which suits smooth series; "both", half of each; "none", all are states.
     states
         How many units are states, an even number: real and imaginary parts. "auto" is 15 in
         100, or more where so few have too few products.
@@ -187,7 +190,7 @@ class DiagonalReservoir:
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value (F, 2): 8 of inputs and states, 64 of products, 1 of tanh."""
+        """Lowest and highest value (F, 2): inputs and states 8, products 64, mixtures 1."""
         from catchment.features.diagonal.kernels import LIMIT
 
         sizes = (self._channels + self._states, self._products, self._mixed)
@@ -197,9 +200,9 @@ class DiagonalReservoir:
 
     @property
     def cost(self) -> float:
-        """Operations per step, about: four products a mode, four per product, 30 per tanh."""
+        """Operations per step, about: eight a mode, four a product, 16 a mixture."""
         modes = self._states // 2
-        return 2.0 * modes * (self._channels + 4) + 4.0 * self._products + 30.0 * self._mixed
+        return 2.0 * modes * (self._channels + 4) + 4.0 * self._products + 16.0 * self._mixed
 
     def names(self) -> list[str]:
         modes = self._states // 2
@@ -245,6 +248,7 @@ class DiagonalReservoir:
         """
         from catchment.features.diagonal import kernels
 
+        warn_of_clipping(u, kernels.LIMIT)
         drawn, k = self.wiring, self._states // 2
         modes = np.concatenate([drawn.eigenvalues, np.zeros((2, k))])
         ring, q = np.zeros(4 * k), np.zeros(len(drawn.leak))

@@ -9,7 +9,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.parallel import ordered_map
 
-STEPS = 2**14  # of a task of one thread, unless one recording has more
+STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache
 
 
 def in_batches(

@@ -19,6 +19,7 @@ from catchment.features.random_convolutions.vector_loops import (
     add_rows,
     count_alone,
     count_pair,
+    count_two,
     minus_nine,
     with_pair,
 )
@@ -51,11 +52,11 @@ def counts_above(U, scale, limit, pad, groups, channels, features, out):
     pad
         Zeros on either side, four times the longest dilation.
     groups
-        (n_groups + 1, 3) dilation, first of `channels`, first run: kernels that share the two.
+        (n_groups + 1, 3) dilation, first of `channels`, first feature: those that share the two.
     features
-        (n_runs + 1, 2) whether a kernel is padded and the first of its biases; (n_runs, 9) its
-        positions with the weight 2, then those with -1; (F,) biases; (F,) their columns in `out`.
-        Runs that share the first two positions are neighbours.
+        (F, 2) number of the kernel and whether it is padded; (F,) biases; (F,) columns in `out`;
+        (84, 9) positions of all kernels with the weight 2, then with -1. Features that share the
+        first two positions and the padding are neighbours.
     """
     n, T, I = U.shape
     row = pad + T + pad + LANES
@@ -88,36 +89,48 @@ def counts_above(U, scale, limit, pad, groups, channels, features, out):
 def _count_alone(y, where, features, out):
     """Count for kernels that share nothing."""
     pad, T, d, begin, end = where
-    runs, kernels, biases, places = features
-    for k in range(begin, end):
-        skip = 0 if runs[k, 0] else 4 * d
+    kinds, biases, places, positions = features
+    for f in range(begin, end):
+        skip = 0 if kinds[f, 1] else 4 * d
         at, n = pad + skip - 4 * d, T - 2 * skip
-        for f in range(runs[k, 1], runs[k + 1, 1]):
-            out[places[f]] += count_alone(y, at, d, kernels[k], n, biases[f])
+        out[places[f]] += count_alone(y, at, d, positions[kinds[f, 0]], n, biases[f])
 
 
 @njit(inline="always", error_model="numpy")
 def _count_shared(y, triple, where, features, sums, pair, out):
     """Count for kernels on the same channels with the same dilation; `triple` is 3 y."""
     pad, T, d, begin, end = where
-    runs, kernels, biases, places = features
+    kinds, biases, places, positions = features
     for start in range(0, T, TILE):
         n = min(TILE, T - start)
         base = pad + start - 4 * d  # the first tap of the tile's first step
         minus_nine(y, base, d, n, sums)
-        known = -1
-        for k in range(begin, end):
-            a, b, c = kernels[k, 0], kernels[k, 1], kernels[k, 2]
-            if 9 * a + b != known:
-                with_pair(sums, triple, base + a * d, base + b * d, n, pair)
-                known = 9 * a + b
+        known, f = -1, begin
+        while f < end:
+            k = kinds[f, 0]
+            shares = 9 * positions[k, 0] + positions[k, 1]
+            if shares != known:
+                at_a, at_b = base + positions[k, 0] * d, base + positions[k, 1] * d
+                with_pair(sums, triple, at_a, at_b, n, pair)
+                known = shares
             skip, stop = 0, n
-            if runs[k, 0] == 0:
+            if kinds[f, 1] == 0:
                 skip, stop = max(0, 4 * d - start), min(n, T - 4 * d - start)
+            at_c = base + skip + positions[k, 2] * d
+            two = False
+            if f + 1 < end and kinds[f, 1] == kinds[f + 1, 1]:
+                k = kinds[f + 1, 0]
+                two = 9 * positions[k, 0] + positions[k, 1] == known
             if skip < stop:
-                at_c = base + c * d + skip
-                for f in range(runs[k, 1], runs[k + 1, 1]):
+                if two:
+                    at_d = base + skip + positions[k, 2] * d
+                    limits = (biases[f], biases[f + 1])
+                    found = count_two(pair, skip, triple, at_c, at_d, stop - skip, limits)
+                    out[places[f]] += found & 0xFFFFFFFF
+                    out[places[f + 1]] += found >> 32
+                else:
                     out[places[f]] += count_pair(pair, skip, triple, at_c, stop - skip, biases[f])
+            f += 2 if two else 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

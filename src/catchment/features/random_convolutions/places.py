@@ -37,11 +37,13 @@ def feature_list(features: int, length: int) -> FeatureList:
     """Return the features of recordings of this length.
 
     Kernels take turns, and each spaces its dilations evenly in the exponent, from one step to as
-    many as the recording holds. Padding alternates between neighbours.
+    many as the recording holds. The authors' kernels all have the same dilations; here each begins
+    at a place of its own, so that few features see many scales. Padding alternates between
+    neighbours.
 
     >>> some = feature_list(504, 128)
     >>> some.dilation[::84].tolist()
-    [1, 1, 3, 5, 9, 15]
+    [1, 1, 2, 3, 6, 10]
     >>> some.kernel[-1], some.padded[:3]
     (np.int64(83), array([ True, False,  True]))
     """
@@ -70,10 +72,11 @@ def feature_list(features: int, length: int) -> FeatureList:
 
 
 def _fraction(kernel: int, level: int, levels: int) -> tuple[int, int]:
-    """Return where a dilation is between the shortest (0) and the longest (1), as a fraction."""
-    if levels > 1:
-        return level, levels - 1
-    return kernel * 37 % N_KERNELS, N_KERNELS - 1  # one dilation a kernel: kernels share the range
+    """Return where a dilation is between the shortest (0) and the longest (1), as a fraction.
+
+    Each level is an equal part of the range, in which the kernels stand at different places.
+    """
+    return level * N_KERNELS + kernel * 37 % N_KERNELS, levels * N_KERNELS - 1
 
 
 @lru_cache(maxsize=2**14)

@@ -28,7 +28,7 @@ def _pair_first(kernel: tuple[int, ...]) -> tuple[int, int, int]:
 _ORDERED = np.array([_pair_first(kernel) for kernel in KERNELS])
 _OTHERS = np.array([sorted(set(range(9)) - set(kernel)) for kernel in KERNELS])
 POSITIONS: Integers = np.hstack([_ORDERED, _OTHERS])  # of the weights 2, then of -1
-_RANK = np.argsort(np.lexsort(_ORDERED.T[::-1]))  # kernels that share a pair are neighbours
+_PAIR = 9 * POSITIONS[:, 0] + POSITIONS[:, 1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +39,15 @@ class Schedule:
     pad: int
     groups: Integers
     channels: Integers
-    runs: Integers
-    kernels: Integers
+    kinds: Integers
     biases: NDArray[np.int32]
     places: Integers
     positions: Integers  # (F,) outputs of each kernel
 
-    def counts(self, inputs: Array, scale: float, limit: float) -> Integers:
+    def counts(self, inputs: Array, scale: float, limit: float) -> NDArray[np.int32]:
         """Return how many outputs are above each feature's bias (n, F); inputs are (n, T, I)."""
-        out = np.empty((len(inputs), len(self.places)), dtype=np.int64)
-        features = (self.runs, self.kernels, self.biases, self.places)
+        out = np.empty((len(inputs), len(self.places)), dtype=np.int32)
+        features = (self.kinds, self.biases, self.places, POSITIONS)
         counts_above(inputs, scale, limit, self.pad, self.groups, self.channels, features, out)
         return out
 
@@ -68,23 +67,23 @@ def scheduled(
     padded = padded | (length <= 8 * dilation)
     ids = {subset: k for k, subset in enumerate(dict.fromkeys(subsets))}
     subset = np.array([ids[one] for one in subsets])
-    order = np.lexsort((padded, _RANK[kernel], subset, dilation))
-    table = np.column_stack([dilation, subset, kernel, padded])[order]
-    starts_run = np.ones(len(order), dtype=np.bool_)
-    starts_run[1:] = (table[1:] != table[:-1]).any(axis=1)
-    starts_group = np.ones(len(order), dtype=np.bool_)
-    starts_group[1:] = (table[1:, :2] != table[:-1, :2]).any(axis=1)
-    of_groups = [list(ids)[k] for k in table[starts_group, 1]]
-    first_channel = np.cumsum([0, *map(len, of_groups)])
-    first_run = np.append((np.cumsum(starts_run) - 1)[starts_group], starts_run.sum())
-    first_feature = np.append(np.flatnonzero(starts_run), len(order))
+    order = np.lexsort((kernel, padded, _PAIR[kernel], subset, dilation))
+    d, s = dilation[order], subset[order]
+    starts = np.ones(len(order), dtype=np.bool_)
+    starts[1:] = (d[1:] != d[:-1]) | (s[1:] != s[:-1])
+    chosen = [list(ids)[k] for k in s[starts]]
     return Schedule(
         length=length,
         pad=4 * int(dilation.max()),
-        groups=np.column_stack([np.append(table[starts_group, 0], 0), first_channel, first_run]),
-        channels=np.concatenate([np.array(one) for one in of_groups]),
-        runs=np.column_stack([np.append(table[starts_run, 3], 0), first_feature]),
-        kernels=POSITIONS[table[starts_run, 2]],
+        groups=np.column_stack(
+            [
+                np.append(d[starts], 0),
+                np.cumsum([0, *map(len, chosen)]),
+                np.append(np.flatnonzero(starts), len(order)),
+            ]
+        ),
+        channels=np.concatenate([np.array(one) for one in chosen]),
+        kinds=np.column_stack([kernel, padded])[order].astype(np.int64),
         biases=np.asarray(biases)[order].astype(np.int32),
         places=order.astype(np.int64),
         positions=np.where(padded, length, length - 8 * dilation),

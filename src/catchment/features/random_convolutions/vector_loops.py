@@ -55,32 +55,33 @@ def _fill(builder, n, value_at, target):
         _store(builder, value_at(t), target, t)
 
 
-def _count(builder, n, value_at, bias):
-    """Return in how many of n steps value_at(t) is above the bias."""
-    limit = _in_every_lane(builder, bias)
+def _counts(builder, n, values_at, biases):
+    """Return in how many of n steps each value of values_at(t) is above its bias."""
+    limits = [_in_every_lane(builder, bias) for bias in biases]
     zero = ir.Constant(_VECTOR, [0] * LANES)
-    total = cgutils.alloca_once_value(builder, zero)
+    totals = [cgutils.alloca_once_value(builder, zero) for _ in biases]
 
-    def above(t):
-        return builder.icmp_signed(">", value_at(t), limit)
+    def add(t, inside=None):
+        for value, limit, total in zip(values_at(t), limits, totals, strict=True):
+            above = builder.icmp_signed(">", value, limit)
+            if inside is not None:
+                above = builder.and_(above, inside)
+            ones = builder.sext(above, _VECTOR)  # -1 where it is above
+            builder.store(builder.sub(builder.load(total, typ=_VECTOR), ones), total)
 
-    def add(flags):
-        ones = builder.sext(flags, _VECTOR)  # -1 where the flag is set
-        builder.store(builder.sub(builder.load(total, typ=_VECTOR), ones), total)
-
-    builder.store(zero, total)
+    for total in totals:
+        builder.store(zero, total)
     whole = _whole_vectors(builder, n)
     with cgutils.for_range_slice(builder, _index(0), whole, _index(LANES)) as (t, _):
-        add(above(t))
+        add(t)
     rest = builder.trunc(builder.sub(n, whole), _ELEMENT)
     with builder.if_then(builder.icmp_signed(">", rest, ir.Constant(_ELEMENT, 0))):
         lane = ir.Constant(_VECTOR, list(range(LANES)))
-        inside = builder.icmp_signed("<", lane, _in_every_lane(builder, rest))
-        add(builder.and_(above(whole), inside))
+        add(whole, builder.icmp_signed("<", lane, _in_every_lane(builder, rest)))
     kind = ir.FunctionType(_ELEMENT, [_VECTOR])
     name = f"llvm.vector.reduce.add.v{LANES}i32"
     reduce = cgutils.get_or_insert_function(builder.module, kind, name)
-    return builder.call(reduce, [builder.load(total, typ=_VECTOR)])
+    return [builder.call(reduce, [builder.load(total, typ=_VECTOR)]) for total in totals]
 
 
 def _sum(builder, values):
@@ -173,8 +174,33 @@ def count_pair(typingctx, pair, at, y, c, n, bias):
         _, at, _, c, n, bias = args
         one = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [at])
         two = builder.gep(_pointer(context, builder, signature.args[2], args[2]), [c])
-        value = lambda t: builder.add(_load(builder, one, t), _load(builder, two, t))  # noqa: E731
-        return _count(builder, n, value, bias)
+        value = lambda t: [builder.add(_load(builder, one, t), _load(builder, two, t))]  # noqa: E731
+        return _counts(builder, n, value, [bias])[0]
+
+    return signature, codegen
+
+
+@intrinsic
+def count_two(typingctx, pair, at, y, c, d, n, biases):
+    """Return two counts as `count_pair` does, for y[c:] and y[d:] and a tuple of two biases.
+
+    The second is multiplied by 2^32 and added to the first.
+    """
+    signature = types.int64(pair, at, y, c, d, n, biases)
+
+    def codegen(context, builder, signature, args):
+        one = builder.gep(_pointer(context, builder, signature.args[0], args[0]), [args[1]])
+        y = _pointer(context, builder, signature.args[2], args[2])
+        others = [builder.gep(y, [args[3]]), builder.gep(y, [args[4]])]
+        limits = [builder.extract_value(args[6], k) for k in range(2)]
+
+        def values(t):
+            shared = _load(builder, one, t)
+            return [builder.add(shared, _load(builder, other, t)) for other in others]
+
+        first, second = _counts(builder, args[5], values, limits)
+        high = builder.shl(builder.zext(second, _INDEX), _index(32))
+        return builder.or_(builder.zext(first, _INDEX), high)
 
     return signature, codegen
 
@@ -199,9 +225,9 @@ def count_alone(typingctx, y, at, d, kernel, n, bias):
         def value(t):
             plus = _sum(builder, [_load(builder, x, t) for x in taps[:3]])
             minus = _sum(builder, [_load(builder, x, t) for x in taps[3:]])
-            return builder.sub(builder.add(plus, plus), minus)
+            return [builder.sub(builder.add(plus, plus), minus)]
 
-        return _count(builder, n, value, bias)
+        return _counts(builder, n, value, [bias])[0]
 
     return signature, codegen
 

@@ -44,6 +44,7 @@ from catchment.wire import NOTHING, Parts
 Phase = Literal["sums", "products", "errors", "done"]
 CHOOSING = 1e-2  # how far off outputs may be by which a ridge is chosen; errors square it
 PATH = np.logspace(-4, 1, 11)  # ridges, times the mean squared length of a centred column
+ROUNDING = 1e-12  # of a sum, relative to what is summed
 UNCHANGED = 1e-8  # what sums that must be zero may be, relative to the mixtures they are of
 
 
@@ -54,10 +55,6 @@ class System:
     fold: int
     sums: FirstSums
     known: Krylov
-
-    @property
-    def means(self) -> Array:
-        return np.asarray(self.sums.feature_sum[0] / self.sums.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,18 +235,20 @@ class ConjugateGradients:
                 "clients, or a number as the ridge"
             )
         everyone = sums.within(None)
-        variance = everyone.squares[0] - everyone.feature_sum[0] ** 2 / everyone.weight
-        varied = variance > CONSTANT * everyone.squares[0]
+        # As `feature_scale` has it, to the bit: rare features are what rounding leaves of them.
+        raw = everyone.squares[0] / everyone.weight
+        variance = raw - everyone.means**2
+        varied = variance > CONSTANT * raw
         auto = self.standardise == "auto"
         wanted = self.features.standardise if auto else self.standardise
-        spread = np.sqrt(np.where(varied, variance, 1.0) / everyone.weight)
-        scale = np.where(varied, spread if wanted else 1.0, 0.0)
+        scale = np.where(varied, np.sqrt(np.where(varied, variance, 1.0)) if wanted else 1.0, 0.0)
         folds = [] if self.ridge != "folds" else [int(fold) for fold in filled]
         systems = [System(-1, everyone, Krylov.of(_right_side(everyone, scale)))]
         for fold in folds:
             rest = sums.within(fold)
             systems.append(System(fold, rest, Krylov.of(_right_side(rest, scale))))
-        mean = float((_over(_over(variance[:, None], scale), scale)).sum() / max(1, varied.sum()))
+        lengths = _over(_over(variance[:, None] * everyone.weight, scale), scale)
+        mean = float(lengths.sum() / max(1, varied.sum()))
         path = PATH * (mean or 1.0) if self.ridges is None else np.asarray(self.ridges, float)
         ridges = path if isinstance(self.ridge, str) else np.array([float(self.ridge)])
         begun = replace(state, sums=sums, systems=tuple(systems), scale=scale, ridges=ridges)
@@ -275,13 +274,14 @@ class ConjugateGradients:
         return replace(state, phase="done", doubt=doubt, readout=readout)
 
     def _asked(self, state: Descent) -> Directions:
+        centre = state.systems[0].sums.means
         mixtures, offsets, without = [], [], []
         for system in state.systems:
             V = _over(system.known.directions, _scale(state))
             mixtures.append(V)
-            offsets.append(system.means @ V)
+            offsets.append((system.sums.means - centre) @ V)
             without.append(np.full(V.shape[1], system.fold, dtype=np.int64))
-        return Directions(np.hstack(mixtures), np.hstack(offsets), np.hstack(without))
+        return Directions(centre, np.hstack(mixtures), np.hstack(offsets), np.hstack(without))
 
     def _tried(self, state: Descent) -> FoldReadouts:
         assert state.ridges is not None
@@ -340,7 +340,9 @@ def _readouts(system: System, scale: Array, ridges: Array) -> tuple[Array, Array
     """Return weights (R, F, K) of undivided features and intercepts (R, K)."""
     weights = np.stack([_over(W, scale) for W in system.known.solutions(ridges)])
     sums = system.sums
-    intercepts = sums.target_sum[0] / sums.weight - np.einsum("f,rfk->rk", system.means, weights)
+    intercepts = sums.target_sum[0] / sums.weight - np.einsum(
+        "f,rfk->rk", system.sums.means, weights
+    )
     return weights, intercepts
 
 
@@ -351,6 +353,7 @@ def _same_rows(asked: Directions, total: Products, state: Descent) -> bool:
         return False
     weights = np.array([sums.within(int(fold)).weight for fold in asked.without])
     squares = np.maximum((asked.mixtures * total.products).sum(axis=0), 0.0)
-    small = UNCHANGED * np.sqrt(weights * squares) + UNCHANGED * np.abs(asked.offsets) * weights
+    length = np.sqrt(sums.squares.sum(axis=0) / sums.weight) @ np.abs(asked.mixtures)
+    small = UNCHANGED * np.sqrt(weights * squares) + ROUNDING * length * weights
     same = total.n_rows == sums.n_rows and abs(total.weight - sums.weight) <= 1e-9 * sums.weight
     return same and bool((np.abs(total.sums) <= small).all())

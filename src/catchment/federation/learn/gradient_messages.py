@@ -68,6 +68,11 @@ class FirstSums(Summable):
         shapes = ((J,), (J, F), (J, K), (J, F, K), (J, F))
         return cls(0, 0.0, *(np.zeros(shape) for shape in shapes))
 
+    @property
+    def means(self) -> Array:
+        """Of the features (F,), over all folds."""
+        return np.asarray(self.feature_sum.sum(axis=0) / self.weights.sum())
+
     def within(self, fold: int | None) -> FirstSums:
         """Return the sums over all folds, without one of them if it is named."""
         kept = np.arange(len(self.weights)) != (-1 if fold is None else fold)
@@ -99,29 +104,42 @@ class Products(Summable):
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """What the server asks for: mixtures (F, D) of features, what is taken off each (D,), and
-    the fold (D,) whose clients are not in it, -1 where all are.
+    """What the server asks for.
+
+    Parameters
+    ----------
+    centre
+        (F,) that is taken off every row: features that hardly vary lose no digits then.
+    mixtures
+        (F, D) of features.
+    offsets
+        (D,) that is taken off each.
+    without
+        The fold (D,) whose clients are not in it, -1 where all are.
     """
 
+    centre: Array
     mixtures: Array
     offsets: Array
     without: Integers
 
     def parts(self) -> Parts:
-        return Parts("directions", {}, (self.mixtures, self.offsets, self.without))
+        return Parts("directions", {}, (self.centre, self.mixtures, self.offsets, self.without))
 
     @classmethod
     def from_parts(cls, parts: Parts, n_features: int) -> Directions:
         """Return what the server sent; IntegrityError if it is malformed."""
-        mixtures, offsets, without = parts.expect("directions", 3).arrays
-        D = mixtures.shape[1] if mixtures.ndim == 2 else -1
-        types = (mixtures.dtype, offsets.dtype, without.dtype)
-        if (mixtures.shape, offsets.shape, without.shape) != ((n_features, D), (D,), (D,)) or (
-            types != (np.float64, np.float64, np.int64)
+        came = parts.expect("directions", 4).arrays
+        D = came[1].shape[1] if came[1].ndim == 2 else -1
+        shapes = [(n_features,), (n_features, D), (D,), (D,)]
+        kinds = [np.float64, np.float64, np.float64, np.int64]
+        if [array.shape for array in came] != shapes or any(
+            array.dtype != kind for array, kind in zip(came, kinds, strict=True)
         ):
-            raise IntegrityError(f"directions came with shape {mixtures.shape}")
-        refuse_nonfinite(mixtures, "directions")
-        return cls(mixtures, offsets, without)
+            raise IntegrityError(f"directions came with shape {came[1].shape}")
+        for array in came[:3]:
+            refuse_nonfinite(array, "directions")
+        return cls(*came)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +207,9 @@ class RowSums:
         found = np.zeros_like(asked.mixtures)
         sums, n_rows, weight = np.zeros(len(mine)), 0, 0.0
         for rows in self._batches():
-            mixed = rows.weight[:, None] * (rows.z @ asked.mixtures[:, mine] - asked.offsets[mine])
-            found[:, mine] += rows.z.T @ mixed
+            z = rows.z - asked.centre
+            mixed = rows.weight[:, None] * (z @ asked.mixtures[:, mine] - asked.offsets[mine])
+            found[:, mine] += z.T @ mixed
             sums[mine] += mixed.sum(axis=0)
             n_rows, weight = n_rows + len(rows), weight + float(rows.weight.sum())
         return Products(n_rows, weight, found, sums)

@@ -248,7 +248,7 @@ class FederatedRidge:
         if head is not None and not head.uses_ridge:
             return None, self._headed(total, 0.0)
         if ridge == "auto":
-            alone = self.classes is not None and _has_a_class_alone(by_client)
+            alone = self.classes is not None and has_a_class_alone(by_client)
             ridge = "gcv" if alone or len(by_client) < 2 else "clients"
         if ridge != "clients":
             choice, readout = chosen_readout(
@@ -345,8 +345,13 @@ def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) 
     return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
 
 
-def _has_a_class_alone(by_client: Mapping[str, RidgeStatistics]) -> bool:
-    """Whether one client has all the rows of a class; target sums of one-hot rows count them."""
+def has_a_class_alone(by_client: Mapping[str, RidgeStatistics]) -> bool:
+    """Whether one client has all the rows of a class; target sums of one-hot rows count them.
+
+    >>> here = RidgeStatistics.from_states(np.ones((2, 1)), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> has_a_class_alone({"a": here}), has_a_class_alone({"a": here, "b": here})
+    (True, False)
+    """
     holders = sum((s.target_sum > 0).astype(np.int64) for s in by_client.values())
     return bool(np.any(holders == 1))
 

@@ -1,15 +1,15 @@
 """Which exact upload a ridge takes: the one with the fewest bytes, and why.
 
     statistics   F^2 / 2 whole numbers (or float64), once; they add, so anything may hide them
-    factors      as many rows of the Gram matrix as the client has rows, where that is less; once,
+    smallest     as many rows of the Gram matrix as the client has rows, where that is less; once,
                  and only where the server sees clients one by one
     gradients    F K float64 numbers a round, over rounds; they add
 
-All three end in the same readout: statistics and factors to the bit, gradients to a tolerance of
+All three end in the same readout: the first two to the bit, gradients to a tolerance of
 1e-10. The rule: where the server sees clients one by one and statistics are whole numbers, each
-client sends the smaller of statistics and factors. Where a sum hides them, and the ridge is a
-number, gradients are taken if even the most rounds they may need are fewer bytes than statistics.
-Else statistics.
+client sends the smaller of the first two. Where a sum hides them, and the ridge is a
+number, gradients are taken if statistics are more than 100 MB and even the most rounds of gradients
+are fewer bytes; below that one round is worth more than bytes. Else statistics.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from catchment.federation.smallest_upload import SmallestUpload
 from catchment.readout.grid import Grid
 from catchment.readout.packing import packed_length
 
-UploadKind = Literal["auto", "statistics", "factors", "gradients"]
-UPLOADS = ("auto", "statistics", "factors", "gradients")
+UploadKind = Literal["auto", "statistics", "smallest", "gradients"]
+UPLOADS = ("auto", "statistics", "smallest", "gradients")
 MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number in a secure sum
+LARGE = 100_000_000  # bytes of statistics, below which nobody waits for many rounds
 
 
 @dataclass(frozen=True)
 class UploadChoice:
     """What clients send, and why in one sentence."""
 
-    how: Literal["statistics", "factors", "gradients"]
+    how: Literal["statistics", "smallest", "gradients"]
     reason: str
 
 
@@ -69,9 +70,9 @@ class Uploads:
     def __post_init__(self) -> None:
         if self.asked not in UPLOADS:
             raise ValueError(f"upload is {self.asked!r}; choose from {', '.join(UPLOADS)}")
-        if self.asked == "factors" and self.protected:
+        if self.asked == "smallest" and self.protected:
             raise ValueError(
-                "upload is 'factors', which the server must see client by client and unchanged; "
+                "upload is 'smallest', which the server must see client by client and unchanged; "
                 "leave out the protections, or use upload='auto'"
             )
         if self.asked == "gradients" and self.summed:
@@ -88,7 +89,7 @@ class Uploads:
     @property
     def may_be_smaller(self) -> bool:
         """Whether clients look for a smaller form of their statistics."""
-        return self.asked == "factors" or (self.asked == "auto" and not self.protected)
+        return self.asked == "smallest" or (self.asked == "auto" and not self.protected)
 
     def added_to(
         self, protections: Sequence[Protection | Masking]
@@ -102,12 +103,12 @@ class Uploads:
         >>> from catchment import EchoState
         >>> features = EchoState(10).build(1, per_step=True)
         >>> Uploads().chosen(features, classes=False).how
-        'factors'
+        'smallest'
         >>> Uploads(protected=True, hidden=True).chosen(features, classes=False).reason
         'clients send statistics: the server sees only sums and the ridge is chosen from them'
         """
         if self.asked in ("statistics", "gradients"):
-            return UploadChoice(self.asked, f"clients send {self.asked}, as asked for")  # type: ignore[arg-type]
+            return UploadChoice(self.asked, f"clients send {self.asked}, as asked for")
         if self.may_be_smaller:
             return self._smaller(features, classes)
         if not self.hidden:
@@ -131,7 +132,7 @@ class Uploads:
             )
         F = features.n_features
         return UploadChoice(
-            "factors",
+            "smallest",
             f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
             f"products for {F} features) and as many rows of {F} of them as it has rows, which "
             "say exactly the same",
@@ -140,7 +141,7 @@ class Uploads:
     def _over_rounds(self, features: FeatureMap, classes: bool) -> UploadChoice:
         once, rounds = masked_bytes(features, self.n_targets, classes=classes)
         most = ConjugateGradients(features=features, ridge=1.0).max_rounds
-        if rounds < once:
+        if rounds < once and once > LARGE:
             return UploadChoice(
                 "gradients",
                 f"clients send gradients: at most {rounds / 1e6:.1f} MB over up to {most} rounds, "
@@ -193,7 +194,7 @@ def masked_bytes(features: FeatureMap, n_targets: int, *, classes: bool) -> tupl
 
     >>> from catchment import EchoState
     >>> masked_bytes(EchoState(100).build(1, per_step=False, classes=True), 2, classes=True)
-    (166240, 1305600)
+    (168912, 1299264)
     """
     F, K = features.n_features, n_targets
     entries = {

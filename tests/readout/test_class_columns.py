@@ -1,0 +1,36 @@
+"""Statistics whose classes grow, against those of targets that had the columns all along."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catchment.readout.class_columns import spread_targets
+from catchment.readout.grid import Grid
+from catchment.readout.statistics import RidgeStatistics
+
+RNG = np.random.default_rng(3)
+Z = RNG.integers(-16, 17, size=(40, 5)) / 16
+Y = np.eye(3)[RNG.integers(0, 3, size=40)]
+PLACES = (4, 0, 2)
+
+
+@pytest.mark.parametrize("grid", [None, Grid(4, ((5, 4),))])
+def test_spread_targets_are_those_of_rows_with_more_columns(grid: Grid | None) -> None:
+    wide = np.zeros((40, 6))
+    wide[:, PLACES] = Y
+    spread = spread_targets(RidgeStatistics.from_states(Z, Y, grid=grid), PLACES, 6)
+    assert spread == RidgeStatistics.from_states(Z, wide, grid=grid)
+
+
+def test_whole_numbers_too_large_for_a_machine_word_are_spread_exactly() -> None:
+    few = RidgeStatistics.from_states(Z, Y, grid=Grid(24, ((5, 24),)))
+    many = few.scaled(2.0**45)
+    assert many.cross.dtype == object
+    assert spread_targets(many, PLACES, 6) == spread_targets(few, PLACES, 6).scaled(2.0**45)
+
+
+@pytest.mark.parametrize("places", [(0, 1), (0, 1, 1), (0, 1, 6), (-1, 0, 1)])
+def test_places_that_are_none_are_refused(places: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="give each one of its own"):
+        spread_targets(RidgeStatistics.from_states(Z, Y), places, 6)
