@@ -260,7 +260,7 @@ def fit(
     names = tuple(classes) if classes is not None else _first_recording({OWNER: held}).classes
     return learn(
         as_pipeline(pipeline, Prepare()),
-        held,
+        held if names is None else [one.among(names) for one in held],
         ridge="gcv" if ridge == "auto" else ridge,
         classes=names,
         threads=threads,
@@ -401,8 +401,7 @@ def federate(
         names = tuple(classes) if classes is not None else _all_classes(onto, clients)
         earlier = among(onto.training.state, onto.course.classes, names)
         refuse_twice(earlier, clients)
-    if names is not None and (classes is not None or onto is not None):
-        clients = {name: partial(_placed, source, names) for name, source in clients.items()}
+    clients = _placed(clients, names)
     uploads = Uploads(
         asked=upload,
         protected=bool(protect),
@@ -492,7 +491,7 @@ def evaluate(
     True
     """
     plan = Plan(algorithm=Evaluation(model_under_test=model))
-    done = run_locally(plan, clients, threads=threads)
+    done = run_locally(plan, _placed(clients, model.classes), threads=threads)
     warn_of({EVALUATION: done.records})
     return done.result
 
@@ -541,11 +540,16 @@ def _all_classes(onto: Run, clients: Mapping[str, Source]) -> tuple[str, ...] | 
     return united(onto.course.classes, *found) or None
 
 
-def _placed(source: Source, classes: tuple[str, ...]) -> Iterator[Recording]:
-    """Yield recordings with their targets in the columns of all classes, where they are named."""
-    for recording in data_of(source)():
-        known = isinstance(recording, Recording) and set(recording.classes or ()) <= set(classes)
-        yield recording.among(classes) if known else recording
+def _placed(clients: Mapping[str, Source], classes: tuple[str, ...] | None) -> Mapping[str, Source]:
+    """Return clients whose targets are in the columns of these classes, where they are named."""
+    if classes is None:
+        return clients
+
+    def placed(source: Source) -> Iterator[Recording]:
+        for recording in data_of(source)():
+            yield recording.among(classes) if isinstance(recording, Recording) else recording
+
+    return {name: partial(placed, source) for name, source in clients.items()}
 
 
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have

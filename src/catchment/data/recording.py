@@ -129,8 +129,8 @@ class Recording:
         unknown = [name for name in self.classes if name not in names]
         if unknown:
             raise ValueError(
-                f"the recording has the class {unknown[0]!r}, which is not among {names}; name it "
-                "with the others"
+                f"the recording has the class {unknown[0]!r}, which is not among {names}; pass "
+                "classes with the names of all"
             )
         y = np.zeros((*self.y.shape[:-1], len(names)))
         y[np.isnan(self.y).any(axis=-1)] = np.nan

@@ -33,7 +33,7 @@ class Thinned:
     map
         A map with a row per step, or its description, such as `EchoState(200)`.
     every
-        Of so many rows one is learnt from.
+        One row of this many is learnt from.
 
     >>> from catchment import EchoState
     >>> from catchment.readout import accumulate
