@@ -10,9 +10,9 @@ by generalised cross-validation on the training series. Inputs have mean 0 and d
 
 The jobs are those of `benchmarks.jobs`, on one thread, taken in turns: an echo state network in
 float64 and on the default grid, and a diagonal reservoir on the default grid whose statistics take
-every k-th row; its settings were chosen on other seeds, its units and k in part after errors of the
-seeds below had been seen. Errors beside the times are on NARMA-10 and Mackey-Glass series of as many
-steps; those of the echo state network are as it is timed and with its defaults, not tuned.
+every k-th row; its settings were chosen on other seeds, its units and k in part after errors of
+the reported seeds had been seen. Errors beside the times are on NARMA-10 and Mackey-Glass series of
+as many steps; those of the echo state network are as it is timed and with its defaults, not tuned.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from catchment.data.sources import model_directories
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import OwnMap
 from catchment.features.pipeline import AnyMap
-from catchment.verbs import Run
+from catchment.run import Run
 from reproductions.places import locate
 from reproductions.speech_graph import locate_networks, write_encoder
 from reproductions.study import Began, Value, environment

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from catchment.readout.readout import Readout as Readout
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
     from catchment.readout.storage import save as save
+    from catchment.run import Run as Run
     from catchment.storage import load as load
-    from catchment.verbs import Run as Run
     from catchment.verbs import evaluate as evaluate
     from catchment.verbs import federate as federate
     from catchment.verbs import fit as fit
@@ -83,7 +83,7 @@ _HOME = {
     "Thinned": "catchment.features.thinned",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
-    "Run": "catchment.verbs",
+    "Run": "catchment.run",
     "Scores": "catchment.federation.measure.evaluation",
     "Plan": "catchment.federation.plan",
     "Limits": "catchment.federation.limits",
