@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
-from reproductions.map_methods import MAJORITY
+from reproductions.map_methods import MAJORITY, RULES
 from reproductions.map_tables import AEON, MEGABYTE, TARGETS
 from reproductions.map_values import MapsResult, Row
 
@@ -18,6 +18,12 @@ except ImportError as error:
     raise MissingExtraError("plot", needed_for="pictures of results") from error
 
 MARKERS = "osD^v<>PX*hp"
+TITLES = {
+    "uci_har": "UCI HAR",
+    "motionsense": "MotionSense",
+    "hhar": "HHAR",
+    "wisdm_watch": "WISDM watch",
+}
 
 
 def draw(result: MapsResult, names: Sequence[str], *, dark: bool = False) -> Figure:
@@ -53,7 +59,7 @@ def _panel(ax: Axes, result: MapsResult, name: str, methods: list[str], colours:
     for spine in ax.spines.values():
         spine.set_color(colours.grid)
     ax.set_xscale("log")
-    ax.set_title(name, loc="left", color=colours.text)
+    ax.set_title(TITLES.get(name, name), loc="left", color=colours.text)
     ax.set_xlabel("MB up, largest client, all rounds", color=colours.text)
     ax.set_ylabel("accuracy on unseen people (%)", color=colours.text)
     for row in result.rows(name):
@@ -80,9 +86,10 @@ def _point(ax: Axes, row: Row, number: int, colours: Theme) -> None:
     ax.plot(
         [row.largest("largest_up") / MEGABYTE],
         [100 * row.accuracy],
-        marker=MARKERS[number % len(MARKERS)],
+        # After all markers have had a turn they go on with other colours.
+        marker=MARKERS[(number + 5 * (number // len(MARKERS))) % len(MARKERS)],
         color=colour,
         ls="",
-        ms=7,
+        ms=13 if row.method in RULES else 7,
         label=row.method,
     )
