@@ -236,7 +236,7 @@ seed = 2
 [[features.maps]]
 map = "projected"
 features = 5
-inner = "window_statistics"
+of = "window_statistics"
 [learn]
 keep_clients = false
 """
