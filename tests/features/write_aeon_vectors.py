@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from aeon.transformations.collection.convolution_based import HydraTransformer, MiniRocket
 
 TARGET = Path(__file__).parent / "data" / "aeon.npz"
 # Recordings, channels, steps, columns asked for.
@@ -30,6 +29,8 @@ def recordings(n: int, channels: int, steps: int) -> Any:
 
 
 def minirocket(n: int, channels: int, steps: int, columns: int) -> dict[str, Any]:
+    from aeon.transformations.collection.convolution_based import MiniRocket
+
     X = recordings(n, channels, steps)
     fitted = MiniRocket(columns, random_state=1).fit(X)
     names = ("sizes", "channels", "dilations", "per_dilation", "biases")
@@ -38,6 +39,8 @@ def minirocket(n: int, channels: int, steps: int, columns: int) -> dict[str, Any
 
 
 def hydra(n: int, channels: int, steps: int, groups: int) -> dict[str, Any]:
+    from aeon.transformations.collection.convolution_based import HydraTransformer
+
     X = recordings(n, channels, steps)
     fitted = HydraTransformer(n_groups=groups, random_state=1, output_type="numpy").fit(X)
     inside = fitted._hydra

@@ -327,12 +327,12 @@ def describe(value: object) -> Fact:
             return value
         case Recipe():
             return {"recipe": value.to_json()}
+        case Identified():
+            return {type(value).__name__: value.identity()}
         case MapDescription() if is_dataclass(value):
             return _settings(value)
         case Reservoir() | Prepare() | FeatureMap():
             return {type(value).__name__: value.fingerprint}
-        case Identified():
-            return {type(value).__name__: value.identity()}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
         case tuple() | list():

@@ -75,7 +75,7 @@ class MiniRocketClassifier(SequenceClassifier):
     ridge, gaps, scale, n_jobs
         As in `TimeSeriesClassifier`.
 
-    >>> X = [np.sin(np.arange(40 + k) / (3 + k % 2)) for k in range(20)]
+    >>> X = [np.sin(np.arange(50) / (3 + k % 2) + k) for k in range(20)]
     >>> y = ["fast", "slow"] * 10
     >>> MiniRocketClassifier(84).fit(X[:16], y[:16]).predict(X[16:]).tolist()
     ['fast', 'slow', 'fast', 'slow']
