@@ -13,6 +13,7 @@ STUDIES = {
     "fedip": "De Caro et al., ESANN 2022, Tables 1 and 2.",
     "variance": "Does plasticity make results depend less on the draw of the reservoir?",
     "unseen": "UCI HAR, the publisher's nine test subjects.",
+    "maps": "Feature maps on unseen people: accuracy against bytes, with strong baselines.",
     "fedpt": "Sidahmed et al., 2021, Tables 1 to 5.",
     "fedresprompt": "Prompts for a frozen language model against LoRA.",
 }
@@ -42,17 +43,17 @@ def study_command(study: str) -> Callable[..., None]:
             bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
         ] = False,
         resume: Annotated[
-            bool, typer.Option(help="fedpt: take trainings that the folder's result has already.")
+            bool, typer.Option(help="fedpt and maps: take what the folder's result has already.")
         ] = False,
         model: Annotated[
             str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
         ] = None,
         workers: Annotated[
-            int, typer.Option(help="fedpt and fedresprompt: trainings at once.", min=1)
+            int, typer.Option(help="fedpt, fedresprompt and maps: processes.", min=1)
         ] = 1,
         data: DataOption = None,
     ) -> None:
-        if study in ("fedpt", "fedresprompt") and (trials is not None or steps is not None):
+        if study in ("fedpt", "fedresprompt", "maps") and (trials is not None or steps is not None):
             raise ValueError(f"{study} has no trials and no steps; leave these options out")
         if study == "fedresprompt":
             _fedresprompt(
@@ -64,6 +65,8 @@ def study_command(study: str) -> Callable[..., None]:
                 workers=workers,
                 data=data,
             )
+        elif study == "maps":
+            _maps(quick=quick, sets=sets, out=out, resume=resume, workers=workers, data=data)
         elif study == "fedpt":
             _fedpt(
                 quick=quick,
@@ -127,6 +130,43 @@ def _people(
         )
     for path in write(result, out, merge=merge):
         typer.echo(f"wrote {path}", err=True)
+
+
+def _maps(
+    *,
+    quick: bool,
+    sets: str | None,
+    out: Path,
+    resume: bool,
+    workers: int,
+    data: Path | None,
+) -> None:
+    from reproductions.data import ucr
+    from reproductions.map_sets import available
+    from reproductions.map_tables import markdown, stem_of, write
+    from reproductions.map_values import QUICK, QUICK_SETS, MapsSettings, load_maps
+    from reproductions.maps import cells_beside, maps
+
+    here = available(data)
+    named = [name.strip() for name in sets.split(",")] if sets else None
+    if quick and named is None:
+        named = [name for name in QUICK_SETS if name in here] or None
+    published = ucr.published(directory=data) if ucr.available(data) else None
+    path = out / f"{stem_of(quick=quick)}.json"
+    result = maps(
+        QUICK if quick else MapsSettings(),
+        sets=named,
+        directory=data,
+        earlier=load_maps(path) if resume and path.is_file() else None,
+        beside=[] if quick else cells_beside(out),
+        workers=workers,
+        began=lambda text: typer.echo(text, err=True),
+        kept=None if quick else lambda so_far: so_far.save(path),
+        quick=quick,
+    )
+    typer.echo(markdown(result, published))
+    for written in write(result, out, published):
+        typer.echo(f"wrote {written}", err=True)
 
 
 def _fedpt(

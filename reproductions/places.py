@@ -16,7 +16,6 @@ from catchment.data.catalogue import Source
 from catchment.data.loaders import Dataset, Window
 from catchment.data.sources import check_name, missing, size_of
 from catchment.prompt.language import find_model as find_library_model
-from catchment.prompt.language import model_directories as library_models
 from reproductions.data.catalogue import COMPACT, SOURCES
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared"
@@ -169,7 +168,7 @@ def model_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
     >>> [path.name for path in model_directories("my/models")]
     ['models']
     """
-    known = library_models(directory)
+    known = sources.model_directories(directory)
     beside = BESIDE / "models"
     return (*known, beside) if directory is None and beside.is_dir() else known
 

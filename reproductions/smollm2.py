@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from catchment.data.sources import model_directories
 from catchment.errors import IntegrityError, MissingDataError
 from catchment.prompt import language
 from catchment.prompt.language import is_model
@@ -66,7 +67,7 @@ def locate_model(name: str, *, directory: Path | str | None = None) -> Path:
     if found is not None:
         return found
     if name == SMOLLM2 and (source := packaged_weights()) is not None:
-        return convert(source, language.model_directories(directory)[-1] / SMOLLM2)
+        return convert(source, model_directories(directory)[-1] / SMOLLM2)
     try:
         return language.locate_model(name, directory=directory)
     except MissingDataError as error:

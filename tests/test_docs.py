@@ -17,6 +17,7 @@ from benchmarks import grid_tables
 from benchmarks.peer_table import RESULTS, peer_table
 
 from catchment.features.echo_state.echo_state import AUTO_GRID
+from catchment.plans.file import parse_plan
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README.md")])
@@ -68,6 +69,20 @@ def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
 def test_the_table_of_peers_is_the_one_that_was_measured() -> None:
     jobs = json.loads(RESULTS.read_text())["jobs"]
     assert peer_table(jobs) in (ROOT / "README.md").read_text()
+
+
+def test_figures_of_maps_are_those_that_were_measured() -> None:
+    text = (ROOT / "README.md").read_text()
+    cells = json.loads((ROOT / "results" / "maps.json").read_text())["cells"]
+    for method in ("default, 510", "window statistics", "MiniRocket, 504", "CNN by FedAvg"):
+        for name in ("uci_har", "motionsense", "hhar", "wisdm_watch"):
+            of = [c for c in cells if (c["set"], c["method"]) == (name, method)]
+            if not of:
+                continue
+            right = np.array([[c["correct"][who] for who in c["windows"]] for c in of])
+            n = np.array(list(of[0]["windows"].values()))
+            mean, worst = 100 * right.sum() / (len(of) * n.sum()), 100 * (right / n).mean(axis=0)
+            assert f" {mean:.1f} ({worst.min():.1f}) " in text
 
 
 def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
@@ -147,11 +162,23 @@ def test_the_default_grids_are_those_of_the_library(page: str) -> None:
         assert f"{bits}, {feature_bits}, {largest:g}" in text
 
 
-def test_tests_that_the_page_on_integers_names_are_there() -> None:
-    named = set(re.findall(r"`(test_\w+)`", INTEGERS))
+@pytest.mark.parametrize("page", ["integers", "analytic-federated-learning"])
+def test_tests_that_a_page_names_are_there(page: str) -> None:
+    text = (ROOT / "docs" / "concepts" / f"{page}.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", text))
     code = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
-    assert len(named) > 10
+    assert len(named) > 7
     assert {name for name in named if f"def {name}(" not in code} == set()
+
+
+def test_every_plan_of_the_page_on_analytic_learning_is_read() -> None:
+    page = ROOT / "docs" / "concepts" / "analytic-federated-learning.md"
+    text = page.read_text(encoding="utf-8")
+    plans = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(plans) == 5
+    for plan in plans:
+        file = parse_plan(f'[data]\nsource = "wearables"\n{plan}')
+        assert file.maps
 
 
 PIECE = re.compile(r"^```(python|toml|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

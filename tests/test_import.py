@@ -27,6 +27,7 @@ HEAVY = (
     "pandas",
     "polars",
     "pyarrow",
+    "onnxruntime",
     "safetensors",
     "cryptography",
     "reservoirpy",

@@ -22,25 +22,28 @@ FACES = {
         "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
     ),
     "features": (
+        "AutoMap Concat DefaultMap DiagonalReservoir Encoder Hydra Layers MiniRocket NVAR "
+        "Projected RandomFourier Thinned WindowStatistics WithNorm "
         "EchoState EchoStateMap FeatureMap IntrinsicPlasticity MapDescription Mixture OwnMap "
         "Pipeline Recipe Reservoir Spread as_map echo_state_check effective_spectral_radius "
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts ErrorSums Grid Model OnlineRidge PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics SlidingWindow accumulate accuracy bayesian_readout choose_by_blocks "
-        "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
-        "load_statistics nrmse save_statistics train"
+        "ClassCounts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor Readout "
+        "RidgeChoice RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout "
+        "choose_by_blocks choose_by_gcv conformal_quantile conformal_readout forecast_direct "
+        "horizon_targets load_statistics nrmse save_statistics train"
     ),
     "federation": (
         "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
-        "Protection Record Result Rows Store Turn as_algorithm explain messages_of read_run"
+        "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
+        "read_run"
     ),
     "federation.learn": (
-        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate Ensemble "
-        "FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging Mean "
-        "MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES "
-        "SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
+        "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
+        "DeepRidge Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging "
+        "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
+        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
         "joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (

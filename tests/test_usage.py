@@ -87,7 +87,7 @@ def test_many_owners(people: Clients, tmp_path: Path) -> None:
     text = run.explain()
     assert "What left the clients of 12 clients, EchoState" in text
     assert "scaling: moments" in text
-    assert "training: ridge-statistics" in text
+    assert "training: low-rank-statistics" in text
     assert "12 clients sent 12 messages" in text
     some = run.explain(sorted(train)[0])
     assert "sha256" in some
@@ -126,6 +126,18 @@ def test_a_run_is_kept_where_out_says(people: Clients, tmp_path: Path) -> None:
     assert "12 clients sent 12 messages" in page
     with pytest.raises(FederationError, match="already holds a run"):
         ct.federate(ct.EchoState(20), train, out=tmp_path / "run")
+
+
+def test_maps_are_put_together(people: Clients) -> None:
+    train, test = ct.split(people, test=0.25, seed=0)
+    both = ct.Concat(ct.EchoState(10), ct.MiniRocket(42))
+    small = ct.Projected(ct.MiniRocket(504), 63)
+    for described, columns in ((both, 2 * (10 + 6) + 42), (small, 63)):
+        run = ct.federate(described, train)
+        assert run.model.features.n_features == columns
+        total = ct.evaluate(run.model, test).total
+        assert total is not None
+        assert total.value > 0.4  # six classes
 
 
 def test_what_happens_before_the_readout_is_one_value(people: Clients) -> None:

@@ -15,12 +15,25 @@ if TYPE_CHECKING:
     from catchment.data.prepare import Prepare as Prepare
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
+    from catchment.features.concat import Concat as Concat
+    from catchment.features.default_map import AutoMap as AutoMap
+    from catchment.features.default_map import DefaultMap as DefaultMap
+    from catchment.features.diagonal.diagonal import DiagonalReservoir as DiagonalReservoir
     from catchment.features.echo_state.echo_state import EchoState as EchoState
     from catchment.features.echo_state.recipe import Mixture as Mixture
     from catchment.features.echo_state.recipe import Recipe as Recipe
     from catchment.features.echo_state.recipe import Spread as Spread
     from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+    from catchment.features.encoder import Encoder as Encoder
+    from catchment.features.nvar import NVAR as NVAR
     from catchment.features.pipeline import Pipeline as Pipeline
+    from catchment.features.projected import Projected as Projected
+    from catchment.features.random_convolutions.hydra import Hydra as Hydra
+    from catchment.features.random_convolutions.minirocket import MiniRocket as MiniRocket
+    from catchment.features.random_fourier import RandomFourier as RandomFourier
+    from catchment.features.thinned import Thinned as Thinned
+    from catchment.features.window_statistics import WindowStatistics as WindowStatistics
+    from catchment.features.with_norm import WithNorm as WithNorm
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
@@ -34,8 +47,8 @@ if TYPE_CHECKING:
     from catchment.readout.readout import Readout as Readout
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
     from catchment.readout.storage import save as save
+    from catchment.run import Run as Run
     from catchment.storage import load as load
-    from catchment.verbs import Run as Run
     from catchment.verbs import evaluate as evaluate
     from catchment.verbs import federate as federate
     from catchment.verbs import fit as fit
@@ -55,9 +68,22 @@ _HOME = {
     "Prepare": "catchment.data.prepare",
     "RAW": "catchment.data.prepare",
     "EchoState": "catchment.features.echo_state.echo_state",
+    "WindowStatistics": "catchment.features.window_statistics",
+    "DefaultMap": "catchment.features.default_map",
+    "AutoMap": "catchment.features.default_map",
+    "WithNorm": "catchment.features.with_norm",
+    "Concat": "catchment.features.concat",
+    "Hydra": "catchment.features.random_convolutions.hydra",
+    "MiniRocket": "catchment.features.random_convolutions.minirocket",
+    "Encoder": "catchment.features.encoder",
+    "Projected": "catchment.features.projected",
+    "DiagonalReservoir": "catchment.features.diagonal.diagonal",
+    "NVAR": "catchment.features.nvar",
+    "RandomFourier": "catchment.features.random_fourier",
+    "Thinned": "catchment.features.thinned",
     "Pipeline": "catchment.features.pipeline",
     "Model": "catchment.readout.model",
-    "Run": "catchment.verbs",
+    "Run": "catchment.run",
     "Scores": "catchment.federation.measure.evaluation",
     "Plan": "catchment.federation.plan",
     "Limits": "catchment.federation.limits",

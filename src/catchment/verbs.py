@@ -9,178 +9,47 @@ out, or by generalised cross-validation where there is one client or only a sum.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from shutil import copytree, ignore_patterns
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, overload
 
+from catchment.clients_alike import all_classes, first_recording, placed, shared_by
 from catchment.data.clients import Clients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.engine.local import Source, data_of, run_locally
-from catchment.errors import FederationError
+from catchment.engine.local import Source, run_locally
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
-from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.automatic import Ridge
+from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
+from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
-from catchment.federation.left_out import LeftOut, left_out, warn_of
+from catchment.federation.learn.uploads import UploadKind, Uploads
+from catchment.federation.left_out import warn_of
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.loop import Keeper, Record, Result, Watch
-from catchment.federation.measure.evaluation import Evaluation, Scores, metrics
+from catchment.federation.measure.evaluation import Evaluation, Scores
 from catchment.federation.plan import Learner, Masking, Memory, Plan, Protection
 from catchment.federation.runs.notes import Notes
-from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
 from catchment.federation.runs.write import Store
-from catchment.files import replace_file
+from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import memories_of
+from catchment.readout.heads import Head
 from catchment.readout.model import Model
-from catchment.readout.one_owner import has_target_per_step, learn
+from catchment.readout.one_owner import learn
 from catchment.readout.predictor import Predictor
-from catchment.readout.statistics import RidgeStatistics
+from catchment.run import Run
 
 OWNER = "owner"
 S = TypeVar("S")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What came of a federation: the model, the records of every round, and the state behind it.
-
-    `folder` is where the run is kept if `out` named one. Otherwise its ledger (who sent what, how
-    large, with which hash) is in memory, and `explain` and `report` write a folder for as long as
-    they need it.
-    """
-
-    course: Course
-    known: Known
-    training: Result[Any, Any]
-    stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
-    notes: Notes = field(default_factory=Notes)
-    folder: Path | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def result(self) -> Any:
-        """What the algorithm makes: mostly a `Model`."""
-        return self.training.result
-
-    @property
-    def model(self) -> Model:
-        """The model; FederationError if the algorithm makes no single one."""
-        return self.training.model.read_from(self.columns)
-
-    @property
-    def records(self) -> tuple[Record, ...]:
-        """One record per round of the training: who was asked, who was used, bytes, seconds."""
-        return self.training.records
-
-    @property
-    def refused(self) -> tuple[LeftOut, ...]:
-        """The clients that a stage did without, and why."""
-        return left_out(self.stages)
-
-    @property
-    def statistics(self) -> RidgeStatistics:
-        """The sum of all clients' statistics, as the server has it."""
-        state = self.training.state
-        if not isinstance(state, RidgeState) or state.total is None:
-            raise FederationError(
-                f"{type(state).__name__} keeps no sum of statistics; only a ridge does"
-            )
-        return state.total
-
-    def explain(self, client: str | None = None) -> str:
-        """Return in words what left the clients and what can be read from it.
-
-        Parameters
-        ----------
-        client
-            Whose messages are listed with their hashes; none if not given.
-
-        >>> import numpy as np
-        >>> from catchment import EchoState
-        >>> u = np.sin(np.arange(300) / 5)
-        >>> run = federate(EchoState(20), {"ann": [Recording(u[:-1], u[1:])]})
-        >>> print(run.explain())
-        What left the clients of 1 client, EchoState
-        <BLANKLINE>
-        scaling: moments
-          1 client sent 1 message of 12 numbers, ...
-        """
-        from catchment.federation.runs.explain import in_words
-        from catchment.federation.runs.read import messages_of, read_run
-
-        with self._kept() as folder:
-            listed = [] if client is None else messages_of(folder, client)
-            if client is not None and not listed:
-                raise ValueError(f"{client!r} sent nothing; name a client of the run")
-            return in_words(read_run(folder), listed)
-
-    def report(self, path: str | Path, scores: Scores | None = None) -> Path:
-        """Write the run as one HTML file that works offline, and return its path.
-
-        Parameters
-        ----------
-        scores
-            What `evaluate` found, to be shown too.
-        """
-        from catchment.federation.runs.read import read_run
-        from catchment.report.html import render
-
-        with self._kept(scores) as folder:
-            replace_file(Path(path), render([read_run(folder)]).encode())
-        return Path(path)
-
-    @contextmanager
-    def _kept(self, scores: Scores | None = None) -> Iterator[Path]:
-        """Yield a folder that holds the run, with these scores if any are given."""
-        if self.folder is not None and scores is None:
-            yield self.folder
-            return
-        with TemporaryDirectory(prefix="catchment-run-") as place:
-            kept = Path(place) / "run"
-            if self.folder is not None:
-                copytree(self.folder, kept, ignore=ignore_patterns("states"))
-            with Store(kept, resume=True) as store:
-                if self.folder is None:
-                    self.notes.write(store)
-                self._describe(store, scores)
-            yield kept
-
-    def _describe(self, store: Store, scores: Scores | None = None) -> None:
-        """Keep the facts and tables that a report shows beside the messages."""
-        plan, classes = self.training.plan, self.course.classes
-        kept = plan.whole.kept(self.training.state)
-        write_rows(store, kept)
-        write_flags(store, kept)
-        write_path(store, kept, classes)
-        n_clients = max((record.n_used for record in self.records), default=0)
-        described = ", ".join(type(one).__name__ for one in self.course.maps)
-        facts = {
-            "title": f"{n_clients} client{'' if n_clients == 1 else 's'}, {described}",
-            "algorithm": plan.whole.name,
-            "source": "recordings in Python",
-            "classes": json.dumps(classes),
-            "train_clients": str(n_clients),
-            "test_clients": str(len(scores.by_client) if scores else 0),
-            "plan_fingerprint": plan.fingerprint(),
-            "finished": "yes",
-        }
-        if scores is not None and scores.total is not None:
-            write_scores(store, scores, classes)
-            facts["metric"] = metrics(scores.total)[0][0]
-        store.write_facts(facts)
-
-
 def fit(
-    pipeline: Pipeline | AnyMap,
+    pipeline: Pipeline | AnyMap | str,
     recordings: Iterable[Recording],
     *,
     ridge: Ridge = "auto",
@@ -194,8 +63,9 @@ def fit(
     Parameters
     ----------
     pipeline
-        A feature map such as `EchoState(200)`, or a `Pipeline` that also says how recordings are
-        prepared; gaps are held and channels scaled if it does not.
+        A feature map such as `EchoState(200)`, its name if its settings are the usual ones, or a
+        `Pipeline` that also says how recordings are prepared; gaps are held and channels scaled if
+        it does not. "default" is good for most recordings; "auto" tries a few maps.
     recordings
         Raw, with targets.
     ridge
@@ -217,10 +87,10 @@ def fit(
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
         )
-    names = tuple(classes) if classes is not None else _first_recording({OWNER: held}).classes
+    names = tuple(classes) if classes is not None else first_recording({OWNER: held}).classes
     return learn(
         as_pipeline(pipeline, Prepare()),
-        held,
+        held if names is None else [one.among(names) for one in held],
         ridge="gcv" if ridge == "auto" else ridge,
         classes=names,
         threads=threads,
@@ -240,11 +110,12 @@ def federate(
 
 @overload
 def federate(
-    what: Pipeline | AnyMap,
+    what: Pipeline | AnyMap | str,
     clients: Mapping[str, Source],
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -253,15 +124,18 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run: ...
 
 
 def federate(
-    what: Plan[Any, Any, Any] | Pipeline | AnyMap,
+    what: Plan[Any, Any, Any] | Pipeline | AnyMap | str,
     clients: Mapping[str, Source],
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
+    upload: UploadKind = "auto",
     classes: Sequence[str] | None = None,
     min_clients: int = 1,
     limits: Limits = LIMITS,
@@ -270,14 +144,19 @@ def federate(
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
+    head: Head | None = None,
+    onto: Run | None = None,
 ) -> Run | Result[Any, Any]:
     """Return what clients learn together; their recordings stay with them.
 
     Parameters
     ----------
     what
-        A feature map such as `EchoState(200)`, a `Pipeline` that also says how recordings are
-        prepared, or a `Plan` of any algorithm, which is run as it is and says the rest itself.
+        A feature map such as `EchoState(200)`, its name if its settings are the usual ones, a
+        `Pipeline` that also says how recordings are prepared, or a `Plan` of any algorithm, which
+        is run as it is and says the rest itself. "default" is good for most recordings; "auto"
+        tries a few maps in one upload, as large as all of theirs, and takes the one with the least
+        error on clients left out.
     clients
         By name: raw recordings, or a function that returns them when the client is asked, so that
         only the clients being served are in memory.
@@ -288,6 +167,10 @@ def federate(
         A number; "clients", the one with the least error on clients left out of the solution;
         "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
         sees them one by one and no class is one client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest, and `.upload` says why.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     min_clients
@@ -307,6 +190,13 @@ def federate(
     out
         A folder to keep the run in, as `catchment run` does: its ledger, states and model. It must
         not hold another run.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`, which is linear
+        discriminant analysis; ridge regression on one-hot targets if not given.
+    onto
+        An earlier run to whose sums these clients' are added: the model is that of all of them,
+        and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
+        stay; clients may bring new classes.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -320,30 +210,63 @@ def federate(
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     if isinstance(what, Plan):
-        if protect or ridge != "auto" or classes is not None or limits != LIMITS or out is not None:
+        told = (classes, out, head, onto)
+        said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
+        if said or any(one is not None for one in told):
             raise ValueError(
-                "a plan says protections, ridge, classes and limits itself, and run_locally takes "
-                "a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+                "a plan says protections, ridge, upload, classes and limits itself, and "
+                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
+                "or the plan alone"
             )
         done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
         warn_of({TRAINING: done.records})
         return done
     pipeline = as_pipeline(what, Prepare())
     prepare = pipeline.prepare
-    shared = _shared(clients, prepare)
+    shared = shared_by(clients, prepare)
+    columns = clients.columns if isinstance(clients, Clients) else {}
     names = tuple(classes) if classes is not None else shared.classes
+    earlier: RidgeState | None = None
+    if onto is not None:
+        names = tuple(classes) if classes is not None else all_classes(onto.course.classes, clients)
+        earlier = among(onto.training.state, onto.course.classes, names)
+        refuse_twice(earlier, clients)
+    clients = placed(clients, names)
+    uploads = Uploads(
+        asked=upload,
+        protected=bool(protect),
+        hidden=any(isinstance(protection, Masking) for protection in protect),
+        summed=head is not None or onto is not None,
+        ridge=ridge,
+        n_targets=shared.n_targets if names is None else len(names),
+    )
+    offered = offered_maps(
+        pipeline.known_map,
+        shared.channels if isinstance(shared.channels, int) else len(shared.channels),
+        per_step=shared.per_step,
+        hidden=uploads.hidden,
+        noisy=any(isinstance(one, GaussianNoise) for one in protect),
+        n_clients=len(clients),
+    )
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given |= {"head": head is not None, "onto": onto is not None}
+        refuse_settings([name for name, is_set in given.items() if is_set])
     course = Course(
         prepare=prepare,
-        maps=(pipeline.known_map,),
-        learn=_learning(ridge, names, protect, len(clients)),
+        maps=offered.maps,
+        learn=_learning(uploads, names, len(clients), head, earlier),
+        uploads=None if offered.several else uploads,
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=min_clients,
         limits=limits,
-        protections=tuple(protect),
+        protections=tuple(protect) if offered.several else uploads.added_to(protect),
         seed=seed,
     )
+    if onto is not None:
+        course = _continued(course, onto, out)
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
     notes = Notes()
@@ -351,6 +274,8 @@ def federate(
     def run_stages(store: Store | None) -> tuple[Known, Result[Any, Any]]:
         def run(stage: str, plan: Plan[Any, Any, Any], known: Known) -> Result[Any, Any]:
             keeper: Keeper[Any] = store.keeper(stage, plan) if store else notes.keeper(stage, plan)
+            if earlier is not None:
+                keeper = Beginning(keeper, earlier)
             result = run_locally(
                 plan, clients, threads=threads, memories=held, watch=watch, keeper=keeper
             )
@@ -359,15 +284,18 @@ def federate(
 
         return conduct(course, run)
 
-    columns = clients.columns if isinstance(clients, Clients) else {}
     if out is None:
-        made = Run(course, *run_stages(None), stages, notes, columns=columns)
+        made = Run(course, *run_stages(None), stages, notes, columns=columns, map_note=offered.note)
+        made.log_map()
         warn_of(stages)
         return made
     with Store(out) as store:
         known, training = run_stages(store)
-        made = Run(course, known, training, stages, notes, store.folder, columns)
-        made._describe(store)
+        made = Run(
+            course, known, training, stages, notes, store.folder, columns, map_note=offered.note
+        )
+        made.log_map()
+        made.describe_in(store)
         store.save_model(made.model)
     warn_of(stages)
     return made
@@ -393,71 +321,45 @@ def evaluate(
     True
     """
     plan = Plan(algorithm=Evaluation(model_under_test=model))
-    done = run_locally(plan, clients, threads=threads)
+    done = run_locally(plan, placed(clients, model.classes), threads=threads)
     warn_of({EVALUATION: done.records})
     return done.result
 
 
 def _learning(
-    ridge: Ridge, classes: tuple[str, ...] | None, protect: Sequence[object], n_clients: int
+    uploads: Uploads,
+    classes: tuple[str, ...] | None,
+    n_clients: int,
+    head: Head | None = None,
+    earlier: RidgeState | None = None,
 ) -> Any:
-    hidden = any(isinstance(protection, Masking) for protection in protect)
+    hidden = uploads.hidden
+    if earlier is not None:
+        # Where some are known only as a sum, nobody can be left out of it.
+        hidden = hidden or not earlier.by_client
+        n_clients += len(earlier.by_client)
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
-        (features,) = maps
-        return automatic_ridge(
-            features, ridge=ridge, classes=classes, hidden=hidden, n_clients=n_clients
+        if len(maps) > 1:
+            return Candidates(features=maps, classes=classes)
+        return uploads.learner(
+            maps[0], classes=classes, n_clients=n_clients, hidden=hidden, head=head
         )
 
     return learn
 
 
-LOOKED_AT = 9  # clients whose source is a function and is called to see what they have
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """What recordings of all clients have in common."""
-
-    channels: tuple[str, ...] | int
-    classes: tuple[str, ...] | None
-    per_step: bool
-
-
-def _shared(clients: Mapping[str, Source], prepare: Prepare) -> _Shared:
-    """Return what the first recordings of most clients have in common, whoever comes first.
-
-    Those that cannot be read are left to the run, which names them.
-    """
-    found: Counter[_Shared] = Counter()
-    failed: Exception | None = None
-    for name in _some(clients):
-        try:
-            first = _first_recording({name: clients[name]})
-            channels = first.channels or first.n_inputs
-            found[_Shared(channels, first.classes, has_target_per_step(prepare, first))] += 1
-        except Exception as error:
-            failed = failed or error
-    if failed is not None and not found:
-        raise failed
-    return min(found, key=lambda one: (-found[one], repr(one)))
-
-
-def _some(clients: Mapping[str, Source]) -> list[str]:
-    """Return the clients that are in memory, and some of the others, spread over all names."""
-    names = sorted(clients)
-    elsewhere = [name for name in names if callable(clients[name])]
-    step = max(1, len(elsewhere) // LOOKED_AT)
-    return [name for name in names if not callable(clients[name])] + elsewhere[::step]
-
-
-def _first_recording(clients: Mapping[str, Source]) -> Recording:
-    for name in sorted(clients):
-        for recording in data_of(clients[name])():
-            if not isinstance(recording, Recording):
-                raise TypeError(
-                    f"client {name} holds a {type(recording).__name__}; pass Recording(inputs, "
-                    "targets)"
-                )
-            return recording
-    raise ValueError("no client has a recording; pass at least one")
+def _continued(course: Course, onto: Run, out: object) -> Course:
+    """Return the course with the map and the preparation of an earlier run."""
+    if out is not None:
+        raise ValueError(
+            "a folder holds the messages of everybody in its sum, and those of the earlier run are "
+            "not here; leave out `out`, and save the model"
+        )
+    if not course.agrees(TRAINING, onto.known):
+        raise ValueError(
+            "the earlier run has another feature map or another preparation; pass the same, with "
+            "the same settings"
+        )
+    assert onto.known.prepare is not None
+    return replace(course, prepare=onto.known.prepare, maps=onto.known.maps)

@@ -19,6 +19,7 @@ from catchment import EchoState, Pipeline, Plan, Prepare, Recording
 from catchment.data.clients import Clients
 from catchment.engine.local import run_locally
 from catchment.federation.learn.balanced import BalancedRidge
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
@@ -358,8 +359,14 @@ def test_unlearning_can_be_written_elsewhere_and_used(folder: Path, tmp_path: Pa
             (),
             "depends on p1",
         ),
+        (
+            DeepRidge(features=FEATURES, classes=CLASSES, layers=2, width=5, ridge=0.1),
+            2,
+            (),
+            "depends on p1",
+        ),
     ],
-    ids=["sum", "secure-sum", "cap", "personal"],
+    ids=["sum", "secure-sum", "cap", "personal", "deep"],
 )
 def test_what_cannot_be_unlearned_is_refused_in_one_sentence(
     folder: Path,

@@ -233,7 +233,6 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         example_plan("demo_wearables")
         .replace("users = 20", "users = 6")
         .replace("windows_per_user = 60", "windows_per_user = 24")
-        .replace("units = 100", "units = 12")
     )
     monkeypatch.setattr(demo, "example_plan", lambda name: small)
     out = tmp_path / "demo"
@@ -248,7 +247,6 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "majority",
         "local",
         "averaging",
-        "ensemble",
         "exact federated",
         "centralised",
         "personalised",

@@ -24,6 +24,8 @@ from catchment.federation.learn.alignment import AlignedRidge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.conjugate_gradients import ConjugateGradients
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.learn.optimisers import Adam, Momentum, Yogi
@@ -41,6 +43,7 @@ from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.surrogate import SurrogateLM
+from catchment.readout.heads import Gaussian, Unit
 from catchment.readout.model import Model, train
 
 CLASSES = ("slow", "fast")
@@ -139,6 +142,10 @@ def cases() -> tuple[Case, ...]:
         _case("ridge-increments", FederatedRidge(features=z, increments=2), series(), rounds=2),
         _case("ridge-forgetting", FederatedRidge(features=z, forgetting=0.5), series(), rounds=2),
         _case("ridge-window", FederatedRidge(features=z, increments=3, window=2), series(), 3),
+        _case("ridge-origin", FederatedRidge(features=z, intercept=False), series()),
+        _case("gaussian", FederatedRidge(features=p, classes=CLASSES, head=Gaussian()), waves()),
+        _case("unit", FederatedRidge(features=p, classes=CLASSES, head=Unit()), waves()),
+        _case("deep", DeepRidge(features=z, layers=2, width=6, ridge=0.1), series(), rounds=2),
         _case("readouts", ReadoutAveraging(features=z, ridge="blocks"), series()),
         _case("readouts-gcv", ReadoutAveraging(features=z, ridge="gcv"), series()),
         _case("readouts-uniform", ReadoutAveraging(features=z, weighting="uniform"), series()),
@@ -163,6 +170,8 @@ def cases() -> tuple[Case, ...]:
         ),
         _case("candidates", Candidates(features=several), series()),
         _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
+        _case("conjugate", ConjugateGradients(features=z, ridge=1e-2), series(), rounds=200),
+        _case("conjugate-folds", ConjugateGradients(features=p, classes=CLASSES), waves(), 200),
         _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
         _case("evaluation", Evaluation(model_under_test=trained()), waves()),
         _case("personal", PersonalEvaluation(model_under_test=trained()), waves()),

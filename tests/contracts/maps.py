@@ -9,18 +9,29 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
+from catchment.features.concat import Concat
+from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.layers import Layers
+from catchment.features.nvar import NVAR
 from catchment.features.own import as_map
+from catchment.features.projected import Projected
+from catchment.features.random_convolutions.hydra import Hydra
+from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.random_fourier import RandomFourier
+from catchment.features.thinned import Thinned
+from catchment.features.window_statistics import WindowStatistics
+from catchment.features.with_norm import WithNorm
 
 CHANNELS = 3
 
 
 @dataclass(frozen=True)
-class WindowStatistics:
+class OwnStatistics:
     """Mean, deviation, extremes and mean step of every channel; inputs beyond `limit` are cut."""
 
     channels: int = CHANNELS
@@ -78,6 +89,12 @@ def matrix_map() -> EchoStateMap:
     return EchoStateMap(Reservoir.from_matrices(W, W_in), bias=True, input=False)
 
 
+def layers_map() -> FeatureMap:
+    inner = EchoState(9, washout=2).build(CHANNELS, per_step=True)
+    steps = np.random.default_rng(2).normal(size=(2, 5, 4)) / 10
+    return as_map(Layers(inner, width=4, random=5, steps=steps, seed=3))
+
+
 DEEP = EchoState(
     (10, 8),
     leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
@@ -96,8 +113,42 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "pooled on a grid": lambda: EchoState(20, grid=20, feature_grid=8).build(
         CHANNELS, per_step=False, classes=True
     ),
+    "side by side per step": lambda: Concat(
+        EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_grid=12)
+    ).build(CHANNELS, per_step=True),
+    "side by side pooled": lambda: Concat(EchoState(20), WindowStatistics()).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "projected per step": lambda: Projected(EchoState(20, washout=3), 9).build(
+        CHANNELS, per_step=True
+    ),
+    "projected floats": lambda: Projected(WindowStatistics(), 6).build(CHANNELS, per_step=False),
+    "with norm": lambda: WithNorm(MiniRocket(90)).build(CHANNELS, per_step=False, classes=True),
+    "with norm per step": lambda: WithNorm(EchoState(20, washout=3)).build(CHANNELS, per_step=True),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
-    "window statistics": lambda: as_map(WindowStatistics()),
+    "layers over a reservoir": layers_map,
+    "own statistics": lambda: as_map(OwnStatistics()),
+    "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
+    "hydra": lambda: Hydra(96).build(CHANNELS, per_step=False, classes=True),
+    "minirocket": lambda: MiniRocket(100).build(CHANNELS, per_step=False, classes=True),
     "delays": lambda: as_map(Delays(4, np.array([1.0, 0.5, 2.0]))),
+    "diagonal per step": lambda: DiagonalReservoir(21, washout=3).build(CHANNELS, per_step=True),
+    "diagonal pooled": lambda: DiagonalReservoir(20, nonlinearity="both").build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "diagonal without a grid": lambda: DiagonalReservoir(20, nonlinearity="mix", grid=None).build(
+        CHANNELS, per_step=True
+    ),
+    "quadratic delays": lambda: NVAR(3, stride=2, washout=2).build(CHANNELS, per_step=True),
+    "random features": lambda: RandomFourier(EchoState(9), features=30).build(
+        CHANNELS, per_step=False, classes=True
+    ),
+    "random rectifiers": lambda: RandomFourier(features=12, activation="relu").build(
+        CHANNELS, per_step=True
+    ),
+    "thinned": lambda: Thinned(EchoState(20, washout=3), every=4).build(CHANNELS, per_step=True),
+    "thinned twice": lambda: Thinned(Thinned(NVAR(2, grid=None), every=2), every=3).build(
+        CHANNELS, per_step=True
+    ),
 }

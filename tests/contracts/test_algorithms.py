@@ -76,9 +76,8 @@ def test_the_state_survives_being_written_down(case: Case) -> None:
 def test_every_algorithm_declares_what_it_needs_and_has_figures_of_every_round(case: Case) -> None:
     assert isinstance(case.plan.algorithm, Needy)
     assert case.plan.rounds >= case.plan.needs.rounds
-    for record in run_locally(case.plan, case.clients, threads=1).records[
-        case.plan.needs.rounds - 1 :
-    ]:
+    records = run_locally(case.plan, case.clients, threads=1).records
+    for record in (*records[case.plan.needs.rounds - 1 :], records[-1]):
         assert record.figures
         assert all(np.isfinite(value) for value in record.figures.values())
 
@@ -115,7 +114,7 @@ def test_the_order_of_clients_does_not_change_a_bit(case: Case) -> None:
 def test_a_client_with_broken_data_is_left_out_with_a_reason(case: Case) -> None:
     spoilt = [replace(s, u=np.full_like(s.u, np.nan)) for s in case.clients[min(case.clients)]]
     result = run_locally(case.plan, {**case.clients, "zz": spoilt}, threads=1)
-    assert [r.n_used for r in result.records] == [len(case.clients)] * case.plan.rounds
+    assert {r.n_used for r in result.records} == {len(case.clients)}
     for record in result.records:
         (refusal,) = record.refused
         assert (refusal.client, refusal.code) == ("zz", "refused")
@@ -133,7 +132,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(case: Case) -> None:
     keeper.stop_after = None
     resumed: Result[Any, Any] = run_locally(case.plan, case.clients, keeper=keeper)
     straight: Result[Any, Any] = run_locally(case.plan, case.clients)
-    assert len(resumed.records) == case.plan.rounds
+    assert len(resumed.records) == len(straight.records) <= case.plan.rounds
     assert state_bytes(case, resumed.state) == state_bytes(case, straight.state)
 
 

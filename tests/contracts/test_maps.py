@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.contracts.maps import CHANNELS, MAPS, Delays, WindowStatistics
+from tests.contracts.maps import CHANNELS, MAPS, Delays, OwnStatistics
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
@@ -19,6 +20,7 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.kept import restored
 from catchment.features.own import Adapted, as_map
 from catchment.features.pipeline import Pipeline
+from catchment.features.thinned import Thinned
 from catchment.readout.accumulation import accumulate
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import train
@@ -33,6 +35,13 @@ INPUTS = [RNG.normal(size=(n, CHANNELS)) for n in (40, 25, 60)]
 @pytest.fixture(params=MAPS)
 def features(request: pytest.FixtureRequest) -> FeatureMap:
     return MAPS[request.param]()
+
+
+def one_of(features: FeatureMap) -> int:
+    """Return of how many rows one is learnt from."""
+    if isinstance(features, Adapted) and isinstance(features.inner, Thinned):
+        return math.lcm(features.inner.every, one_of(features.inner.inner))
+    return 1
 
 
 def recordings(features: FeatureMap) -> list[Recording]:
@@ -77,10 +86,12 @@ def test_a_map_is_rebuilt_from_its_parts_to_the_bit(features: FeatureMap) -> Non
 def test_statistics_are_those_of_the_rows(features: FeatureMap) -> None:
     data = recordings(features)
     total = accumulate(features, data)
-    rows = features.rows(INPUTS)
+    every = one_of(features)
+    rows = [z[every - 1 :: every] for z in features.rows(INPUTS)]
     Z = np.concatenate(rows).astype(np.float64)
+    first = features.washout + every - 1
     y = [
-        s.y[features.washout :] if s.per_step else np.repeat(s.y[None], len(z), axis=0)  # type: ignore[index]
+        s.y[first::every] if s.per_step else np.repeat(s.y[None], len(z), axis=0)  # type: ignore[index]
         for s, z in zip(data, rows, strict=True)
     ]
     np.testing.assert_allclose(unpack(total.floats.gram), Z.T @ Z, rtol=1e-6, atol=1e-9)
@@ -99,9 +110,9 @@ def test_a_model_with_the_map_is_saved_and_loaded(features: FeatureMap, tmp_path
 
 
 def test_settings_change_the_fingerprint() -> None:
-    one = as_map(WindowStatistics())
-    assert one.fingerprint == as_map(WindowStatistics()).fingerprint
-    assert one.fingerprint != as_map(WindowStatistics(limit=5.0)).fingerprint
+    one = as_map(OwnStatistics())
+    assert one.fingerprint == as_map(OwnStatistics()).fingerprint
+    assert one.fingerprint != as_map(OwnStatistics(limit=5.0)).fingerprint
     weights = np.array([1.0, 0.5, 2.0])
     assert (
         as_map(Delays(4, weights)).fingerprint
@@ -169,7 +180,7 @@ def test_what_is_no_map_is_refused_with_a_remedy() -> None:
 
 def test_a_model_file_names_its_map_and_refuses_to_load_without_it(tmp_path: Path) -> None:
     @dataclass(frozen=True)
-    class Hidden(WindowStatistics):
+    class Hidden(OwnStatistics):
         """A class that no module holds."""
 
     features = as_map(Hidden())

@@ -20,7 +20,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.supercore.task_identity import TaskIdentity
 from sklearn.neighbors import KNeighborsClassifier
-from tests.contracts.maps import CHANNELS, Delays, WindowStatistics
+from tests.contracts.maps import CHANNELS, Delays, OwnStatistics
 from tests.federation.test_own_algorithm import people, same_axes
 from tests.plans.test_flower import fleet, in_process
 
@@ -77,8 +77,8 @@ def waves(k: int) -> list[tuple[str, np.ndarray[Any, Any]]]:
 
 CASES = {
     "window statistics": Case(
-        WindowStatistics(),
-        'map = "tests.contracts.maps:WindowStatistics"\nlimit = 10.0',
+        OwnStatistics(),
+        'map = "tests.contracts.maps:OwnStatistics"\nlimit = 10.0',
         pooled=True,
     ),
     "delays": Case(
@@ -254,7 +254,7 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(example, folder)
     write_files(folder / "logs")
     table = 'map = "window_statistics:WindowStatistics"\nchannels = 3'
-    text = plan_text(Case(WindowStatistics(), table, pooled=True), Path("logs"), "ridge = 0.1")
+    text = plan_text(Case(OwnStatistics(), table, pooled=True), Path("logs"), "ridge = 0.1")
     baselines = '["random", "majority", "local", "averaging", "centralised"]'
     (folder / "plan.toml").write_text(f"{text}[run]\nbaselines = {baselines}\n")
     (folder / "ensemble.toml").write_text(f'{text}[run]\nbaselines = ["ensemble"]\n')

@@ -366,7 +366,7 @@ def test_a_run_holds_intervals_and_limits_for_numbers(
 @pytest.mark.skipif(not HAVE_HAR, reason="UCI HAR is not on this machine")
 @pytest.mark.parametrize("name", ["uci_har", "demo_uci_har"])
 def test_examples_run_on_uci_har(name: str, tmp_path: Path) -> None:
-    text = smaller(name).replace('"local", "averaging", "ensemble", ', "")
+    text = smaller(name).replace('"local", "averaging", ', "")
     plan = parse_plan(text.replace('"local", ', ""))
     run = run_plan(plan, tmp_path / "run", data=packed_directory("uci_har")).run
     assert (run.facts["train_clients"], run.facts["test_clients"]) == ("21", "9")
@@ -457,7 +457,7 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.readout.ridge, run.path.chosen, rtol=1e-9)
     assert {t.purpose for t in run.traffic if t.direction == "up"} == {
         "moments",
-        "ridge-statistics",
+        "low-rank-statistics",
         "receipt",
         "score",
     }

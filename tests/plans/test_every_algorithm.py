@@ -42,6 +42,8 @@ LEARN = {
     "personal": "n_blocks = 2",
     "selected": "",
     "balanced": "",
+    "deep": "layers = 2\nwidth = 8",
+    "conjugate_gradients": "ridge = 0.1",
     "candidates": "[[candidates]]\nleak_rate = 0.2\n[[candidates]]\nleak_rate = 0.9",
     "partial": """network = "my_networks:small"
         freeze = ["1.weight"]

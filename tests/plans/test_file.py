@@ -13,9 +13,10 @@ import pytest
 from catchment import load
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.default_map import DefaultMap
 from catchment.features.echo_state.recipe import Spread
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.own import name_of
 from catchment.federation.learn.averaging import GradientAveraging
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.optimisers import Adam
@@ -58,14 +59,14 @@ def training(text: str, about: About = STEPS, n_clients: int | None = None) -> P
 def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     file = parse_plan('[data]\nsource = "wearables"\n')
     assert file.prepare == Prepare()
-    assert file.maps == (EchoState(),)
+    assert file.maps == (DefaultMap(),)
     plan = training('[data]\nsource = "wearables"\n', ABOUT)
     algorithm = plan.algorithm
     assert isinstance(algorithm, FederatedRidge)
     assert (algorithm.ridge, algorithm.keep_clients) == ("auto", True)
     assert algorithm.classes == ("x", "y")
-    assert isinstance(algorithm.features, EchoStateMap)
-    assert algorithm.features.pool == "mean_std"
+    assert name_of(algorithm.features) == "with_norm"
+    assert (algorithm.features.n_features, algorithm.standardised) == (510, True)
     assert (plan.rounds, plan.share, plan.min_clients, plan.seed) == (1, 1.0, 1, 0)
     assert plan.limits == Limits()
     assert plan.channels == ABOUT.channels
@@ -375,7 +376,7 @@ def test_the_schema_lists_what_can_be_named() -> None:
     algorithms = schema["properties"]["learn"]["oneOf"]
     said = [one["properties"]["algorithm"].get("const") for one in algorithms]
     assert said == [*ALGORITHMS, None]
-    maps = schema["properties"]["features"]["oneOf"]
+    maps = schema["properties"]["features"]["anyOf"]
     assert [one["properties"]["map"].get("const") for one in maps] == [*MAPS, None]
     items = schema["properties"]["protect"]["items"]["oneOf"]
     assert [one["properties"]["name"]["const"] for one in items] == list(PROTECTIONS)

@@ -40,6 +40,8 @@ THIN = "rows for 18 features, this client sends 12 or more"
 REFUSED = {
     "ridge-classes": THIN,
     "balanced": THIN,
+    "gaussian": THIN,
+    "unit": THIN,
     "selected-classes": THIN,
 }
 CHANGES = {"keep_clients": False, "ridge": "gcv"}

@@ -644,3 +644,11 @@ def test_targets_of_which_a_grid_keeps_little_are_named() -> None:
         RidgeStatistics.from_states(z, np.full((20, 1), 1e-9), grid=grid)
     RidgeStatistics.from_states(z, np.full((20, 1), 1e-4), grid=grid)
     RidgeStatistics.from_states(z, np.zeros((20, 1)), grid=grid)
+
+
+@pytest.mark.parametrize("value", [2**62, 2**62 + 1, 2**63 - 1, -(2**63), 2**63, 2**102 + 1])
+def test_no_limb_that_is_kept_is_larger_than_a_reader_accepts(value: int) -> None:
+    values = integers.canonical(np.array([value, 1], dtype=object))
+    limbs = integers.to_limbs(values, integers.count_limbs(values))
+    assert integers.largest(limbs) <= integers.LARGEST_LIMB
+    assert integers.from_limbs(limbs).tolist() == [value, 1]

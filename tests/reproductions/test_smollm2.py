@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from catchment.data.sources import MODELS_ENVIRONMENT
 from catchment.errors import IntegrityError, MissingDataError
-from catchment.prompt.language import ENVIRONMENT, is_model
+from catchment.prompt.language import is_model
 from reproductions import smollm2
 from reproductions.gguf import GgufFile, from_q4_1, from_q8_0
 from reproductions.places import find_model
@@ -214,7 +215,7 @@ def test_models_are_found_by_name_or_folder(
     assert not is_model(folder)
     (folder / "model.safetensors").write_bytes(b"")
     assert locate_model("mine", directory=tmp_path) == folder == locate_model(str(folder))
-    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    monkeypatch.setenv(MODELS_ENVIRONMENT, str(tmp_path))
     assert locate_model("mine") == folder
 
 

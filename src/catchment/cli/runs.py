@@ -61,9 +61,11 @@ def run(
     from catchment.federation.left_out import headline, left_out
     from catchment.federation.runs.bounds import bounds_of
     from catchment.federation.runs.explain import thin_clients
+    from catchment.federation.runs.maps import map_sentence
     from catchment.federation.runs.write import is_empty
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
+    from catchment.plans.names import own_classes
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
@@ -109,6 +111,8 @@ def run(
         )
         return
     typer.echo(f"{done.facts['title']}: {said or f'{used} of {asked} clients trained'}")
+    if map_sentence(done.facts):
+        typer.echo(map_sentence(done.facts))
     if thin:
         typer.secho(thin, fg=typer.colors.YELLOW)
     if done.comparison is not None:
@@ -123,8 +127,7 @@ def run(
     for flag in done.flags:
         typer.echo(f"stands out: {flag}")
     typer.echo(f"run: {folder}")
-    chosen = str(file.features["map"])
-    use = f" --use {chosen}" if ":" in chosen else ""
+    use = "".join(f" --use {name}" for name in own_classes(file.features))
     typer.echo(f"predict: catchment predict {folder} FILES...{use}")
     typer.echo(f"what left each client: catchment explain {folder}")
     typer.echo(f"report: catchment report {folder}")

@@ -312,6 +312,8 @@ class Prepare:
         ]
 
     def _too_short(self, pieces: Sequence[Prepared]) -> ValueError:
+        if self.window is None:
+            return ValueError("nothing is left of the recordings; pass some with steps and targets")
         longest = max((piece.recording.n_steps for piece in pieces), default=0)
         told = f", the longest has {longest} steps" if longest else ""
         return ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,28 @@ class Recording:
             )
         y = self.y
         return cut(self, start, stop, y if y is None or not self.per_step else y[start:stop])
+
+    def among(self, classes: Sequence[str]) -> Recording:
+        """Return the recording with its one-hot targets in the columns of these classes.
+
+        A recording without named classes stays as it is.
+
+        >>> Recording.labelled([0.0], "run", ("walk", "run")).among(("run", "sit", "walk")).y
+        array([1., 0., 0.])
+        """
+        names = tuple(classes)
+        if self.y is None or self.classes is None or self.classes == names:
+            return self
+        unknown = [name for name in self.classes if name not in names]
+        if unknown:
+            raise ValueError(
+                f"the recording has the class {unknown[0]!r}, which is not among {names}; pass "
+                "classes with the names of all"
+            )
+        y = np.zeros((*self.y.shape[:-1], len(names)))
+        y[np.isnan(self.y).any(axis=-1)] = np.nan
+        y[..., [names.index(name) for name in self.classes]] = self.y
+        return replace(self, y=y, classes=names)
 
     @property
     def n_steps(self) -> int:

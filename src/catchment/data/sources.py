@@ -18,6 +18,7 @@ from catchment.data.catalogue import CATALOGUE, Source
 from catchment.errors import MissingDataError
 
 ENVIRONMENT = "CATCHMENT_DATA"
+MODELS_ENVIRONMENT = "CATCHMENT_MODELS"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,18 @@ def data_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
         return (Path(directory).expanduser(),)
     named = os.environ.get(ENVIRONMENT)
     return (*([Path(named).expanduser()] if named else []), cache_directory())
+
+
+def model_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
+    """Return the directories that are searched for pretrained models, first the one that wins.
+
+    >>> [path.name for path in model_directories("my/models")]
+    ['models']
+    """
+    if directory is not None:
+        return (Path(directory).expanduser(),)
+    named = os.environ.get(MODELS_ENVIRONMENT)
+    return (*([Path(named).expanduser()] if named else []), cache_directory() / "models")
 
 
 def packed_path(directory: Path, name: str) -> Path:

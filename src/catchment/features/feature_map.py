@@ -53,6 +53,10 @@ class FeatureMap(Protocol):
         """Whether the first feature is one in every row."""
 
     @property
+    def standardise(self) -> bool:
+        """Whether a ridge should act on features divided by their spread over all clients."""
+
+    @property
     def cost(self) -> float:
         """Multiplications and additions for one step of one recording, about."""
 

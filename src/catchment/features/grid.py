@@ -6,11 +6,25 @@ digits after the point and 2^r_j is the feature's bound, rounded up to a power o
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from catchment.arrays import Array, Integers
 
 LEAST_BITS, MOST_BITS = 4, 24
+AUTO_BITS = {"classes": 8, "numbers": 24}  # what "auto" is; docs/concepts/integers.md says why
+
+
+def auto_bits(bits: int | Literal["auto"] | None, classes: bool) -> int | None:
+    """Return the bits of features whose targets are classes or numbers.
+
+    >>> auto_bits("auto", True), auto_bits(12, True), auto_bits(None, False)
+    (8, 12, None)
+    """
+    if bits == "auto":
+        return AUTO_BITS["classes" if classes else "numbers"]
+    return bits
 
 
 def digits_after_point(bounds: Array, bits: int) -> Integers:

@@ -25,5 +25,5 @@ def restored(parts: Parts, classes: Iterable[type] = ()) -> FeatureMap:
         case state_map.KIND:
             return state_map.EchoStateMap.from_parts(parts)
         case _ if parts.kind == KIND:
-            return own_from_parts(parts, classes)
+            return own_from_parts(parts, classes, lambda inner: restored(inner, classes))
     raise IntegrityError(f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment")

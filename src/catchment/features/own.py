@@ -10,9 +10,13 @@
             return [band_energies(r.u, self.bands)[None] for r in recordings]
 
 That is all. Its recipe is the name of the class and the values of its fields, which must be plain
-(numbers, text, tuples of them) or arrays; the fingerprint is their SHA-256. A class that gives a
-row per step says `per_step = True`; one whose code changed says so with another `version`. With
-`grid = 12` its features are rounded to 12 bits of their bounds, and its statistics are integers.
+(numbers, text, tuples of them), arrays, or built feature maps; the fingerprint is their SHA-256. A
+class that gives a row per step says `per_step = True`; one whose code changed says so with another
+`version`. With `grid = 12` its features are rounded to 12 bits of their bounds, and its statistics
+are integers. With `standardise = True` a ridge acts on its features divided by their spread.
+
+The maps of this library but the reservoir use the same door. They are known by a short name
+(`catchment.features.library`), and have `array_rows`, which is told how many threads to use.
 """
 
 from __future__ import annotations
@@ -20,22 +24,27 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, Booleans, as_matrix, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import checked_bits, digits_after_point, on_grid
+from catchment.features.library import library_class, library_name
 from catchment.wire import Fact, Parts
 
 KIND = "own_map"
+# Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
+LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
+AT_ONCE = 2**15  # features that are checked and rounded at a time
 
 
 @runtime_checkable
@@ -53,6 +62,35 @@ class OwnMap(Protocol):
         """Return the feature rows (n, F) of each recording."""
 
 
+@runtime_checkable
+class ArrayMap(Protocol):
+    """A map that takes bare inputs and may use several threads."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def bounds(self) -> Any: ...
+
+    def array_rows(self, inputs: Sequence[Array], threads: int | None, /) -> Sequence[Array]:
+        """Return the feature rows (n, F) of each recording's inputs (T, I)."""
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A map with a row per step that can give those that are wanted, a few at once."""
+
+    def row_blocks(self, inputs: Array, wanted: Booleans, n_rows: int, /) -> Iterator[Array]:
+        """Yield the rows (n, F) of the steps of inputs (T, I) that are wanted (T,), in order."""
+
+
+@runtime_checkable
+class NamedFeatures(Protocol):
+    """A map that names its features."""
+
+    def names(self) -> list[str]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Adapted:
     """A user's own map with all that the library asks of one.
@@ -67,7 +105,7 @@ class Adapted:
     [array([[3.]])]
     """
 
-    inner: OwnMap
+    inner: OwnMap | ArrayMap
 
     def __post_init__(self) -> None:
         if not is_dataclass(self.inner):
@@ -80,8 +118,9 @@ class Adapted:
         self.fingerprint  # noqa: B018  # raises now if a setting cannot travel
 
     @property
-    def n_inputs(self) -> None:
-        return None
+    def n_inputs(self) -> int | None:
+        n: int | None = getattr(self.inner, "n_inputs", None)
+        return n
 
     @property
     def n_features(self) -> int:
@@ -112,7 +151,11 @@ class Adapted:
 
     @property
     def constant(self) -> bool:
-        return False
+        return bool(getattr(self.inner, "constant", False))
+
+    @property
+    def standardise(self) -> bool:
+        return bool(getattr(self.inner, "standardise", False))
 
     @property
     def cost(self) -> float:
@@ -120,68 +163,107 @@ class Adapted:
 
     @property
     def name(self) -> str:
-        """Where the class is, as a plan file names it: `module:Class`."""
-        kind = type(self.inner)
-        return f"{kind.__module__}:{kind.__qualname__}"
+        """What a plan file calls it: its name in the library, or `module:Class`."""
+        return _name_of_class(type(self.inner))
 
     @cached_property
     def fingerprint(self) -> str:
         return hashlib.sha256(self.parts().to_bytes()).hexdigest()
 
     def names(self) -> list[str]:
+        if isinstance(self.inner, NamedFeatures):
+            return list(self.inner.names())
         return [f"z{k}" for k in range(self.n_features)]
 
+    @property
+    def streams(self) -> bool:
+        """Whether `row_blocks` gives rows a few at once."""
+        return self.per_step and isinstance(self.inner, Streaming)
+
+    def row_blocks(self, inputs: ArrayLike, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+        """Yield the rows of the steps of one recording that are wanted (T,), `n_rows` at once.
+
+        Only maps that stream have them.
+        """
+        assert isinstance(self.inner, Streaming)
+        for z in self.inner.row_blocks(self._inputs(inputs, 0), wanted, n_rows):
+            yield self._checked(z)
+
+    def _inputs(self, u: ArrayLike, k: int) -> Array:
+        """Return the inputs (T, I) of recording k, finite and with the right channels."""
+        found = as_matrix(u, f"recording {k}")
+        refuse_nonfinite(found, f"recording {k}")
+        if self.n_inputs not in (None, found.shape[1]):
+            raise ValueError(
+                f"recording {k} has {found.shape[1]} channels, {self.name} was built for "
+                f"{self.n_inputs}; pass inputs with shape (T, {self.n_inputs})"
+            )
+        return found
+
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
-        us = [as_matrix(u, f"recording {k}") for k, u in enumerate(inputs)]
-        for k, u in enumerate(us):
-            refuse_nonfinite(u, f"recording {k}")
-        found = [
-            np.asarray(z, dtype=np.float64) for z in self.inner.rows([Recording(u) for u in us])
-        ]
+        us = [self._inputs(u, k) for k, u in enumerate(inputs)]
+        if not us:
+            return []
+        if isinstance(self.inner, ArrayMap):
+            given: Sequence[ArrayLike] = self.inner.array_rows(us, threads)
+        else:
+            given = self.inner.rows([Recording(u) for u in us])
+        found = [np.asarray(z, dtype=np.float64) for z in given]
         if len(found) != len(us):
             raise ValueError(f"{self.name} gave {len(found)} results for {len(us)} recordings")
+        per_step, washout, n_features = self.per_step, self.washout, self.n_features
         for u, z in zip(us, found, strict=True):
-            n_rows = len(u) - self.washout if self.per_step else 1
-            if z.shape != (n_rows, self.n_features):
+            n_rows = len(u) - washout if per_step else 1
+            if z.shape != (n_rows, n_features):
                 raise ValueError(
                     f"{self.name} gave rows of shape {z.shape} for a recording of {len(u)} steps; "
-                    f"return ({n_rows}, {self.n_features})"
+                    f"return ({n_rows}, {n_features})"
                 )
+        together = np.concatenate(found)
+        # A few rows at a time stay in the cache from one step to the next.
+        size = max(1, AT_ONCE // n_features)
+        for at in range(0, len(together), size):
+            together[at : at + size] = self._checked(together[at : at + size])
+        ends = np.cumsum([len(z) for z in found]).tolist()
+        return [together[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+    def _checked(self, z: Array) -> Array:
+        """Return rows that are finite and within their bounds, on the grid if there is one."""
+        if not (np.abs(z) <= self._limits).all():
             if not np.isfinite(z).all():
                 raise ValueError(f"{self.name} gave features that are not finite; mend its rows")
-            if (np.abs(z) > self.bounds * (1 + 1e-9)).any():
-                raise ValueError(
-                    f"{self.name} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
-                    "`bounds`, or limit the values"
-                )
+            raise ValueError(
+                f"{self.name} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
+                "`bounds`, or limit the values"
+            )
         if self.grid is None:
-            return found
-        digits = digits_after_point(self.bounds, self.grid)
-        return [on_grid(z, digits, self.grid) for z in found]
+            return z
+        return on_grid(z, digits_after_point(self.bounds, self.grid), self.grid)
+
+    @cached_property
+    def _limits(self) -> Array:
+        """Bounds (F,) with room for rounding; finite, so that no infinite feature is within."""
+        return np.minimum(self.bounds * (1 + 1e-9), np.finfo(np.float64).max)
 
     def parts(self) -> Parts:
         facts: dict[str, Fact] = {"class": self.name}
         facts["version"] = getattr(self.inner, "version", None)
         if self.grid is not None:
             facts["grid"] = self.grid
-        settings: dict[str, Fact] = {}
         arrays: list[NDArray[Any]] = []
-        for field in fields(self.inner):  # type: ignore[arg-type]  # __post_init__ checked it
-            value = getattr(self.inner, field.name)
-            if isinstance(value, np.ndarray):
-                settings[field.name] = {"array": len(arrays)}
-                arrays.append(value)
-            else:
-                settings[field.name] = _plain(value, f"{self.name}.{field.name}")
-        facts["settings"] = settings
+        facts["settings"] = {
+            field.name: _told(getattr(self.inner, field.name), f"{self.name}.{field.name}", arrays)
+            for field in fields(self.inner)  # type: ignore[arg-type]  # __post_init__ checked it
+            if not field.metadata.get("local")
+        }
         return Parts(KIND, facts, tuple(arrays))
 
 
-def as_map(value: FeatureMap | OwnMap) -> FeatureMap:
+def as_map(value: FeatureMap | OwnMap | ArrayMap) -> FeatureMap:
     """Return a feature map as the library uses it; a user's own is adapted."""
     if isinstance(value, FeatureMap):
         return value
-    if isinstance(value, OwnMap):
+    if isinstance(value, OwnMap | ArrayMap):
         return Adapted(value)
     raise TypeError(
         f"{type(value).__name__} is no feature map; it needs n_features, bounds and "
@@ -194,21 +276,28 @@ def name_of(features: FeatureMap) -> str:
     return features.name if isinstance(features, Adapted) else type(features).__name__
 
 
-def own_from_parts(parts: Parts, classes: Iterable[type] = ()) -> Adapted:
-    """Return a user's own map that was kept; `classes` are those that may be meant.
+def own_from_parts(
+    parts: Parts, classes: Iterable[type], restored: Callable[[Parts], FeatureMap]
+) -> Adapted:
+    """Return a map that was kept; `classes` are those of users that may be meant.
 
-    A file does not import anything: the class is one of `classes`, or of a module that this program
-    has imported already.
+    A file does not import anything: the class is one of the library, of `classes`, or of a module
+    that this program has imported already.
+
+    Parameters
+    ----------
+    restored
+        Rebuilds maps that are settings of this one.
     """
     name, settings = str(parts.facts.get("class")), parts.facts.get("settings")
     if not isinstance(settings, dict):
         raise IntegrityError(f"the map {name!r} lacks its settings")
-    kind = _found(name, classes)
-    values = {
-        key: parts.arrays[value["array"]] if isinstance(value, dict) else _tuples(value)
-        for key, value in settings.items()
-    }
-    made = Adapted(kind(**values))
+    kind = library_class(name) or _found(name, classes)
+    try:
+        values = {key: _value(value, parts.arrays, restored) for key, value in settings.items()}
+        made = Adapted(kind(**values))
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     version = made.parts().facts["version"]
     if version != parts.facts.get("version"):
         raise IntegrityError(
@@ -240,6 +329,10 @@ def imported(name: str) -> Any:
     return value
 
 
+def _name_of_class(kind: type) -> str:
+    return library_name(kind) or f"{kind.__module__}:{kind.__qualname__}"
+
+
 def _found(name: str, classes: Iterable[type]) -> Any:
     for kind in classes:
         if f"{kind.__module__}:{kind.__qualname__}" == name:
@@ -256,16 +349,39 @@ def _found(name: str, classes: Iterable[type]) -> Any:
     return value
 
 
-def _plain(value: object, where: str) -> Fact:
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple | list):
-        return [_plain(item, where) for item in value]
+def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
+    """Return a setting as plain JSON; its arrays are appended and named by their places."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case np.ndarray():
+            arrays.append(value)
+            return {"array": len(arrays) - 1}
+        case tuple() | list():
+            return [_told(item, where, arrays) for item in value]
+        case FeatureMap():
+            parts = value.parts()
+            first = len(arrays)
+            arrays.extend(parts.arrays)
+            places = list(range(first, len(arrays)))
+            return {"map": {"kind": parts.kind, "facts": parts.facts, "arrays": places}}
     raise TypeError(
-        f"{where} is a {type(value).__name__}; settings of a map are numbers, text, arrays, and "
-        "tuples of those"
+        f"{where} is a {type(value).__name__}; settings of a map are numbers, text, arrays, built "
+        "maps, and tuples of those"
     )
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def _value(
+    told: Any, arrays: Sequence[NDArray[Any]], restored: Callable[[Parts], FeatureMap]
+) -> Any:
+    """Return the setting that `_told` told of."""
+    match told:
+        case {"array": int(place)}:
+            return arrays[place]
+        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
+            return restored(Parts(kind, facts, tuple(arrays[place] for place in places)))
+        case list():
+            return tuple(_value(item, arrays, restored) for item in told)
+        case dict():
+            raise TypeError(f"{str(told)[:40]} is no setting")
+    return told

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.prepare import RAW, Prepare
 from catchment.data.recording import Recording
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.feature_map import FeatureMap, MapDescription
-from catchment.features.own import OwnMap, as_map
+from catchment.features.library import named_map
+from catchment.features.own import ArrayMap, OwnMap, as_map
 
-AnyMap = FeatureMap | MapDescription | OwnMap
+AnyMap = FeatureMap | MapDescription | OwnMap | ArrayMap
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Pipeline:
         Gaps, resampling, scaling, windows, horizon.
     map
         A feature map, or a description such as `EchoState(200)`, from which one is built as soon
-        as the channels are known.
+        as the channels are known; or the name of one that needs no settings, such as "default".
 
     >>> from catchment import EchoState
     >>> pipeline = Pipeline(Prepare(scale="none"), EchoState(50))
@@ -39,13 +40,18 @@ class Pipeline:
     """
 
     prepare: Prepare
-    map: AnyMap
+    map: AnyMap | str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.map, str):
+            object.__setattr__(self, "map", named_map(self.map))
 
     @cached_property
     def known_map(self) -> FeatureMap | MapDescription:
         """The map or its description, a user's own class adapted."""
         if isinstance(self.map, MapDescription):
             return suited(self.map, self.prepare)
+        assert not isinstance(self.map, str)  # __post_init__ has looked it up
         return as_map(self.map)
 
     @property
@@ -99,14 +105,35 @@ def suited(described: MapDescription, prepare: Prepare) -> MapDescription:
     >>> from catchment import EchoState
     >>> suited(EchoState(20), Prepare(gaps="restart")).grid is None
     True
+    >>> from catchment import Concat
+    >>> suited(Concat(EchoState(20)), Prepare(gaps="restart")).maps[0].grid is None
+    True
     """
-    if not isinstance(described, EchoState) or prepare.gaps != "restart":
+    if prepare.gaps != "restart":
         return described
-    return replace(described, grid=None) if described.grid == "auto" else described
+    without: MapDescription = _without_grid(described)
+    return without
 
 
-def as_pipeline(value: Pipeline | AnyMap, prepare: Prepare = RAW) -> Pipeline:
-    """Return a pipeline; a bare map gets the preparation given."""
+def _without_grid(value: Any) -> Any:
+    """Return a description with None for every grid that is "auto", its inner maps' too."""
+    if isinstance(value, tuple):
+        return tuple(_without_grid(one) for one in value)
+    if not is_dataclass(value) or not isinstance(value, MapDescription):
+        return value
+    own = {one.name: getattr(value, one.name) for one in fields(value)}
+    without = {name: _without_grid(held) for name, held in own.items()}
+    without |= {"grid": None} if own.get("grid") == "auto" else {}
+    changed = {name: held for name, held in without.items() if held is not own[name]}
+    return replace(value, **changed) if changed else value
+
+
+def as_pipeline(value: Pipeline | AnyMap | str, prepare: Prepare = RAW) -> Pipeline:
+    """Return a pipeline; a bare map, or its name, gets the preparation given.
+
+    >>> as_pipeline("echo_state").map.units
+    200
+    """
     return value if isinstance(value, Pipeline) else Pipeline(prepare, value)
 
 

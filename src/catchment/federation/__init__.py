@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from catchment.federation.runs.read import messages_of as messages_of
     from catchment.federation.runs.read import read_run as read_run
     from catchment.federation.runs.write import Store as Store
+    from catchment.federation.smallest_upload import SmallestUpload as SmallestUpload
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -50,5 +51,6 @@ __all__, __getattr__, __dir__ = face(
         "runs.explain": ["explain"],
         "runs.read": ["messages_of", "read_run"],
         "runs.write": ["Store"],
+        "smallest_upload": ["SmallestUpload"],
     },
 )

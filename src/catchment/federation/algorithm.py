@@ -272,12 +272,22 @@ class Kept:
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
     the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
-    one was chosen.
+    one was chosen; `maps` is what each feature map scored on clients left out, if several were
+    tried, and `chosen` the name of the best.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     choice: RidgeChoice | None = None
+    maps: Mapping[str, float] = field(default_factory=dict)
+    chosen: str = ""
+
+
+@runtime_checkable
+class Ending(Protocol):
+    """An algorithm that may be done before the last of the plan's rounds."""
+
+    def finished(self, state: Any) -> bool: ...
 
 
 @runtime_checkable
@@ -393,6 +403,10 @@ class Completed(Generic[S, U, R_co]):
         if isinstance(self.algorithm, Figuring):
             return {name: float(value) for name, value in self.algorithm.figures(state).items()}
         return {}
+
+    def finished(self, state: S) -> bool:
+        """Return whether no more rounds are needed, however many are planned."""
+        return isinstance(self.algorithm, Ending) and self.algorithm.finished(state)
 
     def kept(self, state: S) -> Kept:
         """Return what a run's folder keeps beside the result."""

@@ -22,8 +22,9 @@ from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
+from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.kept import restored
+from catchment.features.nested import recognised
 from catchment.features.pipeline import suited
 from catchment.federation.delivery import DeliveredEvaluation, Delivery, Place
 from catchment.federation.learn.input_scaling import FederatedScaling
@@ -91,6 +92,19 @@ class Adaptation(Protocol):
     def __call__(self, reservoir: Reservoir, /) -> Learner[Any, Any, Reservoir]: ...
 
 
+class Reason(Protocol):
+    """A choice with the reason for it."""
+
+    @property
+    def reason(self) -> str: ...
+
+
+class Reasoning(Protocol):
+    """Chooses an upload for a map, and says why."""
+
+    def chosen(self, features: FeatureMap, /, *, classes: bool) -> Reason: ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Course:
     """What is learned, from what, how often and how protected: all stages of one training.
@@ -107,6 +121,8 @@ class Course:
         Names of the inputs' channels, and of the outputs if they are classes.
     per_step
         Whether every step has a target of its own.
+    uploads
+        Says which upload the training takes for a map, and why, if that was chosen.
     adapt, adapt_rounds
         Makes what adapts the reservoir before the training, if anything does.
     targets
@@ -123,6 +139,7 @@ class Course:
     classes: tuple[str, ...] | None = None
     per_step: bool = False
     targets: int | None = None
+    uploads: Reasoning | None = None
     adapt: Adaptation | None = None
     adapt_rounds: int = 10
     rounds: int | None = None
@@ -164,6 +181,12 @@ class Course:
             self.fingerprint,
         )
 
+    def upload(self, known: Known) -> str:
+        """Return in one sentence what clients send in the training, and why; nothing if unsaid."""
+        if self.uploads is None:
+            return ""
+        return self.uploads.chosen(known.maps[0], classes=self.classes is not None).reason
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all that is agreed on before the first stage; nothing is built for it."""
@@ -186,11 +209,12 @@ class Course:
         Maps must be those described here in everything but the scale and the fingerprint of their
         weights, and the preparation in everything but the numbers that were to be fitted.
         """
-        if known.course != self.fingerprint or not self._agrees(stage, known):
+        if known.course != self.fingerprint or not self.agrees(stage, known):
             raise IntegrityError("the server runs another plan than this client agreed to")
         return known
 
-    def _agrees(self, stage: str, known: Known) -> bool:
+    def agrees(self, stage: str, known: Known) -> bool:
+        """Return whether maps and preparation are those described here, as `checked` compares."""
         if known.prepare is not None:
             own, came = self.prepare, known.prepare
             if not own.is_fitted:
@@ -211,15 +235,14 @@ class Course:
         return any(self._is(one, built, self.adapt is not None) for one in self.maps)
 
     def _is(self, one: FeatureMap | MapDescription, built: FeatureMap, adapted: bool) -> bool:
-        if isinstance(one, Recognising):
-            return one.describes(
-                built,
-                self.n_channels,
-                per_step=self.per_step,
-                classes=self.classes is not None,
-                adapted=adapted,
-            )
-        return self._built(one).fingerprint == built.fingerprint
+        return recognised(
+            one,
+            built,
+            self.n_channels,
+            per_step=self.per_step,
+            classes=self.classes is not None,
+            adapted=adapted,
+        )
 
     def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
         if isinstance(one, MapDescription):

@@ -144,6 +144,8 @@ def run(
     state, records = kept if kept else (algorithm.start(), ())
     note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
+        if algorithm.finished(state):
+            break
         clients = engine.clients()
         check_client_names(clients)
         cohort = plan.cohort(clients, round_)

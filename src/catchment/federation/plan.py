@@ -16,7 +16,7 @@ import numpy as np
 from catchment.data.prepare import RAW, Prepare
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.features.feature_map import FeatureMap
+from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.algorithm import (
     Additive,
     Algorithm,
@@ -201,7 +201,7 @@ class Plan(Generic[S, U, R]):
     algorithm
         What is learned: anything with the four methods of a `Learner`.
     rounds
-        How many rounds to run.
+        How many rounds to run, unless the algorithm says before that it is done.
     share
         Fraction of the clients asked in each round, drawn anew from the seed.
     min_clients
@@ -327,10 +327,12 @@ def describe(value: object) -> Fact:
             return value
         case Recipe():
             return {"recipe": value.to_json()}
-        case Reservoir() | Prepare() | FeatureMap():
-            return {type(value).__name__: value.fingerprint}
         case Identified():
             return {type(value).__name__: value.identity()}
+        case MapDescription() if is_dataclass(value):
+            return _settings(value)
+        case Reservoir() | Prepare() | FeatureMap():
+            return {type(value).__name__: value.fingerprint}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
         case tuple() | list():
@@ -340,6 +342,14 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {one.name: describe(getattr(value, one.name)) for one in fields(value)}
-            return {type(value).__name__: inner}
+            return _settings(value)
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
+
+
+def _settings(value: Any) -> Fact:
+    inner = {
+        one.name: describe(getattr(value, one.name))
+        for one in fields(value)
+        if not one.metadata.get("local")
+    }
+    return {type(value).__name__: inner}

@@ -11,6 +11,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
+from catchment.features.thinned import thinned_recordings
 from catchment.federation.algorithm import Data
 from catchment.readout.accumulation import accumulate, grid_of
 from catchment.readout.grid import Grid
@@ -66,6 +67,7 @@ class Rows:
         every = list(recordings)
         if not every:
             raise ValueError("no sequences were given; pass at least one with targets")
+        _, every = thinned_recordings(features, every)
         zs = features.rows([s.u for s in every], threads=1)
         washout = features.washout if features.per_step else None
         y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])

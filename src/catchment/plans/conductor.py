@@ -27,6 +27,7 @@ from catchment.engine.local import LocalEngine, data_of
 from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.labels import label_of
 from catchment.federation.course import (
     DELIVERY,
     EVALUATION,
@@ -42,6 +43,7 @@ from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
 from catchment.federation.runs.logged import Logged
+from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
@@ -244,7 +246,10 @@ class Conductor:
         write_results(self.store, kept, done.scores, self.about.classes)
         if done.scores.total is not None:
             self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
-        self.store.write_facts(self._facts(done))
+        facts = self._facts(done)
+        self.store.write_facts(facts)
+        if map_sentence(facts):
+            log.info("%s", map_sentence(facts))
         log.info("model: %s, SHA-256 %s", (self.store.folder / MODEL).resolve(), self._sha256)
 
     @property
@@ -262,7 +267,8 @@ class Conductor:
             "channels": json.dumps(self.about.channels),
             "train_clients": str(last.n_asked),
             "test_clients": str(len(done.scores.by_client)) if done.scores.by_client else "",
-            "map": str(self.file.features["map"]),
+            "map": self.file.map_name,
+            "map_label": label_of(features),
             "units": "" if units is None else str(units),
             "n_features": str(features.n_features),
             "features_fingerprint": features.fingerprint,
@@ -270,8 +276,17 @@ class Conductor:
             "course": done.known.course,
             "scaling": str(self.file.prepare.settings()["scale"]),
             "engine": self.engines.name,
+            "upload": self.course.upload(done.known),
         }
+        facts |= map_facts(done.plan.whole.kept(done.result.state), self._map_note)
         return {name: value for name, value in facts.items() if value}
+
+    @property
+    def _map_note(self) -> str:
+        """Why "auto" chose no map, if that is so."""
+        course = self.course
+        alone = len(course.maps) == 1 and self.file.map_name == "auto"
+        return self.file.offered(course.n_channels, course.per_step, 1).note if alone else ""
 
     def finish(self, rows: Iterable[Row]) -> None:
         """Keep the rows of the comparison, and that the run is over."""

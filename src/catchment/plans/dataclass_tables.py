@@ -11,7 +11,7 @@ import difflib
 import inspect
 import re
 import types
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -22,6 +22,7 @@ from catchment.arrays import Array
 D = TypeVar("D")
 Table = Mapping[str, object]
 Choices = Mapping[object, Mapping[str, type]]
+Maker = tuple[Callable[[object, str], object], Mapping[str, object]]
 
 _PLAIN: dict[object, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -37,10 +38,17 @@ class Reader:
         the entry `name` of a table.
     hidden
         By dataclass: fields that do not come from a file.
+    makers
+        For a type that is read in a way of its own: what makes its value of a file's value and the
+        place where it stands, and the JSON schema of the file's value.
+    renamed
+        By dataclass: fields that a file calls otherwise, and how.
     """
 
     choices: Choices = field(default_factory=dict)
     hidden: Mapping[type, Collection[str]] = field(default_factory=dict)
+    makers: Mapping[object, Maker] = field(default_factory=dict)
+    renamed: Mapping[type, Mapping[str, str]] = field(default_factory=dict)
 
     def read(
         self, kind: type[D], table: object, where: str, given: Mapping[str, object] | None = None
@@ -70,14 +78,18 @@ class Reader:
         if not isinstance(table, Mapping):
             raise ValueError(f"{where} is {table!r}; make it a table of settings")
         known = {name: value for name, value in (given or {}).items() if name in _names(kind)}
-        allowed = [name for name in self.settings(kind) if name not in known]
-        refuse_unknown(table, allowed, where)
+        said = self.renamed.get(kind, {})
+        fields_by_name = {said.get(f, f): f for f in self.settings(kind) if f not in known}
+        refuse_unknown(table, fields_by_name, where)
         hints = _hints(kind)
         values = {
-            name: self._value(hints[name], value, f"{name} in {where}")
+            fields_by_name[name]: self._value(
+                hints[fields_by_name[name]], value, f"{name} in {where}"
+            )
             for name, value in table.items()
         }
-        missing = [f.name for f in _fields(kind) if _required(f) and f.name not in values | known]
+        required = [f.name for f in _fields(kind) if _required(f)]
+        missing = [said.get(name, name) for name in required if name not in values | known]
         if missing:
             raise ValueError(f"{where} lacks {missing[0]!r}; add it")
         try:
@@ -86,12 +98,15 @@ class Reader:
             raise ValueError(f"{where}: {error}") from error
 
     def settings(self, kind: type) -> list[str]:
-        """Return the names of the settings that may be in a file."""
+        """Return the fields of the settings that may be in a file."""
         hidden = self.hidden.get(kind, ())
         return [f.name for f in _fields(kind) if f.name not in hidden and f.init]
 
     def _value(self, hint: object, value: object, where: str) -> object:
         """Return a value as its type has it: lists become tuples, tables become dataclasses."""
+        maker = self._maker(hint)
+        if maker is not None and not (value == "none" and type(None) in get_args(hint)):
+            return maker[0](value, where)
         if hint in self.choices:
             return self._chosen(hint, value, where)
         if isinstance(hint, type) and is_dataclass(hint):
@@ -122,6 +137,13 @@ class Reader:
         if hint in _PLAIN and type(value) is hint:
             return value
         raise _unlike(value, hint, where)
+
+    def _maker(self, hint: object) -> Maker | None:
+        """Return how a type is read in a way of its own, also where it may be None."""
+        options = [option for option in get_args(hint) if option is not type(None)]
+        if get_origin(hint) in (Union, types.UnionType) and all(map(_is_class, options)):
+            return self.makers.get(Union[tuple(options)])  # noqa: UP007
+        return self.makers.get(hint)
 
     def _one_of(self, options: tuple[object, ...], value: object, where: str) -> object:
         wanted = [option for option in options if option is not type(None)]
@@ -158,6 +180,7 @@ class Reader:
         {'steps': {'type': 'integer', 'default': 10}}
         """
         hints, texts, known = _hints(kind), described(kind), set(given)
+        said = self.renamed.get(kind, {})
         properties: dict[str, object] = {}
         shown = [f for f in _fields(kind) if f.name in self.settings(kind) and f.name not in known]
         for each in shown:
@@ -168,16 +191,19 @@ class Reader:
                 entry["description"] = texts[each.name]
             if isinstance(each.default, str | int | float | bool):
                 entry["default"] = each.default
-            properties[each.name] = entry
+            properties[said.get(each.name, each.name)] = entry
         made: dict[str, object] = {
             "type": "object",
             "properties": properties,
             "additionalProperties": False,
         }
-        required = [each.name for each in shown if _required(each)]
+        required = [said.get(each.name, each.name) for each in shown if _required(each)]
         return made | ({"required": required} if required else {})
 
     def _schema(self, hint: object) -> dict[str, Any]:
+        maker = self._maker(hint)
+        if maker is not None:
+            return dict(maker[1])
         if hint in self.choices:
             return {"oneOf": [self.named(name, kind) for name, kind in self.choices[hint].items()]}
         if isinstance(hint, type) and is_dataclass(hint):
@@ -256,6 +282,10 @@ def described(kind: type) -> dict[str, str]:
         elif line.strip():
             break
     return texts
+
+
+def _is_class(hint: object) -> bool:
+    return isinstance(hint, type)
 
 
 def _fields(kind: type) -> tuple[Field[Any], ...]:

@@ -4,7 +4,8 @@
 
     [data]                        # files = "recordings/*.csv" and its columns; or source = "..."
     [prepare]                     # gaps, rate, window, horizon, scale: the settings of Prepare
-    [features]                    # map = "echo_state" and its settings, or map = "module:Class"
+    [features]                    # map = "default", "minirocket", "echo_state", ..., and its
+                                  # settings, or map = "module:Class"; maps in maps are tables too
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
@@ -22,7 +23,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.federation.course import Course, Maps
+from catchment.federation.learn.automatic_maps import Offered, offered_maps, refuse_settings
 from catchment.federation.limits import LIMITS, Limits
 from catchment.federation.plan import Learner, Masking
 from catchment.plans.data import PlanData, Sharing, arrange
@@ -42,10 +44,14 @@ from catchment.plans.names import (
     PLASTICITY_ROUNDS,
     PROTECTIONS,
     READER,
+    RESERVOIRS,
     Given,
     algorithm_of,
+    beside,
     map_of,
     named,
+    uploads_of,
+    with_map,
 )
 from catchment.plans.sources import PUBLIC, SOURCES, About, Files, Origin, origin_of
 from catchment.privacy.dp.budget import Budget
@@ -164,18 +170,28 @@ class PlanFile:
         return any(table.get("name") == "gaussian_noise" for table in self.protect)
 
     @property
+    def map_name(self) -> str:
+        """What the feature map is called; "default" if the plan names none."""
+        return str(self._filled(self.features)["map"])
+
+    @property
     def maps(self) -> tuple[FeatureMap | MapDescription, ...]:
         """The feature map, or that of every candidate."""
         changes = enumerate(self.candidates, start=1)
+        tables: dict[str, Table]
         tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
-        first = map_of(self.features)
-        return tuple(map_of(table, where) for where, table in tables.items()) or (first,)
+        tables = tables or {"[features]": self.features}
+        found = (map_of(self._filled(table), where) for where, table in tables.items())
+        return tuple(beside(one, self.base) for one in found)
+
+    def _filled(self, table: Table) -> Table:
+        needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
+        return with_map(table, reservoir=needed)
 
     @property
     def washout(self) -> int:
         """Steps that the map needs to enter a recording."""
-        first = self.maps[0]
-        return first.washout if isinstance(first, EchoState | FeatureMap) else 0
+        return max(map(_washout, self.maps))
 
     def load_data(self, directory: Path | None = None) -> PlanData:
         """Return the data that the plan names; MissingDataError if they are not here.
@@ -233,21 +249,33 @@ class PlanFile:
             self._protection(table, f"[[protect]] {k}", identities or {})
             for k, table in enumerate(self.protect, start=1)
         )
-        hidden = any(isinstance(one, Masking) for one in protections)
-        several = bool(self.candidates)
+        windows = self.prepare.window is not None
+        per_step = not windows and (about.per_step or self.prepare.horizon is not None)
+        offered = self.offered(len(about.channels), per_step, n_clients)
+        table = self._learning(offered)
+        given = Given(
+            (),
+            about.classes,
+            any(isinstance(one, Masking) for one in protections),
+            n_clients,
+            self.base,
+            protected=bool(protections),
+            n_targets=_n_targets(about),
+        )
+        uploads = uploads_of(table, given)
 
         def learn(maps: Maps) -> Learner[Any, Any, Any]:
-            given = Given(maps, about.classes, hidden, n_clients, self.base)
-            return algorithm_of(self.learn, given, several=several)
+            several = bool(self.candidates) or offered.several
+            return algorithm_of(table, replace(given, maps=maps), several=several)
 
-        windows = self.prepare.window is not None
         return Course(
             prepare=self.prepare,
-            maps=self.maps,
+            maps=offered.maps,
             learn=learn,
+            uploads=uploads,
             channels=about.channels,
             classes=about.classes,
-            per_step=not windows and (about.per_step or self.prepare.horizon is not None),
+            per_step=per_step,
             targets=_n_targets(about),
             adapt=self.adapting if self.plasticity else None,
             adapt_rounds=self._adapt_rounds,
@@ -255,9 +283,33 @@ class PlanFile:
             share=self.run.share,
             min_clients=self.run.min_clients,
             limits=self.run.limits,
-            protections=protections,
+            protections=protections if uploads is None else uploads.added_to(protections),
             seed=self.run.seed,
         )
+
+    def offered(self, n_inputs: int, per_step: bool, n_clients: int | None) -> Offered:
+        """Return the maps that are tried: that of the plan, or those of which "auto" chooses."""
+        maps = self.maps
+        if len(maps) > 1:
+            return Offered(maps)
+        return offered_maps(
+            maps[0],
+            n_inputs,
+            per_step=per_step,
+            hidden=self.is_secret,
+            noisy=self.is_noisy,
+            n_clients=n_clients,
+        )
+
+    def _learning(self, offered: Offered) -> Table:
+        """Return [learn], which is a choice among candidates where "auto" has some."""
+        if self.candidates or not offered.several:
+            return self.learn
+        meant = {"algorithm": ("ridge",), "ridge": ("auto", "clients"), "per_output": (True, False)}
+        given = {k: v for k, v in self.learn.items() if v not in meant.get(k, ())}
+        refuse_settings(given)
+        kept = {k: v for k, v in self.learn.items() if k == "per_output"}
+        return {"algorithm": "candidates", **kept}
 
     def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
         given: dict[str, object] = {"identities": dict(identities)}
@@ -398,7 +450,7 @@ def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -
         origin=origin,
         sharing=sharing,
         prepare=_prepare(_table(tables, "prepare")),
-        features={"map": "echo_state", **_table(tables, "features")},
+        features=_table(tables, "features"),
         learn=learn,
         plasticity=_table(tables, "plasticity"),
         candidates=candidates,
@@ -457,6 +509,17 @@ def _prepare(table: Table) -> Prepare:
         raise ValueError(f"[prepare]: {error}") from error
     rest = {key: value for key, value in table.items() if key != "scale"}
     return READER.read(Prepare, rest, "[prepare]", {"scale": numbers})
+
+
+def _washout(one: object) -> int:
+    """Return the steps that a map, or the longest of the maps in it, needs to enter a recording."""
+    if isinstance(one, EchoState | FeatureMap):
+        return one.washout
+    if not is_dataclass(one):
+        return 0
+    settings = (getattr(one, each.name) for each in fields(one))
+    inside = [m for value in settings for m in (value if isinstance(value, tuple) else (value,))]
+    return max((_washout(m) for m in inside), default=0)
 
 
 def _n_targets(about: About) -> int | None:

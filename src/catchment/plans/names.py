@@ -1,5 +1,9 @@
 """What a plan file can name: feature maps, algorithms, plasticity and protections, one table each.
 
+Feature maps are those of `catchment.features.library`. A setting that is a map is a table, or the
+name of a map, and one that is several maps is a list of such. What a map is made of, whatever its
+class calls it, is `of` in a file.
+
 To add an algorithm, give it a line in ALGORITHMS. The class is a frozen dataclass whose fields are
 its settings in [learn]; those called `features` and `classes` are filled in. Where the algorithm
 depends on more than its settings, the class holds only the settings and has a method
@@ -9,30 +13,37 @@ depends on more than its settings, the class holds only the settings and has a m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from catchment.features.echo_state.echo_state import EchoState
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.library import LEARNED, LIBRARY, library_class
+from catchment.features.nested import Nested
 from catchment.features.own import as_map, imported
 from catchment.federation.compression import FactorUpload, Float32
 from catchment.federation.course import Maps
-from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.averaging import GradientAveraging, ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.conjugate_gradients import ConjugateGradients
+from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOptimiser, Yogi
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
+from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
+from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.heads import HEADS, Head
 
 Table = Mapping[str, object]
 
@@ -51,6 +62,10 @@ class Given:
         Whether the server sees nothing but sums.
     n_clients
         How many clients train; None for many.
+    protected
+        Whether anything changes or hides what clients send.
+    n_targets
+        How many numbers are predicted if there are no classes, as far as known.
     base
         The plan's own folder, from which on it names others.
     """
@@ -60,6 +75,8 @@ class Given:
     hidden: bool = False
     n_clients: int | None = None
     base: Path = Path()
+    protected: bool = False
+    n_targets: int | None = None
 
 
 @runtime_checkable
@@ -80,10 +97,15 @@ class Ridge:
         which a secure sum takes a second round; "gcv", which needs only the sum; or "auto":
         "clients" where there are several, the server sees them one by one and no class is one
         client's alone, else "gcv".
+    upload
+        What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
+        where a client has fewer rows than features; "gradients", over rounds, for very many
+        features; or "auto", the cheapest.
     per_output
         Whether each output chooses its own ridge.
     standardise
-        Whether the ridge acts on features divided by their standard deviation over all clients.
+        Whether the ridge acts on features divided by their standard deviation over all clients;
+        "auto" is what the map says: not for reservoirs.
     keep_clients
         Whether the server keeps each client's statistics, for unlearning and flagging; wherever it
         sees them if not given.
@@ -93,30 +115,60 @@ class Ridge:
         Factor on the sum before a round's statistics are added.
     window
         Keep the last rounds, this many, one by one, and leave out what came before them.
+    intercept
+        Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
+    head
+        Another way from the same sums to class scores: "gaussian" (linear discriminant analysis, as
+        FedCGS) or "unit" (weights of each class divided by their length, as FED3R); a table with
+        this name also takes its settings.
     """
 
     ridge: float | Literal["auto", "clients", "gcv"] = "auto"
+    upload: UploadKind = "auto"
     per_output: bool = False
-    standardise: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | None = None
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None
+    intercept: bool = True
+    head: Head | None = None
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""
         (features,) = given.maps
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return automatic_ridge(
-            features,
-            classes=given.classes,
+        del own["ridge"], own["upload"]
+        return self.uploads(given).learner(
+            features, classes=given.classes, n_clients=given.n_clients, **own
+        )
+
+    @property
+    def _is_summed(self) -> bool:
+        """Whether a setting is about sums of statistics, so that nothing else can be sent."""
+        usual = Ridge(
+            ridge=self.ridge,
+            upload=self.upload,
+            standardise=self.standardise,
+            keep_clients=None if self.keep_clients else self.keep_clients,
+        )
+        return self != usual
+
+    def uploads(self, given: Given) -> Uploads:
+        """Return what the upload is chosen by."""
+        return Uploads(
+            asked=self.upload,
+            protected=given.protected,
             hidden=given.hidden,
-            n_clients=given.n_clients,
-            **own,
+            summed=self._is_summed,
+            ridge=self.ridge,
+            n_targets=len(given.classes) if given.classes else given.n_targets or 1,
         )
 
 
-MAPS: dict[str, type] = {"echo_state": EchoState}
+MAPS: dict[str, type] = {
+    name: kind for name in LIBRARY if name not in LEARNED and (kind := library_class(name))
+}
 ALGORITHMS: dict[str, type] = {
     "ridge": Ridge,
     "candidates": Candidates,
@@ -128,14 +180,19 @@ ALGORITHMS: dict[str, type] = {
     "personal": Personal,
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
+    "conjugate_gradients": ConjugateGradients,
+    "deep": DeepRidge,
     "partial": Partial,
     "prompt": Prompt,
 }
+# Algorithms that need a reservoir: a plan of one of them that names no map has one.
+RESERVOIRS = frozenset({"ensemble", "stacking", "aligned", "partial", "prompt"})
 PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
 PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {
     "float32": Float32,
     "factors": FactorUpload,
+    "smallest": SmallestUpload,
     "influence_cap": InfluenceCap,
     "gaussian_noise": GaussianNoise,
     "secure_sum": SecureSum,
@@ -156,9 +213,13 @@ BUDGET_SETTINGS = {
 }
 
 GIVEN = frozenset({"features", "classes", "identities", "reservoir"})
+OWN_CLASS = re.compile(r"[\w.]+:[\w.]+")
+MAP_OR_NAME = {"anyOf": [{"$ref": "#/properties/features"}, {"type": "string"}]}
+BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 READER = Reader(
     choices={
         ServerOptimiser: {"mean": Mean, "momentum": Momentum, "adam": Adam, "yogi": Yogi},
+        Head: HEADS,
     },
     # What a file cannot say: it comes from elsewhere, or is no plain setting.
     hidden={
@@ -166,6 +227,16 @@ READER = Reader(
         GaussianNoise: ("budget",),
         Clip: ("reference",),
     },
+    renamed={
+        kind: {field.name: "of"}
+        for kind in MAPS.values()
+        for field in fields(kind)
+        if field.name in ("map", "inner")
+    },
+    makers=dict.fromkeys(
+        (Nested, Nested | None),
+        (lambda value, where: map_of(value, where), MAP_OR_NAME),
+    ),
 )
 
 
@@ -202,10 +273,54 @@ def named(
     return READER.read(kind, rest, where, given)
 
 
-def map_of(table: Table, where: str = "[features]") -> FeatureMap | MapDescription:
-    """Return the feature map that a table describes, or its description."""
-    made = named(MAPS, table, where, key="map", own=True)
+def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
+    """Return a table of [features] that says which map it is.
+
+    One that says nothing at all is the default map; one with settings and no map is a reservoir.
+
+    Parameters
+    ----------
+    reservoir
+        Whether the plan needs a reservoir, which then is the default.
+
+    >>> with_map({})["map"], with_map({"units": 50})["map"], with_map({"columns": 800})["map"]
+    ('default', 'echo_state', 'default')
+    """
+    if "map" in table:
+        return dict(table)
+    default = "columns" in table or not (table or reservoir)
+    return {"map": "default" if default else "echo_state", **table}
+
+
+def map_of(table: object, where: str = "[features]") -> FeatureMap | MapDescription:
+    """Return the feature map that a table describes, or its description.
+
+    >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
+    50
+    >>> map_of({"map": "random_fourier", "of": "window_statistics"}).map
+    WindowStatistics(...)
+    """
+    if isinstance(table, str):
+        table = {"map": table}
+    if not isinstance(table, Mapping):
+        raise ValueError(f"{where} is {table!r}; make it a table of a map's settings")
+    filled = with_map(table)
+    given = BUILT if filled["map"] in MAPS else None
+    made = named(MAPS, filled, where, given, key="map", own=True)
     return made if isinstance(made, MapDescription) else as_map(made)
+
+
+def beside(one: Any, base: Path) -> Any:
+    """Return a map whose files, and those of the maps in it, are found from a folder on."""
+    if isinstance(one, tuple):
+        return tuple(beside(item, base) for item in one)
+    if isinstance(one, Encoder):
+        return replace(one, onnx=base / one.onnx)
+    if not is_dataclass(one) or not isinstance(one, MapDescription):
+        return one
+    values = {field.name: getattr(one, field.name) for field in fields(one)}
+    inside = {k: v for k, v in values.items() if isinstance(v, tuple | MapDescription)}
+    return replace(one, **{k: beside(v, base) for k, v in inside.items()})
 
 
 def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learner[Any, Any, Any]:
@@ -221,6 +336,27 @@ def algorithm_of(table: Table, given: Given, *, several: bool = False) -> Learne
     made = named(ALGORITHMS, table, "[learn]", filled, key="algorithm", own=True)
     learner: Learner[Any, Any, Any] = made.learner(given) if isinstance(made, Settings) else made
     return learner
+
+
+def own_classes(value: object) -> list[str]:
+    """Return every `module:Class` that a table names, also within its tables.
+
+    >>> own_classes({"map": "concat", "maps": [{"map": "mine:Bands"}, "minirocket"]})
+    ['mine:Bands']
+    """
+    if isinstance(value, Mapping):
+        return own_classes(list(value.values()))
+    if isinstance(value, list):
+        return [name for item in value for name in own_classes(item)]
+    return [value] if isinstance(value, str) and OWN_CLASS.fullmatch(value) else []
+
+
+def uploads_of(table: Table, given: Given) -> Uploads | None:
+    """Return what the upload of [learn] is chosen by, None if the algorithm has but one."""
+    if table.get("algorithm") != "ridge":
+        return None
+    made: Ridge = named({"ridge": Ridge}, table, "[learn]", key="algorithm")
+    return made.uploads(given)
 
 
 def _imported(name: str, where: str) -> type:

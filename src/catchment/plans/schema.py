@@ -8,6 +8,7 @@ from catchment.plans.file import RunSettings
 from catchment.plans.names import (
     ALGORITHMS,
     BUDGET_SETTINGS,
+    BUILT,
     GIVEN,
     MAPS,
     PLASTICITY,
@@ -26,7 +27,7 @@ def plan_schema() -> dict[str, object]:
     >>> sorted(plan_schema()["properties"])[:3]
     ['candidates', 'data', 'features']
     """
-    features = _chosen("map", MAPS, "echo_state")
+    features = _maps()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A catchment plan",
@@ -49,6 +50,17 @@ def plan_schema() -> dict[str, object]:
         "required": ["data"],
         "additionalProperties": False,
     }
+
+
+def _maps() -> dict[str, object]:
+    """Return the schema of a map: a table, which need not say which map it is, or its name."""
+    options = [
+        READER.named(name, kind, given=BUILT, key="map", optional=name in ("default", "echo_state"))
+        for name, kind in MAPS.items()
+    ]
+    own = {"type": "object", "properties": {"map": OWN}, "required": ["map"]}
+    # Not oneOf: an empty table is both the default map and a reservoir without settings.
+    return {"anyOf": [*options, own]}
 
 
 def _chosen(key: str, kinds: dict[str, type], usual: str) -> dict[str, object]:

@@ -13,7 +13,6 @@ for every label y; that is how labels stay with the client.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,8 @@ from typing import Protocol
 import numpy as np
 
 from catchment.arrays import Array, Integers
-from catchment.data.sources import cache_directory
+from catchment.data.sources import MODELS_ENVIRONMENT, model_directories
 from catchment.errors import MissingDataError
-
-ENVIRONMENT = "CATCHMENT_MODELS"
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,18 +134,6 @@ def check_question(
         )
 
 
-def model_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
-    """Return the directories that are searched for language models, first the one that wins.
-
-    >>> [path.name for path in model_directories("my/models")]
-    ['models']
-    """
-    if directory is not None:
-        return (Path(directory).expanduser(),)
-    named = os.environ.get(ENVIRONMENT)
-    return (*([Path(named).expanduser()] if named else []), cache_directory() / "models")
-
-
 def is_model(folder: Path) -> bool:
     """Return whether a folder has a configuration and weights.
 
@@ -189,5 +174,5 @@ def locate_model(name: str | Path, *, directory: Path | str | None = None) -> Pa
     raise MissingDataError(
         f"the language model {str(name)!r} is not in {', '.join(map(str, roots))}; put its folder "
         f"(config.json, tokenizer.json, *.safetensors) there, or name its directory in "
-        f"${ENVIRONMENT}"
+        f"${MODELS_ENVIRONMENT}"
     )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from catchment.readout.forecast import forecast_direct as forecast_direct
     from catchment.readout.forecast import horizon_targets as horizon_targets
     from catchment.readout.grid import Grid as Grid
+    from catchment.readout.heads import Gaussian as Gaussian
+    from catchment.readout.heads import Unit as Unit
     from catchment.readout.metrics import ClassCounts as ClassCounts
     from catchment.readout.metrics import ErrorSums as ErrorSums
     from catchment.readout.metrics import accuracy as accuracy
@@ -44,6 +46,7 @@ __all__, __getattr__, __dir__ = face(
         "accumulation": ["accumulate"],
         "forecast": ["forecast_direct", "horizon_targets"],
         "grid": ["Grid"],
+        "heads": ["Gaussian", "Unit"],
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
         "online": ["OnlineRidge", "SlidingWindow"],

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -25,6 +25,8 @@ from catchment.features.echo_state.advance import BLOCK_COLUMNS, Block, SideBySi
 from catchment.features.echo_state.batches import Batch, SegmentsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.own import Adapted
+from catchment.features.thinned import thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import DEVICE_SEQUENCES, chosen_device, device_for
 from catchment.readout.exact_gram import (
@@ -41,6 +43,7 @@ from catchment.readout.integers import added
 from catchment.readout.packing import pack
 from catchment.readout.short_sequences import is_short, short_statistics
 from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.streamed import streamed_statistics
 
 WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
 WINDOW_STEPS = 4_000_000  # ...unless they are long
@@ -163,6 +166,10 @@ def _window_statistics(
     classes: bool | None,
     device: str | None,
 ) -> RidgeStatistics:
+    inner, some = thinned_recordings(features, window)
+    if inner is not features:
+        part = _window_statistics(inner, some, threads, classes, device)
+        return replace(part, fingerprint=features.fingerprint)
     grid = grid_of(features, window, classes)
     place = device_for(device, grid)
     if place is not None and grid is not None:
@@ -170,6 +177,10 @@ def _window_statistics(
 
         targets = _targets(window, per_step=features.per_step)
         return statistics_on(place, features, window, targets, grid, threads=threads)
+    if isinstance(features, Adapted) and features.streams:
+        return streamed_statistics(
+            features, window, _targets(window, per_step=True), grid, threads=threads
+        )
     if not isinstance(features, EchoStateMap):
         return _row_statistics(features, window, threads, grid)
     if grid is None or not features.per_step:

@@ -136,12 +136,12 @@ def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:
 
 
 def count_limbs(values: Whole) -> int:
-    """Return how many limbs hold every entry.
+    """Return how many limbs hold every entry, none beyond `LARGEST_LIMB`.
 
-    >>> count_limbs(np.array([2**62])), count_limbs(np.array([2**63]))
+    >>> count_limbs(np.array([2**62])), count_limbs(np.array([2**62 + 1]))
     (1, 2)
     """
-    if values.dtype == np.int64:
+    if largest(values) <= LARGEST_LIMB:
         return 1
     return 1 + -(-(largest(values).bit_length() - 63 + 1) // LIMB)
 

@@ -26,6 +26,7 @@ from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import scale_of
 from catchment.readout.packing import unpack
 from catchment.readout.predictor import (
     New,
@@ -320,7 +321,8 @@ def train(
         threads=threads,
         classes=classes is not None,
     )
-    readout = solve_readout(statistics, ridge, intercept=intercept)
+    scale = scale_of(statistics, known.features.standardise)
+    readout = solve_readout(statistics, ridge, intercept=intercept, scale=scale)
     return Model(
         known,
         readout,

@@ -6,27 +6,36 @@ clients and server use, so the result is theirs to the bit; mistakes in the data
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
+from catchment.features.default_map import AutoMap
+from catchment.features.labels import label_of
 from catchment.features.pipeline import Pipeline
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
 from catchment.readout.statistics import RidgeStatistics
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A model, the statistics it was solved from, and how its ridge was chosen."""
+    """A model, the statistics it was solved from, and how its ridge was chosen.
+
+    `tried` is the score of every map, if the map was chosen too.
+    """
 
     model: Model
     statistics: RidgeStatistics
     choice: RidgeChoice | None
+    tried: Mapping[str, float] = field(default_factory=dict)
 
 
 def fitted_pipeline(
@@ -67,7 +76,8 @@ def learn(
     Parameters
     ----------
     pipeline
-        Built and fitted here if it is not yet.
+        Built and fitted here if it is not yet. Of an `AutoMap` the candidate with the least score
+        of generalised cross-validation is taken.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -76,6 +86,17 @@ def learn(
     >>> found.statistics.n_rows, found.choice.best == found.model.readout.ridge
     (199, True)
     """
+    described = pipeline.known_map
+    if isinstance(described, AutoMap) and recordings:
+        if ridge != "gcv":
+            raise ValueError("map 'auto' is chosen by 'gcv'; leave out ridge, or name a map")
+        per_step = has_target_per_step(pipeline.prepare, recordings[0])
+        return _best(
+            [
+                learn(Pipeline(pipeline.prepare, one), recordings, classes=classes, threads=threads)
+                for one in described.candidates(recordings[0].n_inputs, per_step=per_step)
+            ]
+        )
     ready = fitted_pipeline(pipeline, recordings, classes=classes is not None)
     statistics = accumulate(
         ready.features,
@@ -84,6 +105,15 @@ def learn(
         classes=classes is not None,
     )
     return solved(ready, statistics, ridge, classes=classes, channels=recordings[0].channels)
+
+
+def _best(found: Sequence[Learned]) -> Learned:
+    """Return what has the least score of generalised cross-validation, and what all have."""
+    scores = [float(one.choice.errors.sum(axis=1).min()) for one in found if one.choice is not None]
+    tried = {label_of(one.model.features): s for one, s in zip(found, scores, strict=True)}
+    best = found[scores.index(min(scores))]
+    log.info("map chosen: %s, of %s", label_of(best.model.features), "; ".join(tried))
+    return replace(best, tried=tried)
 
 
 def solved(
@@ -95,7 +125,10 @@ def solved(
     channels: tuple[str, ...] | None = None,
 ) -> Learned:
     """Return what is learned from statistics that are summed already."""
-    choice, readout = chosen_readout(statistics, ridge, classes=classes is not None)
+    standardise = pipeline.features.standardise
+    choice, readout = chosen_readout(
+        statistics, ridge, classes=classes is not None, standardise=standardise
+    )
     model = solved_model(pipeline, statistics, readout, choice, classes=classes, channels=channels)
     return Learned(model, statistics, choice)
 

@@ -23,6 +23,7 @@ from operator import add
 import numpy as np
 
 from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.readout.feature_scale import scale_of
 from catchment.readout.readout import Readout
 from catchment.readout.solve import checked_ridges, solve_readout
 from catchment.readout.statistics import RidgeStatistics
@@ -38,7 +39,8 @@ class OnlineRidge:
     """Exponentially weighted ridge statistics of a stream; `start` makes the empty one.
 
     The newest row has weight 1, the one before it `forgetting`, then its square, and so on; 1
-    forgets nothing. A row whose target is missing ages the others all the same.
+    forgets nothing. A row whose target is missing ages the others all the same. With `standardise`
+    the ridge acts on features divided by their standard deviation, as maps that say so want it.
 
     >>> online = OnlineRidge.start(1, 1, forgetting=0.9, ridge=1e-9)
     >>> for t in range(300):
@@ -52,6 +54,7 @@ class OnlineRidge:
     forgetting: float
     ridge: float | Array
     intercept: bool
+    standardise: bool = False
     waiting: tuple[Rows, ...] = ()
     n_waiting: int = 0
 
@@ -64,6 +67,7 @@ class OnlineRidge:
         forgetting: float = 1.0,
         ridge: float | Array = 1e-6,
         intercept: bool = True,
+        standardise: bool = False,
         fingerprint: str = "",
     ) -> OnlineRidge:
         """Return the state before any row."""
@@ -77,6 +81,7 @@ class OnlineRidge:
             forgetting=forgetting,
             ridge=ridge,
             intercept=intercept,
+            standardise=standardise,
         )
 
     def update(self, z: Array, y: Array) -> OnlineRidge:
@@ -107,7 +112,9 @@ class OnlineRidge:
 
     def readout(self) -> Readout:
         """Return the readout of the rows so far."""
-        return solve_readout(self.statistics, self.ridge, intercept=self.intercept)
+        known = self.statistics
+        scale = scale_of(known, self.standardise)
+        return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,6 +132,7 @@ class SlidingWindow:
     ridge: float | Array
     intercept: bool
     folded: RidgeStatistics
+    standardise: bool = False
     held: tuple[Rows, ...] = ()
     entering: tuple[Rows, ...] = ()
     leaving: tuple[Rows, ...] = ()
@@ -141,6 +149,7 @@ class SlidingWindow:
         length: int,
         ridge: float | Array = 1e-6,
         intercept: bool = True,
+        standardise: bool = False,
         fingerprint: str = "",
     ) -> SlidingWindow:
         """Return the state before any row; `length` is the number of rows the window holds."""
@@ -148,7 +157,9 @@ class SlidingWindow:
             raise ValueError(f"length is {length}; a window holds at least 1 row")
         checked_ridges(ridge, n_targets)
         empty = RidgeStatistics.zero(n_features, n_targets, fingerprint)
-        return cls(length=length, ridge=ridge, intercept=intercept, folded=empty)
+        return cls(
+            length=length, ridge=ridge, intercept=intercept, folded=empty, standardise=standardise
+        )
 
     def update(self, z: Array, y: Array) -> SlidingWindow:
         """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
@@ -174,7 +185,9 @@ class SlidingWindow:
 
     def readout(self) -> Readout:
         """Return the readout of the rows in the window."""
-        return solve_readout(self.statistics, self.ridge, intercept=self.intercept)
+        known = self.statistics
+        scale = scale_of(known, self.standardise)
+        return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
 
     def _settled(self) -> SlidingWindow:
         """Return the same window with no rows under way, summed afresh when that is due."""

@@ -26,6 +26,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.parallel import ordered_map
+from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.packing import unpack_lower
 from catchment.readout.readout import Readout
 from catchment.readout.solve import (
@@ -77,6 +78,8 @@ def chosen_readout(
     *,
     classes: bool = False,
     per_output: bool = False,
+    intercept: bool = True,
+    standardise: bool = False,
 ) -> tuple[RidgeChoice | None, Readout]:
     """Return the readout of a sum of statistics, and how its ridge was chosen if it was not given.
 
@@ -88,19 +91,28 @@ def chosen_readout(
         Whether the targets are one-hot, which no readout need fit to more than a hundredth.
     per_output
         Whether each output chooses for itself.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation.
 
     >>> z = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> s = RidgeStatistics.from_states(z, z)
     >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
     (0.5, True)
     """
+    scale = scale_of(statistics, standardise)
+    if scale is not None:
+        divided = rescaled(statistics, scale)
+        choice, readout = chosen_readout(
+            divided, ridge, classes=classes, per_output=per_output, intercept=intercept
+        )
+        return choice, for_raw_features(readout, scale)
     if not isinstance(ridge, str):
-        return None, solve_readout(statistics, ridge)
+        return None, solve_readout(statistics, ridge, intercept=intercept)
     if ridge != "gcv":
         raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
     finest = FINEST_CLASSES if classes else 0.0
-    choice = choose_by_gcv(statistics, per_output=per_output, finest=finest)
-    return choice, solve_readout(statistics, choice.best)
+    choice = choose_by_gcv(statistics, per_output=per_output, intercept=intercept, finest=finest)
+    return choice, solve_readout(statistics, choice.best, intercept=intercept)
 
 
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
@@ -175,6 +187,7 @@ def choose_by_blocks(
     *,
     per_output: bool = False,
     intercept: bool = True,
+    standardise: bool = False,
     threads: int | None = None,
 ) -> RidgeChoice:
     """Return the ridge with the least squared error on blocks that were left out of the solution.
@@ -187,6 +200,8 @@ def choose_by_blocks(
         (R,) ridges to try; `ridge_grid` of all rows if not given.
     per_output
         Whether each output chooses for itself.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation over all blocks.
     threads
         All cores if None; the result does not depend on it.
 
@@ -203,10 +218,11 @@ def choose_by_blocks(
             f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
         )
     total = reduce(add, filled)
-    tried = _tried(total, ridges)
+    scale = scale_of(total, standardise)
+    tried = _tried(total if scale is None else rescaled(total, scale), ridges)
 
     def held_out(block: RidgeStatistics) -> Array:
-        return held_out_errors(total - block, block, tried, intercept=intercept)
+        return held_out_errors(total - block, block, tried, intercept=intercept, scale=scale)
 
     errors = np.array(list(ordered_map(held_out, filled, threads=threads)))
     weights = np.array([block.weight for block in filled])
@@ -220,18 +236,19 @@ def held_out_errors(
     ridges: Sequence[float] | Array,
     *,
     intercept: bool = True,
+    scale: Array | None = None,
 ) -> Array:
     """Return the sums (R, K) of squared errors on a block of the readouts solved on the rest.
 
     A client that is sent the total computes its own with `total - mine` and `mine`; the sums of all
-    clients add up to the leave-one-client-out error.
+    clients add up to the leave-one-client-out error. `scale` is that of `solve_readout`.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
     >>> mine = RidgeStatistics.from_states(z[2:], y[2:])
     >>> held_out_errors(RidgeStatistics.from_states(z, y) - mine, mine, [0.0])
     array([[4.]])
     """
-    return path_errors(block, solve_path(rest, ridges, intercept=intercept))
+    return path_errors(block, solve_path(rest, ridges, intercept=intercept, scale=scale))
 
 
 def _varies(statistics: RidgeStatistics) -> bool:

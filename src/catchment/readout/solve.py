@@ -18,6 +18,7 @@ from scipy.linalg import eigh, eigvalsh, lapack
 
 from catchment.arrays import Array
 from catchment.errors import SingularError
+from catchment.readout.feature_scale import for_raw_features, rescaled
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 
@@ -28,7 +29,11 @@ SPECTRUM_FROM = 15
 
 
 def solve_readout(
-    statistics: RidgeStatistics, ridge: float | Array = 1e-6, *, intercept: bool = True
+    statistics: RidgeStatistics,
+    ridge: float | Array = 1e-6,
+    *,
+    intercept: bool = True,
+    scale: Array | None = None,
 ) -> Readout:
     """Return the readout that minimises squared error plus ridge times squared weights.
 
@@ -40,12 +45,18 @@ def solve_readout(
         One number, or (K,) numbers, one per output; not negative.
     intercept
         Whether to fit an intercept, which is not penalised.
+    scale
+        (F,) what features are divided by before the ridge acts; the readout is for features as they
+        are.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> readout = solve_readout(RidgeStatistics.from_states(z, y), 0.0)
     >>> readout.weights, readout.intercept
     (array([[2.]]), array([1.]))
     """
+    if scale is not None:
+        divided = rescaled(statistics, scale)
+        return for_raw_features(solve_readout(divided, ridge, intercept=intercept), scale)
     per_output = checked_ridges(ridge, statistics.n_targets)
     values, group = np.unique(per_output, return_inverse=True)
     if len(values) >= SPECTRUM_FROM:
@@ -65,15 +76,24 @@ def solve_readout(
 
 
 def solve_path(
-    statistics: RidgeStatistics, ridges: Iterable[float], *, intercept: bool = True
+    statistics: RidgeStatistics,
+    ridges: Iterable[float],
+    *,
+    intercept: bool = True,
+    scale: Array | None = None,
 ) -> list[Readout]:
     """Return one readout per ridge: by Cholesky for a few, from one eigendecomposition for many.
+
+    `scale` is that of `solve_readout`.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> path = solve_path(RidgeStatistics.from_states(z, y), [0.0, 2.0])
     >>> [round(float(readout.weights[0, 0]), 9) for readout in path]
     [2.0, 1.0]
     """
+    if scale is not None:
+        path = solve_path(rescaled(statistics, scale), ridges, intercept=intercept)
+        return [for_raw_features(readout, scale) for readout in path]
     values = [float(checked_ridges(ridge, 1)[0]) for ridge in ridges]
     if len(values) < SPECTRUM_FROM:
         return [solve_readout(statistics, value, intercept=intercept) for value in values]

@@ -5,11 +5,11 @@ The ridge readout is the mean of a Bayesian linear model with prior variance noi
     noise    s^2 = SSE / (n - df)
     variance s^2 (1 + h(z)),   h(z) = 1/n + (z - m)' (G + ridge I)^-1 (z - m)
 
-with centred G, mean feature m, rows n (their weight) and effective degrees of freedom df. The
-leverage h alone says how far a feature row lies from those seen in training. These intervals hold
-if the errors are independent and normal. Split conformal intervals (Vovk et al. 2005; Lei et al.
-2018) hold for any errors, as long as calibration rows and new rows are exchangeable; rows of one
-drifting series are not.
+with centred G, mean feature m, rows n (their weight) and effective degrees of freedom df; features
+are divided by their spread first where the ridge acts on such. The leverage h alone says how far a
+feature row lies from those seen in training. These intervals hold if the errors are independent and
+normal. Split conformal intervals (Vovk et al. 2005; Lei et al. 2018) hold for any errors, as long
+as calibration rows and new rows are exchangeable; rows of one drifting series are not.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from catchment.arrays import Array, refuse_nonfinite
+from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.readout import Readout
 from catchment.readout.solve import Spectrum, checked_ridges, solve_readout
 from catchment.readout.statistics import RidgeStatistics
@@ -36,6 +37,7 @@ class BayesianReadout:
     weight: float  # of the training rows
     noise_variance: Array  # (K,)
     residual_freedom: Array  # (K,) n - df
+    scale: Array | None = None  # (F,) what features are divided by before the ridge acts
 
     def __call__(self, z: Array) -> Array:
         """Return the predictions (n, K)."""
@@ -45,6 +47,8 @@ class BayesianReadout:
         """Return the leverage (n, K) of rows (n, F): what they add to the variance, in noises."""
         ridges = checked_ridges(self.readout.ridge, self.readout.n_outputs)
         centred = np.asarray(z, dtype=np.float64) - self.feature_mean
+        if self.scale is not None:
+            centred = centred / self.scale
         along = (centred @ self.spectrum.vectors) ** 2
         base = 1.0 / self.weight if self.spectrum.intercept else 0.0
         return np.asarray(along @ self.spectrum.inverse(ridges) + base)
@@ -82,7 +86,11 @@ class BayesianReadout:
 
 
 def bayesian_readout(
-    statistics: RidgeStatistics, ridge: float | Array = 1e-6, *, intercept: bool = True
+    statistics: RidgeStatistics,
+    ridge: float | Array = 1e-6,
+    *,
+    intercept: bool = True,
+    standardise: bool = False,
 ) -> BayesianReadout:
     """Return the ridge readout together with the variance of its predictions.
 
@@ -92,6 +100,8 @@ def bayesian_readout(
         Sums over all training rows; a row of weight 2 counts as two rows.
     ridge
         One number, or (K,) numbers, one per output.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation.
 
     >>> rng = np.random.default_rng(0)
     >>> z = rng.normal(size=(200, 1))
@@ -102,6 +112,10 @@ def bayesian_readout(
     >>> model.novelty(np.array([[0.0], [8.0]])).round()
     array([ 1., 35.])
     """
+    mean = statistics.floats.feature_sum / statistics.weight
+    scale = scale_of(statistics, standardise)
+    if scale is not None:
+        statistics = rescaled(statistics, scale)
     readout = solve_readout(statistics, ridge, intercept=intercept)
     spectrum = Spectrum.of(statistics, intercept=intercept)
     ridges = checked_ridges(ridge, statistics.n_targets)
@@ -111,14 +125,14 @@ def bayesian_readout(
             f"{statistics.weight:g} rows and {statistics.weight - freedom.min():.1f} effective "
             "parameters leave no freedom to estimate the noise; add rows or raise the ridge"
         )
-    mean = statistics.floats.feature_sum / statistics.weight
     return BayesianReadout(
-        readout=readout,
+        readout=readout if scale is None else for_raw_features(readout, scale),
         spectrum=spectrum,
         feature_mean=mean if intercept else np.zeros_like(mean),
         weight=statistics.weight,
         noise_variance=spectrum.squared_errors(ridges) / freedom,
         residual_freedom=freedom,
+        scale=scale,
     )
 
 

@@ -16,6 +16,7 @@ from catchment.arrays import Array
 from catchment.federation.course import PLASTICITY, TRAINING
 from catchment.federation.measure.comparison import Comparison, Row
 from catchment.federation.runs.explain import Explanation, Sent, aloud, explain, say_bytes
+from catchment.federation.runs.maps import map_scores, said
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import PLAN
 from catchment.files import replace_file
@@ -67,6 +68,7 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
         _confused(run),
         _left(run),
         _rounds(run),
+        _maps(run),
         _flagged(run),
         _refused(run),
         _facts(run),
@@ -351,6 +353,22 @@ def _rounds(run: Run) -> str:
     return f"<h3>Rounds</h3>{listed}"
 
 
+def _maps(run: Run) -> str:
+    scores = map_scores(run.facts)
+    if not scores:
+        note = run.facts.get("map_note", "")
+        return f"<p>{escape(note)}</p>" if note else ""
+    rows = [
+        ("own" if name == run.facts.get("map_chosen") else "", (escape(name), said(score)))
+        for name, score in scores.items()
+    ]
+    listed = table(("feature map", "NRMSE on clients left out"), rows, (1,), "")
+    return (
+        f"<h3>Feature maps that were tried</h3>{listed}<p>The first was chosen. Every client sent "
+        "the statistics of all of them in one message.</p>"
+    )
+
+
 def _flagged(run: Run) -> str:
     if not run.flags:
         return ""
@@ -378,6 +396,7 @@ def _refused(run: Run) -> str:
 def _facts(run: Run) -> str:
     names = {
         "map": "feature map",
+        "map_label": "what it is",
         "units": "reservoir units",
         "n_features": "features",
         "features_fingerprint": "features' fingerprint",

@@ -88,8 +88,8 @@ def _described(file: PlanFile) -> EchoState:
     first = file.maps[0]
     if not isinstance(first, EchoState):
         raise ValueError(
-            f"map in [features] is {file.features['map']!r}, and a search is one for reservoirs; "
-            'use map = "echo_state"'
+            f"map in [features] is {file.map_name!r}, and a search is one for reservoirs; use "
+            'map = "echo_state", or choose between maps with map = "auto"'
         )
     return first
 

@@ -1,8 +1,10 @@
-"""Reservoirs with scikit-learn's manners: `fit`, `predict`, pipelines, searches, pickling.
+"""Feature maps with scikit-learn's manners: `fit`, `predict`, pipelines, searches, pickling.
 
-The estimators describe an `EchoState` and a `Prepare` with the library's own defaults, and learn by
-the functions behind `catchment.fit`: the same data give the same readout to the bit. X is raw: gaps
-are filled and inputs scaled as in `fit`.
+The estimators describe a map and a `Prepare` with the library's own defaults, and learn by the
+functions behind `catchment.fit`: the same data give the same readout to the bit. X is raw: gaps are
+filled and inputs scaled as in `fit`. `TimeSeriesClassifier` takes any map with one row per
+recording, `MiniRocketClassifier` is the one of random convolutions, and those of `EchoState` have
+the settings of a reservoir.
 
 One rule says what X holds. Without a pool the samples are steps; with a pool they are sequences:
 
@@ -30,8 +32,15 @@ out of `fit` and of `score`; `predict` answers for all of them, less surely for 
 
 from __future__ import annotations
 
+from catchment.sklearn.any_map import MiniRocketClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import EchoStateClassifier
 from catchment.sklearn.regressor import EchoStateRegressor
 from catchment.sklearn.transformer import EchoStateFeatures
 
-__all__ = ["EchoStateClassifier", "EchoStateFeatures", "EchoStateRegressor"]
+__all__ = [
+    "EchoStateClassifier",
+    "EchoStateFeatures",
+    "EchoStateRegressor",
+    "MiniRocketClassifier",
+    "TimeSeriesClassifier",
+]

@@ -16,78 +16,30 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.settings import Mixture, Spread
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.pipeline import Pipeline
+from catchment.features.pipeline import AnyMap, Pipeline
 from catchment.parallel import available_cores
 from catchment.sklearn.inputs import Given, Inputs, read_inputs, several
 
 Gaps = Literal["hold", "interpolate", "error"]
 
 
-@dataclass(eq=False, repr=False)
-class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Settings of `EchoState` and of `Prepare`, under their names and with their defaults.
-
-    They are written once, here: a dataclass makes the constructor that scikit-learn reads.
+@dataclass(eq=False, repr=False, kw_only=True)
+class SequenceEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What estimators share whatever their feature map is: preparation, reading X, threads.
 
     Parameters
     ----------
-    units
-        Number of units; a tuple makes a deep stack, and other settings may then be tuples too.
-    topology, density, connections, rewiring, jump, jump_weight, random_signs
-        Wiring, as in `Recipe`.
-    spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
-        Dynamics, as in `EchoState`.
-    bias, input, state
-        Whether the readout sees a constant one, the inputs and the states.
-    pool, segments
-        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
-        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
-    washout
-        Steps at the start of each sequence that are not learnt from, nor scored.
-    precision
-        Of the states: "float64" or "float32".
-    grid, feature_grid, input_range
-        Bits of states and features, and where inputs are cut off, as in `EchoState`.
     gaps
         What replaces NaN in X: "hold", "interpolate" or, to refuse it, "error".
     scale
         Whether every input is brought to mean 0 and standard deviation 1 over the data of `fit`;
         `partial_fit` keeps the scale of its first call.
-    random_state
-        An integer is the seed of `EchoState` and names the weights; None draws new ones at each
-        fit.
     n_jobs
         Threads; None is one, -1 all cores. Results do not depend on it.
     """
 
-    units: int | tuple[int, ...] = EchoState.units
-    _: KW_ONLY
-    topology: str | tuple[str, ...] = EchoState.topology
-    density: float | tuple[float | None, ...] | None = EchoState.density
-    connections: int | tuple[int | None, ...] | None = EchoState.connections
-    rewiring: float | tuple[float | None, ...] | None = EchoState.rewiring
-    jump: int | tuple[int | None, ...] | None = EchoState.jump
-    jump_weight: float | tuple[float | None, ...] | None = EchoState.jump_weight
-    random_signs: bool | tuple[bool, ...] = EchoState.random_signs
-    spectral_radius: float | tuple[float, ...] | Literal["auto"] = EchoState.spectral_radius
-    input_scaling: float | tuple[float, ...] | Literal["auto"] = EchoState.input_scaling
-    input_connections: int | tuple[int | None, ...] | None = EchoState.input_connections
-    bias_scaling: float | tuple[float, ...] = EchoState.bias_scaling
-    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = EchoState.leak_rate
-    activation: str | Mixture | tuple[str | Mixture, ...] = EchoState.activation
-    bias: bool = EchoState.bias
-    input: bool = EchoState.input
-    state: bool = EchoState.state
-    pool: Pool | Literal["auto"] | None = EchoState.pool
-    segments: int = EchoState.segments
-    washout: int = EchoState.washout
-    precision: Literal["float64", "float32"] = EchoState.precision
-    grid: int | Literal["auto"] | None = EchoState.grid
-    feature_grid: int | Literal["auto"] | None = EchoState.feature_grid
-    input_range: float | Literal["auto"] = EchoState.input_range
     gaps: Gaps = "hold"
     scale: bool = True
-    random_state: int | np.random.RandomState | None = 0
     n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
@@ -95,6 +47,14 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = self.gaps != "error"
         return tags
+
+    def _description(self) -> AnyMap | str:
+        """Return the map that the settings describe."""
+        raise NotImplementedError(f"{type(self).__name__} describes no map")
+
+    def _pooling(self) -> object:
+        """Return "auto", None for a sample per step, or anything else for one per sequence."""
+        return "whole"
 
     def _pipeline(self) -> Pipeline:
         """Return the preparation and the map that the settings describe."""
@@ -105,14 +65,6 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
             )
         prepare = Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
         return Pipeline(prepare, self._description())
-
-    def _description(self) -> EchoState:
-        state = self.random_state
-        if not isinstance(state, int | np.integer):
-            state = int(check_random_state(state).randint(2**31 - 1))
-        shared = {field.name for field in fields(EchoState)} - {"seed"}
-        settings = {name: getattr(self, name) for name in shared}
-        return EchoState(seed=int(state), **settings)
 
     def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:
         given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
@@ -141,6 +93,83 @@ class EchoStateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn h
             assert isinstance(features, EchoStateMap)
             features = replace(features, washout=0)
         return np.concatenate(features.rows(inputs, threads=self._threads()))
+
+
+@dataclass(eq=False, repr=False)
+class EchoStateEstimator(SequenceEstimator):
+    """Settings of `EchoState` and of `Prepare`, under their names and with their defaults.
+
+    They are written once, here: a dataclass makes the constructor that scikit-learn reads.
+
+    Parameters
+    ----------
+    units
+        Number of units; a tuple makes a deep stack, and other settings may then be tuples too.
+    topology, density, connections, rewiring, jump, jump_weight, random_signs
+        Wiring, as in `Recipe`.
+    spectral_radius, input_scaling, input_connections, bias_scaling, leak_rate, activation
+        Dynamics, as in `EchoState`.
+    bias, input, state
+        Whether the readout sees a constant one, the inputs and the states.
+    pool, segments
+        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
+        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
+    washout
+        Steps at the start of each sequence that are not learnt from, nor scored.
+    precision
+        Of the states: "float64" or "float32".
+    grid, feature_grid, input_range
+        Bits of states and features, and where inputs are cut off, as in `EchoState`.
+    random_state
+        An integer is the seed of `EchoState` and names the weights; None draws new ones at each
+        fit.
+    """
+
+    units: int | tuple[int, ...] = EchoState.units
+    _: KW_ONLY
+    topology: str | tuple[str, ...] = EchoState.topology
+    density: float | tuple[float | None, ...] | None = EchoState.density
+    connections: int | tuple[int | None, ...] | None = EchoState.connections
+    rewiring: float | tuple[float | None, ...] | None = EchoState.rewiring
+    jump: int | tuple[int | None, ...] | None = EchoState.jump
+    jump_weight: float | tuple[float | None, ...] | None = EchoState.jump_weight
+    random_signs: bool | tuple[bool, ...] = EchoState.random_signs
+    spectral_radius: float | tuple[float, ...] | Literal["auto"] = EchoState.spectral_radius
+    input_scaling: float | tuple[float, ...] | Literal["auto"] = EchoState.input_scaling
+    input_connections: int | tuple[int | None, ...] | None = EchoState.input_connections
+    bias_scaling: float | tuple[float, ...] = EchoState.bias_scaling
+    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = EchoState.leak_rate
+    activation: str | Mixture | tuple[str | Mixture, ...] = EchoState.activation
+    bias: bool = EchoState.bias
+    input: bool = EchoState.input
+    state: bool = EchoState.state
+    pool: Pool | Literal["auto"] | None = EchoState.pool
+    segments: int = EchoState.segments
+    washout: int = EchoState.washout
+    precision: Literal["float64", "float32"] = EchoState.precision
+    grid: int | Literal["auto"] | None = EchoState.grid
+    feature_grid: int | Literal["auto"] | None = EchoState.feature_grid
+    input_range: float | Literal["auto"] = EchoState.input_range
+    random_state: int | np.random.RandomState | None = 0
+
+    def _pooling(self) -> object:
+        return self.pool
+
+    def _description(self) -> EchoState:
+        shared = {field.name for field in fields(EchoState)} - {"seed"}
+        settings = {name: getattr(self, name) for name in shared}
+        return EchoState(seed=seed_of(self.random_state), **settings)
+
+
+def seed_of(state: int | np.random.RandomState | None) -> int:
+    """Return the seed that a random state is, or draws.
+
+    >>> seed_of(3)
+    3
+    """
+    if isinstance(state, int | np.integer):
+        return int(state)
+    return int(check_random_state(state).randint(2**31 - 1))
 
 
 def one_target_each(X: Inputs, y: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,54 +15,17 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from catchment.arrays import Array, Integers
 from catchment.readout.model import Model, fitted_temperature, softmax
-from catchment.sklearn.base import follows_data
+from catchment.sklearn.base import EchoStateEstimator, follows_data
 from catchment.sklearn.inputs import Given, Inputs, Targets
 from catchment.sklearn.learning import ReadoutEstimator, known_statistics, leave_one_out
 
 
-class EchoStateClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[misc]
-    """Ridge regression on one-hot classes: of whole sequences, or of their steps.
-
-    By default a matrix X holds a sequence of one input in each row; lists of (T, I) arrays and
-    arrays (B, T, I) hold sequences of several inputs, with a label each or one for every step. With
-    `pool=None` every step has a class of its own, and a matrix X is one sequence.
-    `catchment.sklearn` has the whole table.
-
-    Scores are the readout's. Probabilities are softmax(scores / temperature), the temperature being
-    the likeliest for the scores that each training sample has when it is left out.
-
-    Parameters
-    ----------
-    pool, segments
-        How a sequence is summed up: `last`, `mean`, `mean_std` or `max`, of each of this many equal
-        parts; None classifies every step. "auto" is `mean_std` unless several sequences have a
-        label for every step.
-    washout
-        Steps at the start of each sequence that are neither pooled nor learnt from.
-    units, topology, density, connections, rewiring, jump, jump_weight, random_signs
-        As in `EchoStateRegressor`, and so are all others.
-
-    Attributes
-    ----------
-    classes_
-        Labels, sorted.
-    temperature_
-        Softness of the probabilities.
-    model_
-        The fitted `Model`, ready for `catchment.save`; it holds the training statistics.
-    n_features_in_
-        Columns of X.
-
-    >>> X = [np.sin(np.arange(40 + k) / (3 + k % 2)) for k in range(20)]
-    >>> y = ["fast", "slow"] * 10
-    >>> classifier = EchoStateClassifier(50, pool="mean_std").fit(X[:16], y[:16])
-    >>> classifier.predict(X[16:]).tolist()
-    ['fast', 'slow', 'fast', 'slow']
-    """
+class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[misc]
+    """Ridge regression on one-hot classes, whatever the map is."""
 
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from inputs and labels, forgetting what was learnt before."""
-        self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=True)
+        self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
         given = self._read(X, pooled=self.pooled_, reset=True)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         # A class that occurs only with weight zero does not occur.
@@ -101,7 +64,7 @@ class EchoStateClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mi
                 "pass the same ones or none"
             )
         if first:
-            self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=True)
+            self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
         given = self._read(X, pooled=self.pooled_, reset=first)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         unknown = np.setdiff1d(labels, known)
@@ -130,7 +93,7 @@ class EchoStateClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mi
         """Return the share of right labels; of steps, without the washout of each sequence."""
         given, scores = self._scores(X)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
-        kept = given.after(self.washout)
+        kept = given.after(self.model_.washout)
         predicted = self.classes_[scores.argmax(axis=1)]
         weight = None if weight is None else weight[kept]
         return float(accuracy_score(labels[kept], predicted[kept], sample_weight=weight))
@@ -164,9 +127,57 @@ class EchoStateClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mi
         model, z = self._learned(given, y, weight, past, names)
         assert z is not None
         kept = given.after(model.features.washout)
-        honest = leave_one_out(known_statistics(model), model.readout, z, y[kept])
+        honest = leave_one_out(
+            known_statistics(model),
+            model.readout,
+            z,
+            y[kept],
+            standardise=model.features.standardise,
+        )
         kept_weight = None if weight is None else weight[kept]
         self.temperature_ = fitted_temperature(honest, index[kept], kept_weight)
         self.classes_ = classes
         self.model_ = replace(model, temperature=self.temperature_)
         return self
+
+
+@dataclass(eq=False, repr=False)
+class EchoStateClassifier(SequenceClassifier, EchoStateEstimator):
+    """Ridge regression on one-hot classes: of whole sequences, or of their steps.
+
+    By default a matrix X holds a sequence of one input in each row; lists of (T, I) arrays and
+    arrays (B, T, I) hold sequences of several inputs, with a label each or one for every step. With
+    `pool=None` every step has a class of its own, and a matrix X is one sequence.
+    `catchment.sklearn` has the whole table.
+
+    Scores are the readout's. Probabilities are softmax(scores / temperature), the temperature being
+    the likeliest for the scores that each training sample has when it is left out.
+
+    Parameters
+    ----------
+    pool, segments
+        How a sequence is summed up: `last`, `mean`, `mean_std` or `max`, of each of this many equal
+        parts; None classifies every step. "auto" is `mean_std` unless several sequences have a
+        label for every step.
+    washout
+        Steps at the start of each sequence that are neither pooled nor learnt from.
+    units, topology, density, connections, rewiring, jump, jump_weight, random_signs
+        As in `EchoStateRegressor`, and so are all others.
+
+    Attributes
+    ----------
+    classes_
+        Labels, sorted.
+    temperature_
+        Softness of the probabilities.
+    model_
+        The fitted `Model`, ready for `catchment.save`; it holds the training statistics.
+    n_features_in_
+        Columns of X.
+
+    >>> X = [np.sin(np.arange(40 + k) / (3 + k % 2)) for k in range(20)]
+    >>> y = ["fast", "slow"] * 10
+    >>> classifier = EchoStateClassifier(50, pool="mean_std").fit(X[:16], y[:16])
+    >>> classifier.predict(X[16:]).tolist()
+    ['fast', 'slow', 'fast', 'slow']
+    """

@@ -17,17 +17,18 @@ from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
 from catchment.features.pipeline import Pipeline
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
+from catchment.readout.feature_scale import rescaled, scale_of
 from catchment.readout.model import Model
 from catchment.readout.one_owner import fitted_pipeline, solved
 from catchment.readout.readout import Readout
 from catchment.readout.solve import Spectrum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.sklearn.base import EchoStateEstimator
+from catchment.sklearn.base import SequenceEstimator
 from catchment.sklearn.inputs import Given
 
 
-@dataclass(eq=False, repr=False)
-class ReadoutEstimator(EchoStateEstimator):
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReadoutEstimator(SequenceEstimator):
     """An estimator with a ridge readout.
 
     Parameters
@@ -127,7 +128,14 @@ def known_statistics(model: Model) -> RidgeStatistics:
     return model.statistics
 
 
-def leave_one_out(statistics: RidgeStatistics, readout: Readout, z: Array, y: Array) -> Array:
+def leave_one_out(
+    statistics: RidgeStatistics,
+    readout: Readout,
+    z: Array,
+    y: Array,
+    *,
+    standardise: bool = False,
+) -> Array:
     """Return what the readout would predict (n, K) for each training row had it not been there.
 
     Parameters
@@ -138,6 +146,9 @@ def leave_one_out(statistics: RidgeStatistics, readout: Readout, z: Array, y: Ar
         Solved from the statistics.
     z, y
         (n, F) features and (n, K) targets.
+    standardise
+        Whether the readout's ridge acts on features divided by their standard deviation; the row
+        that is left out stays in it.
 
     >>> from catchment.readout.solve import solve_readout
     >>> z, y = np.array([[0.0], [1.0], [2.0], [4.0]]), np.array([[0.0], [1.0], [3.0], [4.0]])
@@ -147,8 +158,11 @@ def leave_one_out(statistics: RidgeStatistics, readout: Readout, z: Array, y: Ar
     >>> bool(np.isclose(loo[0], solve_readout(last, 0.5)(z[:1])).all())
     True
     """
-    spectrum = Spectrum.of(statistics)
+    scale = scale_of(statistics, standardise)
     centred = z - statistics.floats.feature_sum / statistics.weight
+    if scale is not None:
+        statistics, centred = rescaled(statistics, scale), centred / scale
+    spectrum = Spectrum.of(statistics)
     along = (centred @ spectrum.vectors) ** 2
     leverage = 1.0 / statistics.weight + along @ spectrum.inverse(readout.ridge)
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -14,12 +15,13 @@ from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
 from catchment.readout.forecast import forecast
 from catchment.readout.model import Model
 from catchment.readout.uncertainty import bayesian_readout
-from catchment.sklearn.base import follows_data
+from catchment.sklearn.base import EchoStateEstimator, follows_data
 from catchment.sklearn.inputs import Given, Inputs, Targets
 from catchment.sklearn.learning import ReadoutEstimator, known_statistics
 
 
-class EchoStateRegressor(RegressorMixin, ReadoutEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator):  # type: ignore[misc]
     """Ridge regression on reservoir states; a matrix X is one sequence with a row per step.
 
     `catchment.sklearn` says what else X may be. Rows whose target is NaN are left out of `fit`.
@@ -104,7 +106,11 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator):  # type: ignore[misc
         mean = given.arranged(self._narrow(self.model_.readout(z)))
         if not return_std:
             return mean
-        bayesian = bayesian_readout(known_statistics(self.model_), self.model_.readout.ridge)
+        bayesian = bayesian_readout(
+            known_statistics(self.model_),
+            self.model_.readout.ridge,
+            standardise=self.model_.features.standardise,
+        )
         return mean, given.arranged(self._narrow(np.sqrt(bayesian.variance(z))))
 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:

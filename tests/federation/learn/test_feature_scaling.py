@@ -29,14 +29,12 @@ from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.feature_scaling import (
     balanced,
     class_weights,
-    feature_scale,
-    for_raw_features,
     input_scaler,
-    rescaled,
 )
 from catchment.federation.plan import Plan, Turn
 from catchment.federation.rows import Rows
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import feature_scale, for_raw_features, rescaled
 from catchment.readout.statistics import RidgeStatistics
 
 seeds = st.integers(0, 2**32 - 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.contracts.maps import Delays, WindowStatistics
+from tests.contracts.maps import Delays, OwnStatistics
 from typer.testing import CliRunner
 
 from catchment import Recipe, Reservoir
@@ -77,7 +77,7 @@ def test_pooled_windows_and_classes() -> None:
 
 
 def test_a_map_of_ones_own_is_attacked_by_all_that_needs_no_reservoir() -> None:
-    own = as_map(WindowStatistics())
+    own = as_map(OwnStatistics())
     report = audit(Setting(features=own, n_inputs=3, sequences=12, n_classes=3, secure=True))
     assert [finding.attack for finding in report.findings] == ["labels", "difference", "membership"]
     assert report.not_applicable == ("sequences", "windows", "plasticity", "prompts")
@@ -164,7 +164,7 @@ def test_the_command_audits_a_plan(tmp_path: Path) -> None:
     assert said["configuration"]["rows per client"] == 15
 
 
-OWN = PLAN.replace("units = 25", 'map = "tests.contracts.maps:WindowStatistics"\nchannels = 6')
+OWN = PLAN.replace("units = 25", 'map = "tests.contracts.maps:OwnStatistics"\nchannels = 6')
 
 
 def test_the_command_audits_a_plan_with_a_map_of_ones_own(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_command_audits_a_plan_with_a_map_of_ones_own(tmp_path: Path) -> Non
     plan.write_text(OWN)
     done = CliRunner().invoke(app, ["audit", str(plan)])
     assert done.exit_code == 1
-    assert "tests.contracts.maps:WindowStatistics map, 30 features" in done.output
+    assert "tests.contracts.maps:OwnStatistics map, 30 features" in done.output
     assert "LEAK what a client's targets are" in done.output
     (said,) = [line for line in done.output.splitlines() if "Not applicable to this map" in line]
     assert said.count(".") == 1

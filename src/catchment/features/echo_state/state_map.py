@@ -158,6 +158,11 @@ class EchoStateMap:
         """Whether the first feature is one in every row."""
         return self.bias
 
+    @property
+    def standardise(self) -> bool:
+        """Never: states are all of one size."""
+        return False
+
     @cached_property
     def bounds(self) -> Array:
         """Largest absolute value (F,) of each feature, infinite where there is none.

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from catchment.federation.learn.candidates import Candidates as Candidates
     from catchment.federation.learn.clusters import cluster_clients as cluster_clients
     from catchment.federation.learn.clusters import cluster_sums as cluster_sums
+    from catchment.federation.learn.conjugate_gradients import (
+        ConjugateGradients as ConjugateGradients,
+    )
+    from catchment.federation.learn.deep import DeepRidge as DeepRidge
     from catchment.federation.learn.ensemble import Ensemble as Ensemble
     from catchment.federation.learn.ensemble import ReservoirEnsemble as ReservoirEnsemble
     from catchment.federation.learn.ensemble import joint_features as joint_features
@@ -48,6 +52,8 @@ __all__, __getattr__, __dir__ = face(
         "balanced": ["BalancedRidge"],
         "candidates": ["Candidates"],
         "clusters": ["cluster_clients", "cluster_sums"],
+        "conjugate_gradients": ["ConjugateGradients"],
+        "deep": ["DeepRidge"],
         "ensemble": ["Ensemble", "ReservoirEnsemble", "joint_features"],
         "input_scaling": ["FederatedScaling"],
         "optimisers": ["Adagrad", "Adam", "Mean", "Momentum", "Yogi"],

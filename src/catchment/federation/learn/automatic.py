@@ -37,7 +37,7 @@ def automatic_ridge(
     keep_clients
         Whether the server keeps each client's statistics; wherever it can if not given.
     settings
-        Of `FederatedRidge`.
+        Of `FederatedRidge`; a head that has no use for a ridge takes part in no choice of one.
 
     >>> from catchment import EchoState
     >>> features = EchoState(10).build(1, per_step=True)
@@ -45,11 +45,18 @@ def automatic_ridge(
     ('auto', 'gcv')
     """
     alone = n_clients is not None and n_clients < 2
-    chosen = ridge
+    chosen, head = ridge, settings.get("head")
+    if head is not None and not head.uses_ridge:
+        chosen = 0.0
     if chosen == "auto" and (hidden or alone or keep_clients is False):
         chosen = "gcv"
     if hidden and chosen == "clients" and not keep_clients:
-        left = {name: settings[name] for name in settings if name == "per_output"}
+        if head is not None or not settings.get("intercept", True):
+            raise ValueError(
+                "behind a secure sum a ridge is chosen by clients only for a regression with an "
+                "intercept; pass ridge='gcv' or a number"
+            )
+        left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
         return SelectedRidge(features=features, classes=classes, **left)
     kept = (not hidden and not alone) if keep_clients is None else keep_clients
     return FederatedRidge(

@@ -31,9 +31,11 @@ from catchment.federation.progress import UNKNOWN, Progress
 from catchment.federation.rows import Rows, augmented, local_blocks
 from catchment.federation.sums import TrainedSum, WeightedSum
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import scale_of
 from catchment.readout.model import Model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
+from catchment.readout.solve import solve_readout
 from catchment.wire import NOTHING, Parts
 
 Weighting = Literal["samples", "uniform", "printed"]
@@ -90,14 +92,21 @@ class ReadoutAveraging:
         return Averaged()
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+        standardise = self.features.standardise
         if self.ridge == "blocks":
             blocks = local_blocks(self.features, data)
             statistics = sum(blocks[1:], start=blocks[0])
-            readout = statistics.solve(choose_by_blocks(blocks, threads=1).best)
+            choice = choose_by_blocks(blocks, threads=1, standardise=standardise)
+            scale = scale_of(statistics, standardise)
+            readout = solve_readout(statistics, choice.best, scale=scale)
         else:
             statistics = accumulate(self.features, data(), threads=1)
-            classes = self.classes is not None
-            _, readout = chosen_readout(statistics, self.ridge, classes=classes)
+            _, readout = chosen_readout(
+                statistics,
+                self.ridge,
+                classes=self.classes is not None,
+                standardise=standardise,
+            )
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 

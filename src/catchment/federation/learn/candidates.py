@@ -10,23 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features.feature_map import FeatureMap
+from catchment.features.labels import label_of
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
-from catchment.federation.learn.ridge import learned, readout_figures
+from catchment.federation.learn.ridge import (
+    FederatedRidge,
+    has_a_class_alone,
+    learned,
+    readout_figures,
+)
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import scale_of
 from catchment.readout.grid import Grid
-from catchment.readout.model import Model
+from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
-from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
+from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind, Summable
 from catchment.wire import Parts
@@ -80,7 +88,10 @@ class Race:
 class Candidates:
     """The best of several feature maps, and its readout, by the error on left-out clients.
 
-    The server sees and keeps every client's statistics of every candidate that is still in.
+    The server sees and keeps every client's statistics of every candidate that is still in. Where
+    one client alone has a class, which nobody can learn who has to do without that client, the
+    score is that of generalised cross-validation. A ridge acts on features divided by their spread
+    where the map asks for it.
 
     Parameters
     ----------
@@ -202,16 +213,36 @@ class Candidates:
             scores=np.vstack([state.scores, row]),
             best=best,
             choice=choices[best],
-            readout=state.total.members[best].solve(choices[best].best),
+            readout=self._solved(state.total.members[best], best, choices[best]),
         )
 
     def _choice(self, state: Race, number: int) -> RidgeChoice:
-        blocks = [state.by_client[name].members[number] for name in sorted(state.by_client)]
-        return choose_by_blocks(blocks, per_output=self.per_output)
+        standardise = self.features[number].standardise
+        own = {name: sent.members[number] for name, sent in state.by_client.items()}
+        if self.classes is not None and has_a_class_alone(own):
+            assert state.total is not None
+            choice, _ = chosen_readout(
+                state.total.members[number],
+                "gcv",
+                classes=True,
+                per_output=self.per_output,
+                standardise=standardise,
+            )
+            assert choice is not None
+            return choice
+        blocks = [own[name] for name in sorted(own)]
+        return choose_by_blocks(blocks, per_output=self.per_output, standardise=standardise)
+
+    def _solved(self, total: RidgeStatistics, number: int, choice: RidgeChoice) -> Readout:
+        scale = scale_of(total, self.features[number].standardise)
+        return solve_readout(total, choice.best, scale=scale)
 
     def result(self, state: Race) -> Model:
         readout = learned(state.readout)
-        return Model(self.features[state.best or 0], readout, self.classes)
+        assert state.total is not None
+        assert state.best is not None
+        features, total = self.features[state.best], state.total.members[state.best]
+        return solved_model(features, total, readout, state.choice, classes=self.classes)
 
     def figures(self, state: Race) -> dict[str, float]:
         """Return how many candidates are left, and what the best of them scores."""
@@ -225,7 +256,30 @@ class Candidates:
 
     def kept(self, state: Race) -> Kept:
         rows = {name: next(iter(s.members.values())).n_rows for name, s in state.by_client.items()}
-        return Kept(rows, choice=state.choice)
+        names, best = self.names(), state.best
+        scores = {name: _last(row) for name, row in zip(names, state.scores.T, strict=True)}
+        chosen = "" if best is None else names[best]
+        return Kept(rows, choice=state.choice, maps=scores, chosen=chosen)
+
+    def alone(self, state: Race) -> FederatedRidge:
+        """Return ridge regression with the map and the ridge that were chosen, for one client."""
+        if state.best is None or state.choice is None:
+            return FederatedRidge(features=self.features[0], ridge="gcv", classes=self.classes)
+        ridge: Any = state.choice.best
+        return FederatedRidge(features=self.features[state.best], ridge=ridge, classes=self.classes)
+
+    def names(self) -> list[str]:
+        """Return what the candidates are called, each in a way of its own."""
+        labels = [label_of(one) for one in self.features]
+        if len(set(labels)) == len(labels):
+            return labels
+        return [f"{k}: {label}" for k, label in enumerate(labels, start=1)]
+
+
+def _last(scores: Array) -> float:
+    """Return the last score of a candidate: it has none once it is out."""
+    known = scores[~np.isnan(scores)]
+    return float(known[-1]) if len(known) else float("inf")
 
 
 def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:

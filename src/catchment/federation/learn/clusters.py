@@ -11,7 +11,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from catchment.arrays import Array
-from catchment.federation.learn.feature_scaling import feature_scale, rescaled
+from catchment.readout.feature_scale import feature_scale, rescaled
 from catchment.readout.statistics import RidgeStatistics
 
 

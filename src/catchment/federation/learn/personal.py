@@ -7,7 +7,9 @@ With own statistics G_k, C_k and the shared readout W, two ways lead from shared
 
 The first needs only the shared readout, which the client has anyway. The second also needs the
 summed statistics G, C, and moves least where the others' data say most. In the first the constant
-counts as a feature, so that the path begins at the shared readout itself.
+counts as a feature, so that the path begins at the shared readout itself. Where a ridge is to act
+on features divided by their spread, all this happens to such features: in the first way divided by
+the client's own spread, which it knows, in the second by everybody's.
 
 How far to go is chosen on the client by leaving out stretches of its own data: no step at all,
 which is the shared readout, or else the smallest step whose error is within a standard error of
@@ -35,8 +37,15 @@ from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.federation.sums import Tally
+from catchment.readout.feature_scale import (
+    for_raw_features,
+    for_scaled_features,
+    rescaled,
+    scale_of,
+)
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.readout import Readout
+from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import GATHERED, Kind, Structure, Summable
 from catchment.wire import NOTHING, Parts, join, split
@@ -127,8 +136,8 @@ class PersonalReadouts:
     def __post_init__(self) -> None:
         if self.method not in ("towards", "mixed"):
             raise ValueError(f"method is {self.method!r}; use 'towards' or 'mixed'")
-        if self.method == "mixed" and (self.ridge.per_output or self.ridge.standardise):
-            raise ValueError("mixing needs one ridge for all outputs, on features as they are")
+        if self.method == "mixed" and self.ridge.per_output:
+            raise ValueError("mixing needs one ridge for all outputs; leave out per_output")
         if self.n_blocks < 2:
             raise ValueError(f"n_blocks is {self.n_blocks}; leaving one out needs at least 2")
 
@@ -170,6 +179,7 @@ class PersonalReadouts:
             total=RidgeStatistics.from_parts(named["total"]) if "total" in named else None,
             member=True,
             classes=self.ridge.classes is not None,
+            standardise=self.ridge.standardised,
             n_blocks=self.n_blocks,
         )
         return OwnReadout(own.readout, own.step)
@@ -213,6 +223,7 @@ def own_readout(
     total: RidgeStatistics | None = None,
     member: bool = False,
     classes: bool = False,
+    standardise: bool | None = None,
     n_blocks: int = N_BLOCKS,
 ) -> Personal:
     """Return the readout that a client makes for itself from its prepared recordings.
@@ -223,11 +234,13 @@ def own_readout(
         Everybody's statistics, to mix with; without them the readout is drawn to the shared one.
     member
         Whether the recordings are among everybody's.
+    standardise
+        Whether features are divided by their spread first; as the map says if not given.
     """
     blocks = Rows.of(features, recordings).blocks(n_blocks)
-    return personalise(
-        shared, blocks, own_path(shared, blocks, total, member=member), classes=classes
-    )
+    divided = features.standardise if standardise is None else standardise
+    path = own_path(shared, blocks, total, member=member, standardise=divided)
+    return personalise(shared, blocks, path, classes=classes)
 
 
 def own_path(
@@ -236,19 +249,28 @@ def own_path(
     total: RidgeStatistics | None = None,
     *,
     member: bool = False,
+    standardise: bool = False,
 ) -> Path:
     """Return the way from the shared readout to a client's own, as `own_readout` takes it."""
-    if total is None:
-        return lambda own: towards(own, shared, STRENGTHS)
-    if not member:
-        return lambda own: mixed(total, own, SHARES, shared.ridge)
     mine = reduce(add, (block.statistics() for block in blocks))
+    if total is None:
+        scale = scale_of(mine, standardise)
+        return lambda own: towards(own, shared, STRENGTHS, scale=scale)
+    scale = scale_of(total, standardise)
+    if not member:
+        return lambda own: mixed(total, own, SHARES, shared.ridge, scale=scale)
     others = (total - (mine if total.grid is not None else mine.floats)).floats
     # A stretch that is left out must not come back in with everybody's statistics.
-    return lambda own: mixed(others + own.floats, own, SHARES, shared.ridge)
+    return lambda own: mixed(others + own.floats, own, SHARES, shared.ridge, scale=scale)
 
 
-def towards(own: RidgeStatistics, shared: Readout, strengths: Sequence[float]) -> list[Readout]:
+def towards(
+    own: RidgeStatistics,
+    shared: Readout,
+    strengths: Sequence[float],
+    *,
+    scale: Array | None = None,
+) -> list[Readout]:
     """Return the ridge readouts drawn to the shared one, one per strength.
 
     Parameters
@@ -257,12 +279,17 @@ def towards(own: RidgeStatistics, shared: Readout, strengths: Sequence[float]) -
         Statistics of the client.
     strengths
         Relative to the mean squared length of a feature column, so that 1 is an even pull.
+    scale
+        (F,) what features are divided by first; the readouts are for features as they are.
 
     >>> own = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
     >>> shared = Readout(np.array([[0.0]]), np.zeros(1))
     >>> [float(r.weights[0, 0].round(3)) for r in towards(own, shared, [1e9, 1.0, 1e-9])]
     [0.0, 1.0, 2.0]
     """
+    if scale is not None:
+        divided, drawn_to = rescaled(own, scale), for_scaled_features(shared, scale)
+        return [for_raw_features(r, scale) for r in towards(divided, drawn_to, strengths)]
     A, B = augmented(own)
     values, Q = eigh(A, check_finite=False)
     values = np.maximum(values, 0.0)
@@ -281,6 +308,8 @@ def mixed(
     own: RidgeStatistics,
     shares: Sequence[float],
     ridge: float | Array = 1e-6,
+    *,
+    scale: Array | None = None,
 ) -> list[Readout]:
     """Return the readouts of mixtures of everybody's statistics and one's own, one per share.
 
@@ -294,6 +323,8 @@ def mixed(
         Weights of the total, from 1, which is the shared solution, to 0, which is one's own.
     ridge
         Of the shared solution.
+    scale
+        (F,) what features are divided by before the ridge acts.
 
     >>> one = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
     >>> all_ = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.zeros((2, 1)))
@@ -305,7 +336,7 @@ def mixed(
     own, total = own.floats, total.floats
     equal = own.scaled(total.weight / own.weight)
     mixtures = (total.scaled(a) + equal.scaled(1.0 - a) for a in shares)
-    return [mixture.solve(ridge) for mixture in mixtures]
+    return [solve_readout(mixture, ridge, scale=scale) for mixture in mixtures]
 
 
 def personalise(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool) -> Personal:

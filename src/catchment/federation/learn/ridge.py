@@ -17,20 +17,23 @@ from typing import Literal
 
 import numpy as np
 
+from catchment.arrays import Array
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
-from catchment.federation.learn.feature_scaling import feature_scale, for_raw_features, rescaled
 from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.grid import Grid
+from catchment.readout.heads import Head
 from catchment.readout.many_clients import accumulate_each
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
+from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
 
@@ -41,7 +44,8 @@ GROUP = 32  # clients served together
 class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
-    `recent` holds the last rounds one by one if the algorithm has a window.
+    `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
+    whether the ridge acted on features divided by their spread.
     """
 
     total: RidgeStatistics | None = None
@@ -49,6 +53,7 @@ class RidgeState:
     readout: Readout | None = None
     choice: RidgeChoice | None = None
     recent: tuple[Tally[RidgeStatistics], ...] = ()
+    standardised: bool = False
 
     @cached_property
     def flags(self) -> tuple[AnyFlag, ...]:
@@ -59,7 +64,8 @@ class RidgeState:
         if self.readout is None:
             return ()
         rows = {name: s.n_rows for name, s in self.by_client.items()}
-        return (*flags(self.by_client, self.readout.ridge), *rows_flags(rows))
+        by_loss = flags(self.by_client, self.readout.ridge, standardise=self.standardised)
+        return (*by_loss, *rows_flags(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +85,7 @@ class FederatedRidge:
         Whether each output chooses its own ridge.
     standardise
         Whether the ridge acts on features divided by their standard deviation over all clients,
-        which the same sums tell.
+        which the same sums tell; "auto" is what the map says.
     classes
         Names of the outputs if they are classes.
     keep_clients
@@ -91,17 +97,24 @@ class FederatedRidge:
         Factor on the sum before a round's statistics are added.
     window
         Keep the last rounds, this many, one by one, and leave out what came before them.
+    intercept
+        Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
+    head
+        Another way from the same sums to class scores, such as `Gaussian()`; a regression on
+        one-hot targets if not given.
     """
 
     features: FeatureMap
     ridge: float | Literal["auto", "clients", "gcv"] = "clients"
     per_output: bool = False
-    standardise: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
     keep_clients: bool = True
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None
+    intercept: bool = True
+    head: Head | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
@@ -123,13 +136,33 @@ class FederatedRidge:
                 f"window is {self.window} with forgetting {self.forgetting}; "
                 "pass 1 round or more, and no forgetting beside it"
             )
+        if self.head is not None and self.classes is None:
+            raise ValueError(
+                f"{type(self.head).__name__} is a head for classes, and there are none; pass "
+                "classes, or no head"
+            )
+
+    @property
+    def standardised(self) -> bool:
+        """Whether the ridge acts on features divided by their spread."""
+        return self.features.standardise if self.standardise == "auto" else self.standardise
 
     @property
     def needs(self) -> Needs:
         return Needs(
             each_client=KEPT_APART if self.keep_clients else "",
-            data_choice=chosen_ridge(self.ridge),
+            data_choice=self._undecidable,
             rounds=self.increments,
+        )
+
+    @property
+    def _undecidable(self) -> str:
+        """What cannot be found under noise, and what to do instead."""
+        if self.head is None or self.head.uses_ridge:
+            return chosen_ridge(self.ridge)
+        return (
+            f"a {type(self.head).__name__} head needs counts and covariances that data can have, "
+            "and under noise they need not be; leave the head out"
         )
 
     def start(self) -> RidgeState:
@@ -205,37 +238,56 @@ class FederatedRidge:
         """Return the state with the ridge chosen and the readout solved from its sum."""
         if state.total is None:
             return state
-        if not self.standardise:
-            choice, readout = self._solution(state.total, state.by_client)
-            return replace(state, readout=readout, choice=choice)
-        scale = feature_scale(state.total)
-        by_client = {name: rescaled(value, scale) for name, value in state.by_client.items()}
-        choice, readout = self._solution(rescaled(state.total, scale), by_client)
-        return replace(state, readout=for_raw_features(readout, scale), choice=choice)
+        choice, readout = self._solution(state.total, state.by_client)
+        return replace(state, readout=readout, choice=choice, standardised=self.standardised)
 
     def _solution(
         self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
     ) -> tuple[RidgeChoice | None, Readout]:
-        ridge = self.ridge
+        ridge, head, standardise = self.ridge, self.head, self.standardised
+        if head is not None and not head.uses_ridge:
+            return None, self._headed(total, 0.0)
         if ridge == "auto":
-            alone = self.classes is not None and _has_a_class_alone(by_client)
+            alone = self.classes is not None and has_a_class_alone(by_client)
             ridge = "gcv" if alone or len(by_client) < 2 else "clients"
         if ridge != "clients":
-            classes = self.classes is not None
-            return chosen_readout(total, ridge, classes=classes, per_output=self.per_output)
+            choice, readout = chosen_readout(
+                total,
+                ridge,
+                classes=self.classes is not None,
+                per_output=self.per_output,
+                intercept=self.intercept,
+                standardise=standardise,
+            )
+            return choice, readout if head is None else self._headed(total, readout.ridge)
         if len(by_client) < 2:
             raise FederationError(
                 f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
                 "statistics that are kept apart; pass ridge='gcv' or a number"
             )
         clients = [by_client[name] for name in sorted(by_client)]
-        choice = choose_by_blocks(clients, per_output=self.per_output)
-        return choice, total.solve(choice.best)
+        best = choose_by_blocks(
+            clients,
+            per_output=self.per_output,
+            intercept=self.intercept,
+            standardise=standardise,
+        )
+        return best, self._headed(total, best.best)
+
+    def _headed(self, total: RidgeStatistics, ridge: float | Array) -> Readout:
+        scale = scale_of(total, self.standardised)
+        if self.head is None:
+            return solve_readout(total, ridge, intercept=self.intercept, scale=scale)
+        if scale is None:
+            return self.head.solve(total, ridge, intercept=self.intercept)
+        divided = self.head.solve(rescaled(total, scale), ridge, intercept=self.intercept)
+        return for_raw_features(divided, scale)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
         assert state.total is not None
-        return solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
+        made = solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
+        return made if self.head is None else replace(made, temperature=self.head.temperature)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
@@ -293,8 +345,13 @@ def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) 
     return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
 
 
-def _has_a_class_alone(by_client: Mapping[str, RidgeStatistics]) -> bool:
-    """Whether one client has all the rows of a class; target sums of one-hot rows count them."""
+def has_a_class_alone(by_client: Mapping[str, RidgeStatistics]) -> bool:
+    """Whether one client has all the rows of a class; target sums of one-hot rows count them.
+
+    >>> here = RidgeStatistics.from_states(np.ones((2, 1)), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> has_a_class_alone({"a": here}), has_a_class_alone({"a": here, "b": here})
+    (True, False)
+    """
     holders = sum((s.target_sum > 0).astype(np.int64) for s in by_client.values())
     return bool(np.any(holders == 1))
 

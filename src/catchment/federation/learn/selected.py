@@ -27,11 +27,12 @@ from catchment.federation.learn.ridge import learned, readout_figures
 from catchment.federation.rows import Rows
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.feature_scale import rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
 from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, ridge_grid
-from catchment.readout.solve import path_errors, solve_path
+from catchment.readout.solve import path_errors, solve_path, solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import COUNTED, GATHERED, NOT_NEGATIVE, WEIGHT, Kind, Shape, Summable
 from catchment.wire import NOTHING, Parts, join, split
@@ -116,12 +117,16 @@ class SelectedRidge:
         To try; `ridge_grid` of the total if not given.
     per_output
         Whether each output chooses its own ridge, by error.
+    standardise
+        Whether the ridge acts on features divided by their standard deviation over all clients,
+        which the total tells; "auto" is what the map says.
     """
 
     features: FeatureMap
     by: Literal["error", "accuracy"] = "error"
     ridges: tuple[float, ...] | None = None
     per_output: bool = False
+    standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -160,7 +165,7 @@ class SelectedRidge:
         (ridges,) = named["ridges"].expect("ridges", 1).arrays
         if ridges.ndim != 1:
             raise IntegrityError(f"the ridges came with shape {ridges.shape}")
-        readouts = solve_path(_rest(total, mine), ridges)
+        readouts = solve_path(_rest(total, mine), ridges, scale=self._scale(total))
         correct = np.zeros(len(ridges))
         if self.classes is not None:
             z, y = Rows.of(self.features, data()).pair
@@ -198,10 +203,19 @@ class SelectedRidge:
         choice = chosen(
             self._tried(state.total), state.errors, by=self.by, per_output=self.per_output
         )
-        return replace(state, choice=choice, readout=state.total.solve(choice.best))
+        scale = self._scale(state.total)
+        readout = solve_readout(state.total, choice.best, scale=scale)
+        return replace(state, choice=choice, readout=readout)
+
+    def _scale(self, total: RidgeStatistics) -> Array | None:
+        auto = self.standardise == "auto"
+        return scale_of(total, self.features.standardise if auto else bool(self.standardise))
 
     def _tried(self, total: RidgeStatistics) -> Array:
-        return ridge_grid(total) if self.ridges is None else np.asarray(self.ridges, float)
+        if self.ridges is not None:
+            return np.asarray(self.ridges, float)
+        scale = self._scale(total)
+        return ridge_grid(total if scale is None else rescaled(total, scale))
 
     def result(self, state: Selection) -> Model:
         readout = learned(state.readout)

@@ -238,8 +238,13 @@ class LocalReadouts:
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> SentReadout:
         statistics = accumulate(self.features, data(), threads=1)
-        classes = self.classes is not None
-        return SentReadout(chosen_readout(statistics, self.ridge, classes=classes)[1])
+        _, readout = chosen_readout(
+            statistics,
+            self.ridge,
+            classes=self.classes is not None,
+            standardise=self.features.standardise,
+        )
+        return SentReadout(readout)
 
     def read_update(self, parts: Parts, turn: Turn) -> Readouts:
         readout = SentReadout.from_parts(parts).readout

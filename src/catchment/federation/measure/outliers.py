@@ -25,6 +25,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.federation.plan import Additive, Read, Turn, Upload
+from catchment.readout.feature_scale import scale_of
 from catchment.readout.solve import solve_readout, squared_errors
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Parts
@@ -99,6 +100,7 @@ def flags(
     by_client: Mapping[str, RidgeStatistics],
     ridge: float | Array,
     *,
+    standardise: bool = False,
     threshold: float = THRESHOLD,
 ) -> tuple[Flag, ...]:
     """Return the clients whose left-out loss stands out, the worst first.
@@ -109,6 +111,8 @@ def flags(
         Statistics of each client; fewer than five of them flag no one.
     ridge
         With which the readouts are solved, one number or (K,).
+    standardise
+        Whether it acts on features divided by their standard deviation over all clients.
     threshold
         Robust deviations of the log loss above the median.
 
@@ -120,7 +124,7 @@ def flags(
     >>> [flag.client for flag in flags(sent, 1e-3)]
     ['c4']
     """
-    losses = left_out_losses(by_client, ridge)
+    losses = left_out_losses(by_client, ridge, standardise=standardise)
     if len(losses) < FEWEST:
         return ()
     scores = robust_scores(np.log(np.maximum(list(losses.values()), 1e-300)))
@@ -133,7 +137,7 @@ def flags(
 
 
 def left_out_losses(
-    by_client: Mapping[str, RidgeStatistics], ridge: float | Array
+    by_client: Mapping[str, RidgeStatistics], ridge: float | Array, *, standardise: bool = False
 ) -> dict[str, float]:
     """Return each client's mean squared error under the readout solved without it.
 
@@ -153,9 +157,9 @@ def left_out_losses(
     if any(s.weight > most for s in filled.values()):
         filled = {name: s.floats.scaled(min(1.0, most / s.weight)) for name, s in filled.items()}
     total = reduce(add, filled.values())
-    losses = {}
+    scale, losses = scale_of(total, standardise), {}
     for name, mine in filled.items():
-        readout = solve_readout(total - mine, ridge)
+        readout = solve_readout(total - mine, ridge, scale=scale)
         losses[name] = float(squared_errors(mine, readout).sum() / (mine.weight * mine.n_targets))
     return losses
 

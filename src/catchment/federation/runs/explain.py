@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 from catchment.federation.left_out import headline, left_out
 from catchment.federation.runs.bounds import bounds_of
+from catchment.federation.runs.maps import map_sentence
 from catchment.federation.runs.read import Message, Run, Traffic
+from catchment.federation.smallest_upload import LOW_RANK
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
 
-STATISTICS = RidgeStatistics.KIND.name
+STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK)
 MOST_REFUSED = 100  # listed
 
 REFUSAL = Kind(
@@ -104,8 +106,8 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    for said in aloud(run):
-        lines += [said, ""]
+    for said in (map_sentence(run.facts), *aloud(run)):
+        lines += [said, ""] if said else []
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
@@ -117,6 +119,8 @@ def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
         lines.append("")
     if not explained.up:
         lines += ["Nothing has left any client yet.", ""]
+    if run.facts.get("upload"):
+        lines += ["Why the training sent this", "", f"  - {run.facts['upload']}", ""]
     lines += ["What is bounded by differential privacy", ""]
     lines += [f"  - {text}" for text in explained.bounded] + [""]
     lines += ["What came to the clients", ""]
@@ -157,7 +161,7 @@ def aloud(run: Run) -> list[str]:
 
 def thin_clients(run: Run) -> str:
     """Return a sentence if clients sent statistics of fewer rows than features in the clear."""
-    clear = [t for t in run.traffic if t.direction == "up" and t.purpose == STATISTICS]
+    clear = [t for t in run.traffic if t.direction == "up" and t.purpose in STATISTICS]
     n_features = max(map(_n_features, clear), default=0)
     thin = sum(n < n_features for n in run.rows_by_client.values())
     if not thin:
@@ -228,7 +232,7 @@ def _clients(run: Run, stage: str, parts: list[Traffic]) -> int:
 def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
     """Return what is known of this run's messages beyond what holds of their kind."""
     rows = run.rows_by_client
-    if purpose != STATISTICS or not rows:
+    if purpose not in STATISTICS or not rows:
         return []
     n_features = max(map(_n_features, parts), default=0)
     few = sorted(name for name, n in rows.items() if n < n_features)

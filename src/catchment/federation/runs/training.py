@@ -10,11 +10,12 @@ from catchment.errors import FederationError
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.runs.read import Run
+from catchment.readout.heads import head_of
 from catchment.readout.model import Model
 
 TRAINING = "training"
 # Each changes a message by itself; others weigh clients against each other, or hide them.
-HARMLESS = frozenset({"Float32", "FactorUpload"})
+HARMLESS = frozenset({"Float32", "FactorUpload", "SmallestUpload"})
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Described:
             for key, value in self._of_ridge.items()
         }
         known: dict[str, Any] = {**plain, "features": model.features, "classes": model.classes}
+        if known.get("head") is not None:
+            known["head"] = head_of(known["head"])
         match self.name:
             case "FederatedRidge" | "AlignedRidge":
                 return FederatedRidge(**known)

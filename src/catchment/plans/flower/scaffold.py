@@ -6,6 +6,7 @@ from pathlib import Path
 
 from catchment.plans.examples import example_plan
 from catchment.plans.file import PlanFile, read_plan
+from catchment.plans.names import own_classes
 
 PACKAGE = "catchment_app"
 SIGNATURE = ".signature.toml"  # what the signature of a plan is called after the plan
@@ -110,8 +111,8 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
 def own_code(file: PlanFile) -> list[Path]:
     """Return the files beside a plan that hold classes and functions it names as module:Name."""
     tables = (file.features, file.learn, *file.candidates)
-    named = [value for table in tables for value in table.values() if isinstance(value, str)]
-    modules = sorted({name.partition(":")[0] for name in named if ":" in name})
+    named = [name for table in tables for name in own_classes(table)]
+    modules = sorted({name.partition(":")[0] for name in named})
     paths = [file.base / f"{module}.py" for module in modules]
     return [path for path in paths if path.is_file()]
 

@@ -1,0 +1,1 @@
+"""Reservoirs whose recurrence is diagonal."""

@@ -1,0 +1,186 @@
+"""`Encoder`: a frozen pretrained network, in an ONNX file, as a feature map.
+
+The recipe is the SHA-256 of the file, and how recordings enter it and features leave it; where the
+file lies is each machine's own affair. Other maps give the same bits on every machine. A network's
+own arithmetic is that of `onnxruntime`, whose last digits may differ between processors and
+releases: a feature on a grid may then, rarely, be rounded to the neighbouring value elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.errors import ClippingWarning
+from catchment.features.echo_state.settings import choice, flag, real, whole
+from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import auto_bits, checked_bits
+from catchment.features.own import LOCAL, as_map
+from catchment.parallel import ordered_map
+
+if TYPE_CHECKING:
+    from catchment.features.onnx_session import Network
+
+# T steps, I inputs; a 1 is an axis of one element.
+LAYOUTS = ("1TI", "1IT", "1T", "TI", "IT", "T", "1TI1", "11TI")
+POOLS = ("flatten", "mean")
+MANY_CLIPPED = 0.001
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A network that others trained, whose output is one feature row for each recording.
+
+    It runs on one thread, on one recording after another, and needs `catchment[onnx]`.
+
+    Parameters
+    ----------
+    onnx
+        Path of the file. Each machine has its own: it is no part of the recipe. Left empty, as in a
+        model that came from elsewhere, the file is looked for by its hash in `$CATCHMENT_MODELS`
+        and in the user's cache, `models`.
+    sha256
+        Of the file, in hexadecimal; compared before anything is run.
+    features
+        How many there are, if the file does not say: compared with what comes out.
+    layout
+        Axes of the array that it is given: T steps, I inputs, 1 for an axis of one element.
+    output
+        Name of the output; the first if left out.
+    pool
+        "flatten": all numbers of the output are features, so recordings have one length. "mean":
+        the mean over all axes but the last.
+    bound
+        Where outputs are cut off.
+    standardise
+        Whether a ridge acts on features divided by their spread over all clients.
+    grid
+        Bits of the features within the bound; None to leave them as they are.
+
+    >>> Encoder("speech.onnx", "0" * 64, features=96).build(1, per_step=False).n_features
+    96
+    """
+
+    onnx: str | Path = field(default="", metadata=LOCAL)
+    sha256: str = ""
+    features: int | None = None
+    layout: str = "1TI"
+    output: str = ""
+    pool: Literal["flatten", "mean"] = "flatten"
+    bound: float = 64.0
+    standardise: bool = True
+    grid: int | Literal["auto"] | None = "auto"
+    n_inputs: int | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise ValueError(
+                f"sha256 is {self.sha256!r}; give the file's SHA-256, 64 hexadecimal digits, as "
+                "`sha256sum` prints it"
+            )
+        choice(self.layout, "layout", options=LAYOUTS)
+        choice(self.pool, "pool", options=POOLS)
+        real(self.bound, "bound", above=0.0)
+        flag(self.standardise, "standardise")
+        if self.features is not None:
+            whole(self.features, "features", at_least=1)
+        if self.grid not in ("auto", None):
+            checked_bits(self.grid, "grid")
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+        """Return the map for inputs of this many channels; see `MapDescription`."""
+        if per_step:
+            raise ValueError(
+                "an encoder gives one row for a whole recording, and here every step has a target; "
+                "cut the recordings into windows, or use a map with a row per step"
+            )
+        if "I" not in self.layout and n_inputs != 1:
+            raise ValueError(
+                f"the data have {n_inputs} channels, the layout {self.layout!r} has an axis for "
+                "steps alone; choose a layout with I"
+            )
+        features = self._said() if self.features is None else self.features
+        bits = auto_bits(self.grid, classes)
+        made = replace(self, features=features, grid=bits, n_inputs=n_inputs)
+        return as_map(replace(made, bound=float(self.bound)))
+
+    def _said(self) -> int:
+        """Return how many features the file says there are."""
+        shape = self._network().shape(self.output)
+        sizes = shape[-1:] if self.pool == "mean" else shape
+        known = [size for size in sizes if isinstance(size, int)]
+        if len(known) < len(sizes) or not sizes:
+            raise ValueError(
+                f"the output of {self.onnx} has shape {shape}, which leaves the number of features "
+                "open; pass features=..."
+            )
+        return math.prod(known)
+
+    def _network(self) -> Network:
+        from catchment.features.onnx_session import network
+
+        return network(self.onnx, self.sha256)
+
+    @property
+    def n_features(self) -> int:
+        if self.features is None:
+            raise AttributeError("this Encoder is a description; call build to make the map")
+        return self.features
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -self.bound, self.bound
+
+    @property
+    def cost(self) -> float:
+        """Not known from the file: a network is taken to cost what a wide matrix product does."""
+        return 1e6
+
+    def names(self) -> list[str]:
+        return [f"e{k}" for k in range(self.n_features)]
+
+    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the row (1, F) of each recording's inputs (T, I)."""
+        network = self._network()
+        made = list(ordered_map(lambda u: self._row(network, u), inputs, threads=threads))
+        n_beyond = sum(int((np.abs(z) > self.bound).sum()) for z in made)
+        if n_beyond > MANY_CLIPPED * len(made) * self.n_features:
+            warnings.warn(
+                f"{n_beyond / (len(made) * self.n_features):.2%} of the outputs lie beyond "
+                f"{self.bound:g} and were cut off there; pass a larger bound",
+                ClippingWarning,
+                stacklevel=4,
+            )
+        return [np.clip(z, -self.bound, self.bound) for z in made]
+
+    def _row(self, network: Network, u: Array) -> Array:
+        z = network(self._laid_out(u), self.output)
+        if self.pool == "mean" and z.ndim and z.size:
+            columns = z.reshape(-1, z.shape[-1]).T
+            # Sums that are rounded once do not depend on an order.
+            row = np.array([math.fsum(column) / len(column) for column in columns.tolist()])
+        else:
+            row = z.astype(np.float64).ravel()
+        if len(row) != self.n_features:
+            raise ValueError(
+                f"the output for {len(u)} steps has shape {z.shape}, which makes {len(row)} "
+                f"features, and {self.n_features} were promised; use recordings of one length, or "
+                'pool="mean"'
+            )
+        return row[None]
+
+    def _laid_out(self, u: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        """Return inputs (T, I) as the network wants them."""
+        axes = self.layout.replace("1", "")
+        laid = {"TI": u, "IT": u.T, "T": u[:, 0]}[axes]
+        sizes = iter(laid.shape)
+        shape = [1 if axis == "1" else next(sizes) for axis in self.layout]
+        return np.ascontiguousarray(laid, dtype=np.float32).reshape(shape)

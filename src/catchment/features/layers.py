@@ -1,0 +1,124 @@
+"""Residual layers over another map: random features, and steps that were learned from sums.
+
+With z the features of the inner map, A_t and b_t drawn from the seed, and steps D_t (m, d):
+
+    x_0 = tanh(z A_0 + b_0),    f_t = tanh(x_t A_t+1 + b_t+1),    x_t+1 = x_t + f_t D_t
+
+These are the features of DeepAFL (Tang et al., ICLR 2026); `DeepRidge` learns the steps. Weights
+are uniform between -1 and 1 over the root of the number of inputs, biases too. All of it is plain
+float64: a hyperbolic tangent and a matrix product may differ in their last digit between machines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.features.echo_state.random_words import Purpose, Words, uniform
+from catchment.features.feature_map import FeatureMap
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Residual layers over the features of another map.
+
+    Parameters
+    ----------
+    map
+        What gives the features z, built.
+    width
+        Columns d of x.
+    random
+        Columns m of each layer's random features f.
+    steps
+        (t, m, d) what each layer adds; t layers are made.
+    seed
+        Of the random weights.
+    scale
+        Factor on the features z.
+    beside
+        Whether rows hold the next layer's random features f_t after x_t, as training needs them.
+
+    >>> from catchment import EchoState
+    >>> from catchment.features.own import as_map
+    >>> inner = EchoState(5).build(1, per_step=True)
+    >>> layers = as_map(Layers(inner, width=3, random=4, steps=np.ones((1, 4, 3)), beside=True))
+    >>> layers.rows([[0.0, 0.5]])[0].shape, layers.bounds
+    ((2, 7), array([5., 5., 5., 1., 1., 1., 1.]))
+    """
+
+    map: FeatureMap
+    width: int = 128
+    random: int = 128
+    steps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    seed: int = 0
+    scale: float = 1.0
+    beside: bool = False
+
+    def __post_init__(self) -> None:
+        for name, number in (("width", self.width), ("random", self.random)):
+            if number < 1:
+                raise ValueError(f"{name} is {number}; give a layer one column or more")
+        shape = np.shape(self.steps)
+        if len(shape) != 3 or (shape[0] and shape[1:] != (self.random, self.width)):
+            raise ValueError(
+                f"steps have shape {shape}; pass (layers, {self.random}, {self.width})"
+            )
+
+    @property
+    def n_inputs(self) -> int | None:
+        return self.map.n_inputs
+
+    @property
+    def n_features(self) -> int:
+        return self.width + self.random if self.beside else self.width
+
+    @property
+    def per_step(self) -> bool:
+        return self.map.per_step
+
+    @property
+    def washout(self) -> int:
+        return self.map.washout
+
+    @property
+    def bounds(self) -> Array:
+        """(F, 2) lowest and highest value of each feature: every f is between -1 and 1."""
+        most = 1.0 + np.abs(self.steps).sum(axis=(0, 1)) if len(self.steps) else np.ones(self.width)
+        every = np.concatenate([most, np.ones(self.n_features - self.width)])
+        return np.column_stack([-every, every])
+
+    @property
+    def cost(self) -> float:
+        layer = 2 * self.width * self.random
+        return self.map.cost + self.map.n_features * self.width + layer * (len(self.steps) + 1)
+
+    def names(self) -> list[str]:
+        """Return the name of every feature, in order."""
+        x = [f"x{k}" for k in range(self.width)]
+        return x + [f"f{k}" for k in range(self.n_features - self.width)]
+
+    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs."""
+        found = self.map.rows(inputs, threads=threads)
+        z = np.concatenate(found) * self.scale
+        x = self._activated(z, 0, self.width)
+        for t, step in enumerate(self.steps):
+            x = x + self._activated(x, t + 1, self.random) @ step
+        if self.beside:
+            x = np.hstack([x, self._activated(x, len(self.steps) + 1, self.random)])
+        return np.split(x, np.cumsum([len(rows) for rows in found])[:-1])
+
+    def _activated(self, x: Array, layer: int, n_columns: int) -> Array:
+        """Return tanh(x A + b) (n, n_columns) with the weights of a layer."""
+        n = x.shape[1]
+        largest = 1.0 / math.sqrt(n)
+        drawn = [
+            uniform(Words(seed=self.seed, layer=layer, purpose=what), count, -largest, largest)
+            for what, count in ((Purpose.INPUT_VALUES, n * n_columns), (Purpose.BIAS, n_columns))
+        ]
+        return np.asarray(np.tanh(x @ drawn[0].reshape(n, n_columns) + drawn[1]))

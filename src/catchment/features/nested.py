@@ -1,0 +1,70 @@
+"""Maps inside maps: how a description builds, recognises and describes those that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
+from catchment.features.own import ArrayMap, OwnMap, as_map, name_of
+
+Nested = FeatureMap | MapDescription | OwnMap | ArrayMap
+
+
+def built_map(one: Nested, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+    """Return a map for inputs of this many channels: built, as it is, or one's own adapted.
+
+    >>> from catchment import EchoState
+    >>> built_map(EchoState(5), 2, per_step=True).n_features
+    7
+    """
+    if isinstance(one, MapDescription):
+        return one.build(n_inputs, per_step=per_step, classes=classes)
+    made = as_map(one)
+    if made.n_inputs not in (None, n_inputs):
+        raise ValueError(
+            f"the data have {n_inputs} channels, {name_of(made)} was built for {made.n_inputs}; "
+            "pass its description"
+        )
+    return made
+
+
+def recognised(
+    one: Nested,
+    built: FeatureMap,
+    n_inputs: int,
+    *,
+    per_step: bool,
+    classes: bool = False,
+    adapted: bool = False,
+) -> bool:
+    """Return whether somebody else's map is this one, by its own rule if it has one.
+
+    >>> from catchment import EchoState
+    >>> recognised(EchoState(5), EchoState(5).build(2, per_step=True), 2, per_step=True)
+    True
+    """
+    if isinstance(one, Recognising):
+        return one.describes(built, n_inputs, per_step=per_step, classes=classes, adapted=adapted)
+    own = built_map(one, n_inputs, per_step=per_step, classes=classes)
+    return own.fingerprint == built.fingerprint
+
+
+def all_built(maps: Sequence[Nested], where: str) -> tuple[FeatureMap, ...]:
+    """Return maps that are built; AttributeError for a description that is not.
+
+    It is no ValueError, so that what is not built is no map to `isinstance` either.
+
+    >>> from catchment import EchoState
+    >>> all_built([EchoState(5)], "Concat")
+    Traceback (most recent call last):
+    AttributeError: EchoState in Concat is a description; call build(n_inputs, per_step=...) ...
+    """
+    found = []
+    for one in maps:
+        if not isinstance(one, FeatureMap):
+            raise AttributeError(
+                f"{type(one).__name__} in {where} is a description; call build(n_inputs, "
+                "per_step=...) to make the map"
+            )
+        found.append(one)
+    return tuple(found)

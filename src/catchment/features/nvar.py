@@ -1,0 +1,154 @@
+"""`NVAR`: delayed inputs and their products, a reservoir without a reservoir.
+
+Nonlinear vector autoregression, or the next generation of reservoir computing (Gauthier, Bollt,
+Griffith and Barbosa 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Literal
+
+import numpy as np
+
+from catchment.arrays import Array, Booleans
+from catchment.features.clipping import warn_of_clipping
+from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import auto_bits
+from catchment.features.own import as_map
+from catchment.parallel import ordered_map
+
+LARGEST = 50_000  # features
+LIMIT = 8.0  # largest absolute value of an input
+CLASS_BITS = 16  # of features, where targets are classes: products are far below their bounds
+
+
+@dataclass(frozen=True)
+class NVAR:
+    """A constant, delayed inputs, and their products of two, or of two and three; a row per step.
+
+    With k delays of I inputs there are n = k I linear features, n (n + 1) / 2 products of two and
+    n (n + 1) (n + 2) / 6 of three. Inputs have 22 binary digits after the point and are cut off at
+    8 in absolute value, so pass inputs of standard deviation about 1. Before a recording's first
+    step they are zero.
+
+    Parameters
+    ----------
+    delays
+        How many values of each channel, the present one among them.
+    stride
+        Steps from one to the next.
+    order
+        Factors of the largest products: 1, 2 or 3.
+    washout
+        Steps at the start of each recording that give no features.
+    grid
+        Bits of the features; "auto" is 16 for classes and 24 for numbers, None no rounding.
+
+    >>> built = NVAR(delays=2).build(1, per_step=True)
+    >>> built.names()
+    ['1', 'u0', 'u0@1', 'u0 u0', 'u0 u0@1', 'u0@1 u0@1']
+    >>> built.rows([[2.0, 3.0]])[0]
+    array([[1., 2., 0., 4., 0., 0.],
+           [1., 3., 2., 9., 6., 4.]])
+    """
+
+    delays: int = 10
+    stride: int = 1
+    order: int = 2
+    washout: int = 0
+    grid: int | Literal["auto"] | None = "auto"
+    n_inputs: int | None = None
+
+    per_step = True
+    constant = True
+    standardise = True
+
+    def __post_init__(self) -> None:
+        if self.delays < 1 or self.stride < 1 or self.order not in (1, 2, 3) or self.washout < 0:
+            raise ValueError(
+                f"delays is {self.delays}, stride {self.stride}, order {self.order} and washout "
+                f"{self.washout}; give delays and stride from 1 on, order 1, 2 or 3, and a washout "
+                "from 0 on"
+            )
+        if self.n_inputs is not None and self.n_features > LARGEST:
+            raise ValueError(
+                f"{self.delays} delays of {self.n_inputs} inputs have {self.n_features} features "
+                f"of order {self.order}; ask for fewer delays, {LARGEST} are the most"
+            )
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+        """Return the map for inputs of this many channels; see `MapDescription`."""
+        bits = CLASS_BITS if self.grid == "auto" and classes else auto_bits(self.grid, classes)
+        return as_map(replace(self, n_inputs=n_inputs, grid=bits))
+
+    @property
+    def _n_linear(self) -> int:
+        if self.n_inputs is None:
+            # No ValueError: what is not built is no map to `isinstance` either.
+            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
+        return self.delays * self.n_inputs
+
+    @property
+    def _sizes(self) -> list[int]:
+        """How many features there are of no factor, of one, two and three."""
+        return [comb(self._n_linear + order - 1, order) for order in range(self.order + 1)]
+
+    @property
+    def n_features(self) -> int:
+        return sum(self._sizes)
+
+    @property
+    def bounds(self) -> Array:
+        """Lowest and highest value (F, 2)."""
+        largest = np.repeat([LIMIT**order for order in range(self.order + 1)], self._sizes)
+        return np.stack([-largest, largest], axis=1)
+
+    @property
+    def cost(self) -> float:
+        return float(self.n_features)
+
+    def names(self) -> list[str]:
+        assert self.n_inputs is not None
+        linear = [
+            f"u{c}" + (f"@{d * self.stride}" if d else "")
+            for d in range(self.delays)
+            for c in range(self.n_inputs)
+        ]
+        found = ["1", *linear]
+        for order in range(2, self.order + 1):
+            found += [" ".join(names) for names in combinations_with_replacement(linear, order)]
+        return found
+
+    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        return list(ordered_map(self._rows, inputs, threads=threads))
+
+    def row_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
+        """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
+        from catchment.features.row_kernels import monomials
+
+        warn_of_clipping(u, LIMIT)
+        # The first row of a block looks back so far.
+        reach = (self.delays - 1) * self.stride
+        places = np.flatnonzero(wanted)
+        for first in range(0, len(places), n_rows):
+            some = places[first : first + n_rows]
+            begin, end = max(0, int(some[0]) - reach), int(some[-1]) + 1
+            asked = wanted[begin:end].copy()
+            asked[: int(some[0]) - begin] = False
+            rows = np.empty((len(some), self.n_features))
+            part = np.ascontiguousarray(u[begin:end], dtype=np.float64)
+            monomials(part, asked, self.delays, self.stride, self.order, LIMIT, rows)
+            yield rows
+
+    def _rows(self, u: Array) -> Array:
+        if len(u) <= self.washout:
+            raise ValueError(
+                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
+            )
+        (rows,) = self.row_blocks(u, np.arange(len(u)) >= self.washout, len(u))
+        return rows

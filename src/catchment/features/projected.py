@@ -1,0 +1,209 @@
+"""`Projected`: many features mixed into a few by a seeded fast transform; uploads shrink.
+
+    y = H D z / sqrt(F),   every feature's sign is drawn (D), H is the Hadamard matrix of the next
+                           power of two, and a drawn selection of the rows of the result is kept
+
+This is the subsampled randomised Hadamard transform (Ailon and Chazelle 2009, "The fast
+Johnson-Lindenstrauss transform and approximate nearest neighbors"): lengths and angles are kept
+about as a Gaussian matrix keeps them, with p log2 p additions and a recipe of a few bytes. Features
+on a grid are whole numbers of one common unit, so every sum is exact, and one division follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from catchment.arrays import Array, Integers
+from catchment.features.echo_state.random_words import Purpose, Words, permutation, signs
+from catchment.features.echo_state.settings import real, whole
+from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import auto_bits, checked_bits, digits_after_point
+from catchment.features.nested import Nested, all_built, built_map, recognised
+from catchment.features.own import Adapted, as_map
+
+BLOCK = 1 << 20  # numbers that are transformed at a time
+
+
+@dataclass(frozen=True)
+class Projected:
+    """A map whose features are mixed into fewer, by signs drawn from a seed.
+
+    An upload grows with the square of the number of features: 4 000 features projected to 504 send
+    about a sixtieth of the bytes. Values are taken as they are, so features should be about of one
+    size: those of inputs that were scaled to a standard deviation of 1 are.
+
+    Parameters
+    ----------
+    inner
+        The map: a description such as `EchoState(2000)`, a built one, or one of one's own.
+    features
+        How many there are afterwards.
+    seed
+        Names the signs and the selection.
+    bound
+        Where the results are cut off. They are about as large as the features are on average
+        (the root of their mean square), so 4 cuts next to nothing of features of size 1.
+    grid
+        Bits of the results within the bound, None to leave them as they are. "auto" is 8 for
+        classes and 24 for numbers, and None where the inner map has none.
+
+    >>> from catchment import EchoState
+    >>> built = Projected(EchoState(100), features=32).build(3, per_step=False, classes=True)
+    >>> built.n_features, built.grid, built.rows([np.zeros((50, 3))])[0].shape
+    (32, 8, (1, 32))
+    """
+
+    inner: Nested
+    features: int = 504
+    seed: int = 0
+    bound: float = 4.0
+    grid: int | Literal["auto"] | None = "auto"
+
+    def __post_init__(self) -> None:
+        whole(self.features, "features", at_least=1)
+        whole(self.seed, "seed", below=1 << 64)
+        real(self.bound, "bound", above=0.0)
+        if self.grid not in ("auto", None):
+            checked_bits(self.grid, "grid")
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+        """Return the map for inputs of this many channels; see `MapDescription`."""
+        inner = built_map(self.inner, n_inputs, per_step=per_step, classes=classes)
+        if inner.n_features < self.features:
+            raise ValueError(
+                f"a projection to {self.features} features of a map that has {inner.n_features}; "
+                f"ask for at most {inner.n_features}, or use the map itself"
+            )
+        nothing = self.grid == "auto" and inner.grid is None
+        bits = None if nothing else auto_bits(self.grid, classes)
+        made = replace(self, inner=inner, grid=bits, bound=float(self.bound))
+        made._refuse_rounding()
+        return as_map(made)
+
+    def describes(
+        self,
+        built: FeatureMap,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether a map is the one described, the inner map by its own rule.
+
+        >>> from catchment import EchoState
+        >>> built = Projected(EchoState(20), 10).build(1, per_step=True)
+        >>> Projected(EchoState(20), 10).describes(built, 1, per_step=True)
+        True
+        >>> Projected(EchoState(20), 10, seed=1).describes(built, 1, per_step=True)
+        False
+        """
+        if not isinstance(built, Adapted) or not isinstance(built.inner, Projected):
+            return False
+        part = built.inner._inner
+        kinds = {"per_step": per_step, "classes": classes}
+        if not recognised(self.inner, part, n_inputs, adapted=adapted, **kinds):
+            return False
+        own = replace(self, inner=part).build(n_inputs, **kinds)
+        return own.fingerprint == built.fingerprint
+
+    @property
+    def _inner(self) -> FeatureMap:
+        return all_built([self.inner], "Projected")[0]
+
+    @property
+    def n_inputs(self) -> int | None:
+        return self._inner.n_inputs
+
+    @property
+    def n_features(self) -> int:
+        self._inner  # noqa: B018  # a description has no features yet
+        return self.features
+
+    @property
+    def per_step(self) -> bool:
+        return self._inner.per_step
+
+    @property
+    def washout(self) -> int:
+        return self._inner.washout
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return -self.bound, self.bound
+
+    @property
+    def cost(self) -> float:
+        work = self._padded * math.log2(self._padded)
+        # A row for a whole recording is spread over its steps, of which 100 are assumed.
+        return self._inner.cost + (work if self.per_step else work / 100)
+
+    def names(self) -> list[str]:
+        return [f"p{k}" for k in range(self.features)]
+
+    @property
+    def _padded(self) -> int:
+        """The power of two that the inner features are padded to with zeros."""
+        return 1 << (self._inner.n_features - 1).bit_length()
+
+    @cached_property
+    def _drawn(self) -> tuple[Array, Integers]:
+        """Signs (F inner,), and which results (F,) are kept."""
+        rng = Words(seed=self.seed, layer=0, purpose=Purpose.PROJECTION_SIGNS)
+        flips = signs(rng, self._inner.n_features)
+        rng = Words(seed=self.seed, layer=0, purpose=Purpose.PROJECTION_PLACES)
+        return flips, permutation(rng, self._padded)[: self.features]
+
+    def _refuse_rounding(self) -> None:
+        """Raise if a sum of features on their grid would need more digits than a float64 has."""
+        if self._inner.grid is None:
+            return
+        digits = digits_after_point(self._inner.bounds, self._inner.grid)
+        needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + self._inner.grid).sum()))
+        if needed > 53:
+            raise ValueError(
+                f"sums of these features take {needed:.0f} binary digits, and 53 are exact; give "
+                "the inner map a coarser grid, or bounds that are closer to each other"
+            )
+
+    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        found = self._inner.rows(inputs, threads=threads)
+        Z = np.concatenate(list(self._blocks(np.concatenate(found))))
+        np.clip(Z, -self.bound, self.bound, out=Z)
+        return np.split(Z, np.cumsum([len(z) for z in found])[:-1])
+
+    def _blocks(self, Z: Array) -> Iterator[Array]:
+        flips, kept = self._drawn
+        p, F = self._padded, len(flips)
+        several = max(1, BLOCK // p)
+        for first in range(0, len(Z), several):
+            part = Z[first : first + several]
+            padded = np.zeros((len(part), p))
+            np.multiply(part, flips, out=padded[:, :F])
+            yield hadamard_sums(padded)[:, kept] / math.sqrt(F)
+
+
+def hadamard_sums(rows: Array) -> Array:
+    """Return rows (n, p) times the Hadamard matrix of order p, a power of two, by additions alone.
+
+    The order of the additions is fixed, so that floats too give the same bits everywhere.
+
+    >>> hadamard_sums(np.array([[1.0, 2.0, 3.0, 4.0]]))
+    array([[10., -2., -4.,  0.]])
+    """
+    n, p = rows.shape
+    half = 1
+    while half < p:
+        pairs = rows.reshape(n, p // (2 * half), 2, half)
+        sums = np.empty_like(pairs)
+        np.add(pairs[:, :, 0], pairs[:, :, 1], out=sums[:, :, 0])
+        np.subtract(pairs[:, :, 0], pairs[:, :, 1], out=sums[:, :, 1])
+        rows, half = sums.reshape(n, p), 2 * half
+    return rows

@@ -1,0 +1,1 @@
+"""Random convolutions: MiniRocket and Hydra in whole numbers."""

@@ -1,0 +1,210 @@
+"""`RandomFourier`: random features of inputs, or of another map's rows.
+
+    z_j = cos(w_j x + b_j)         the kernel exp(-scale^2 |x - x'|^2 / 2) (Rahimi and Recht 2007)
+    z_j = max(0, w_j x)            random layers of rectifiers, as RanPAC has them
+
+Weights w are nearly normal: sums of twelve uniform numbers, which every machine rounds alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.features.echo_state.random_words import Purpose, Words, uniform
+from catchment.features.echo_state.whole_weights import rounded
+from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import auto_bits
+from catchment.features.nested import Nested, all_built, built_map, recognised
+from catchment.features.own import Adapted, as_map
+
+Activation = Literal["cos", "relu"]
+WEIGHT_DIGITS, VALUE_DIGITS = 14, 14  # of weights, and of what they multiply
+FARTHEST = 256.0  # largest absolute value of what they multiply
+LARGEST_WEIGHT = 64.0
+LARGEST_RELU = 64.0
+CLASS_BITS = 12  # of rectified features, where targets are classes
+PI = 3.141592653589793
+UNIFORMS = 12  # their sum has variance 1
+BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class RandomFourier:
+    """Random cosines, or random rectifiers, of another map's rows or of the inputs of each step.
+
+    What enters is rounded to 14 binary digits after the point and cut off at 256 in absolute
+    value, so pass values of moderate size.
+
+    Parameters
+    ----------
+    map
+        A map, or its description, whose rows enter; None for the inputs of each step.
+    features
+        How many.
+    seed
+        Names the random draws.
+    scale
+        Standard deviation of a weight. For "cos" the rows' kernel is exp(-scale^2 d^2 / 2) at
+        distance d.
+    activation
+        "cos" or "relu"; rectified features are cut off at 64.
+    grid
+        Bits of the features. "auto" is 24 for numbers, and for classes 8, or 12 with "relu".
+
+    >>> built = RandomFourier(features=5).build(2, per_step=True)
+    >>> z, = built.rows([np.ones((3, 2))])
+    >>> z.shape, bool((abs(z) <= 1).all())
+    ((3, 5), True)
+    """
+
+    map: Nested | None = None
+    features: int = 500
+    seed: int = 0
+    scale: float = 1.0
+    activation: Activation = "cos"
+    grid: int | Literal["auto"] | None = "auto"
+    n_inputs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.features < 1:
+            raise ValueError(f"features is {self.features}; give 1 or more")
+        if not 2.0**-WEIGHT_DIGITS < self.scale <= LARGEST_WEIGHT / 6:
+            raise ValueError(
+                f"scale is {self.scale}; give a number above 0, up to {LARGEST_WEIGHT / 6:.4g}"
+            )
+        if self.activation not in get_args(Activation):
+            raise ValueError(f"activation is {self.activation!r}; use 'cos' or 'relu'")
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+        """Return the map for inputs of this many channels; see `MapDescription`."""
+        inner = self.map
+        if inner is not None:
+            inner = built_map(inner, n_inputs, per_step=per_step, classes=classes)
+        elif not per_step:
+            raise ValueError(
+                "random features of inputs are a row per step, and these recordings have one "
+                "target each; pass a map with one row each, such as RandomFourier(EchoState(200))"
+            )
+        coarse = self.grid == "auto" and classes and self.activation == "relu"
+        bits = CLASS_BITS if coarse else auto_bits(self.grid, classes)
+        return as_map(replace(self, map=inner, n_inputs=n_inputs, grid=bits))
+
+    def describes(
+        self,
+        built: FeatureMap,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether a map is the one described, the inner one by its own rule.
+
+        >>> from catchment import EchoState
+        >>> described = RandomFourier(EchoState(5), features=9)
+        >>> described.describes(described.build(1, per_step=True), 1, per_step=True)
+        True
+        """
+        if not isinstance(built, Adapted) or not isinstance(built.inner, RandomFourier):
+            return False
+        theirs = built.inner
+        if self.map is not None:
+            if theirs.map is None or not recognised(
+                self.map,
+                theirs.inner,
+                n_inputs,
+                per_step=per_step,
+                classes=classes,
+                adapted=adapted,
+            ):
+                return False
+            mine = replace(self, map=theirs.map)
+        else:
+            mine = self
+        own = mine.build(n_inputs, per_step=per_step, classes=classes)
+        return own.fingerprint == built.fingerprint
+
+    @property
+    def inner(self) -> FeatureMap:
+        """The map whose rows enter, built."""
+        assert self.map is not None
+        (one,) = all_built([self.map], "RandomFourier")
+        return one
+
+    @property
+    def _width(self) -> int:
+        if self.n_inputs is None:
+            # No ValueError: what is not built is no map to `isinstance` either.
+            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
+        return self.n_inputs if self.map is None else self.inner.n_features
+
+    @property
+    def n_features(self) -> int:
+        self._width  # noqa: B018  # raises if it is not built
+        return self.features
+
+    @property
+    def per_step(self) -> bool:
+        return True if self.map is None else self.inner.per_step
+
+    @property
+    def washout(self) -> int:
+        return 0 if self.map is None else self.inner.washout
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (-1.0, 1.0) if self.activation == "cos" else (0.0, LARGEST_RELU)
+
+    @property
+    def cost(self) -> float:
+        inner = 0.0 if self.map is None else self.inner.cost
+        return inner + 2.0 * self._width * self.features
+
+    def names(self) -> list[str]:
+        return [f"{self.activation}{j}" for j in range(self.features)]
+
+    @cached_property
+    def _weights(self) -> tuple[Array, Array]:
+        """Weights (F, features), of turns for "cos", and phases (features,), on their grids."""
+        n = self._width * self.features
+        rng = Words(seed=self.seed, layer=0, purpose=Purpose.RECURRENT_VALUES)
+        normal = np.full(n, -UNIFORMS / 2)
+        for _ in range(UNIFORMS):
+            normal += uniform(rng, n)
+        unit = self.scale / (2 * PI) if self.activation == "cos" else self.scale
+        W = rounded(normal * unit, WEIGHT_DIGITS).reshape(self._width, self.features)
+        largest = float(np.abs(W).sum(axis=0).max()) * FARTHEST
+        if largest >= 2.0 ** (53 - WEIGHT_DIGITS - VALUE_DIGITS):
+            raise ValueError(
+                f"sums of {self._width} values with weights of scale {self.scale:g} would be "
+                "rounded; use a smaller scale, or fewer features of the inner map"
+            )
+        phases = uniform(Words(seed=self.seed, layer=0, purpose=Purpose.BIAS), self.features)
+        return W, rounded(phases, WEIGHT_DIGITS + VALUE_DIGITS)
+
+    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        given = inputs if self.map is None else self.inner.rows(inputs, threads=threads)
+        sizes = np.cumsum([len(x) for x in given])[:-1]
+        x, z = np.concatenate(given), np.empty((sum(len(x) for x in given), self.features))
+        for first in range(0, len(x), BLOCK_ROWS):
+            z[first : first + BLOCK_ROWS] = self._of(x[first : first + BLOCK_ROWS])
+        return np.split(z, sizes)
+
+    def _of(self, x: Array) -> Array:
+        """Return the features of rows x; every sum is exact, so its order does not matter."""
+        from catchment.features.row_kernels import cosines
+
+        W, phases = self._weights
+        values = rounded(np.clip(x, -FARTHEST, FARTHEST), VALUE_DIGITS) @ W
+        if self.activation == "relu":
+            return np.clip(values, 0.0, LARGEST_RELU)
+        values += phases
+        cosines(values)
+        return values

@@ -1,0 +1,301 @@
+"""Statistics of a window: location, spread, order, change, spectrum and correlation of channels.
+
+The plain baseline that any other map has to beat, and a good companion of maps that see shapes. It
+needs no data, no seed and no weights. Whatever a feature is, up to one last division or root it is
+a sum of whole numbers, so every machine gets the same bits:
+
+    x = round(4096 u), cut off at 4096 input_range                   whole numbers
+    mean, sd, correlation: sums of x, x^2 and x x' about a whole number near the mean
+    order:   the sorted x, at (T - 1) k / 4, between neighbours by quarters (as numpy.quantile)
+    step:    log2(mean |u_t+1 - u_t| + 2^-7)
+    bands:   B = ceil(T / 256) blocks of L = floor(T / B) steps; in each, with s_t = t + 1/2,
+             X_k = sum_t sin(pi s_t / L) e^(-2 pi i k s_t / L) (u_t - m), of which the cosines and
+             sines, taper and all, are rounded to 14 binary digits; log2(E + 2^-14), where E is the
+             mean of 2 |X_k|^2 / L over the frequencies k of a band and over the blocks
+
+Logarithms are taken by squaring whole numbers. The ends of the bands, the taper, the logarithm of
+the step and what is added before a logarithm were chosen by leaving out training people.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.arrays import Array, Integers
+from catchment.errors import ClippingWarning
+from catchment.features.feature_map import FeatureMap
+from catchment.features.grid import auto_bits
+from catchment.features.own import as_map
+from catchment.parallel import ordered_map
+
+DIGITS = 12  # of inputs, after the point
+TABLE_DIGITS = 14  # of cosines and sines
+BLOCK = 256  # most steps in a block of the spectrum
+LONGEST = 2**22  # steps whose sums are sure to fit
+WIDEST = 64.0
+MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
+MANY_CHANNELS = 12  # more have no correlations unless they are asked for
+LOWEST_LOG = 14  # 2^-14 is added to energies
+BATCH = 2**17  # values worked on at a time
+ORDER = ("min", "q1", "median", "q3", "max")
+# Ends of the bands as shares of half the sampling rate.
+EDGES = (0.0, 1 / 64, 1 / 32, 1 / 16, 3 / 32, 1 / 8, 3 / 16, 1 / 4, 1 / 2, 1.0)
+N_BANDS = len(EDGES) - 1
+KINDS = ("mean", "sd", *ORDER, "log_step", *(f"band{k}" for k in range(N_BANDS)))
+
+
+@dataclass(frozen=True)
+class WindowStatistics:
+    """Mean, deviation, quartiles, extremes, step, nine bands of frequency, and correlations.
+
+    One row per recording: 17 numbers for each channel, and one for each pair of channels. There is
+    nothing to draw and nothing to learn. Inputs should have a standard deviation of about 1; they
+    are rounded to 2^-12 and cut off at `input_range`.
+
+    Parameters
+    ----------
+    correlations
+        Whether pairs of channels have their correlation; "auto": up to 12 channels. It is 0 where a
+        channel is constant.
+    input_range
+        Where inputs are cut off, at most 64.
+    grid
+        Bits of the features; "auto" for 8 where targets are classes, 24 where they are numbers;
+        None for float64.
+    n_inputs
+        Channels, filled in by `build`.
+
+    >>> statistics = WindowStatistics().build(3, per_step=False, classes=True)
+    >>> statistics.n_features, statistics.names()[:3]
+    (54, ['mean_u0', 'sd_u0', 'min_u0'])
+    >>> row = statistics.rows([np.arange(12.0).reshape(4, 3) / 4])[0]
+    >>> row.shape, row[0, :7].tolist()
+    ((1, 54), [1.125, 0.84375, 0.0, 0.5625, 1.125, 1.6875, 2.25])
+    """
+
+    correlations: bool | Literal["auto"] = "auto"
+    input_range: float = 8.0
+    grid: int | Literal["auto"] | None = "auto"
+    n_inputs: int | None = None
+    standardise = True
+    per_step = False
+    version = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.input_range <= WIDEST:
+            raise ValueError(
+                f"input_range is {self.input_range}; pass a number above 0, at most {WIDEST:g}, "
+                "and scale the inputs to it"
+            )
+        if self.correlations not in (True, False, "auto"):
+            raise ValueError(
+                f"correlations is {self.correlations!r}; pass True, False or 'auto' (up to "
+                f"{MANY_CHANNELS} channels)"
+            )
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+        """Return the map for inputs of this many channels."""
+        if per_step:
+            raise ValueError(
+                "window statistics give one row per recording, and every step has a target here; "
+                "use a map with a row per step, or cut the recordings into windows"
+            )
+        pairs = n_inputs <= MANY_CHANNELS if self.correlations == "auto" else self.correlations
+        bits = auto_bits(self.grid, classes)
+        return as_map(replace(self, n_inputs=n_inputs, correlations=pairs, grid=bits))
+
+    @property
+    def n_features(self) -> int:
+        return self._channels * len(KINDS) + self._n_pairs
+
+    @property
+    def bounds(self) -> Array:
+        """Lowest and highest value (F, 2) of every feature."""
+        r = float(self.input_range)
+        one = [(-r, r), (0.0, r), *[(-r, r)] * len(ORDER), (-8.0, 8.0), *[(-16.0, 16.0)] * N_BANDS]
+        return np.array(one * self._channels + [(-1.0, 1.0)] * self._n_pairs)
+
+    @property
+    def cost(self) -> float:
+        return float(self._channels * (BLOCK // 2 + 2 * len(KINDS)) + 2 * self._n_pairs)
+
+    def names(self) -> list[str]:
+        """Return the name of every feature, in order."""
+        pairs = combinations(range(self._channels), 2) if self._n_pairs else ()
+        return [f"{kind}_u{i}" for i in range(self._channels) for kind in KINDS] + [
+            f"correlation_u{i}_u{j}" for i, j in pairs
+        ]
+
+    def array_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the row (1, F) of each recording's inputs (T, I)."""
+        for k, u in enumerate(us):
+            if not 0 < len(u) <= LONGEST:
+                raise ValueError(
+                    f"recording {k} has {len(u)} steps; window statistics take 1 to {LONGEST}"
+                )
+        out = np.empty((len(us), self.n_features))
+        size, clipped = sum(u.size for u in us), 0
+
+        def fill(batch: list[int]) -> int:
+            out[batch], n = self._batch_rows([us[k] for k in batch])
+            return n
+
+        for n in ordered_map(fill, _batches(us), threads=threads):
+            clipped += n
+        if clipped > MANY_CLIPPED * size:
+            warnings.warn(
+                f"{clipped / size:.2%} of the input values lie beyond {self.input_range:g} and "
+                "were cut off there; scale the inputs to a standard deviation of 1, or pass a "
+                "larger input_range",
+                ClippingWarning,
+                stacklevel=4,
+            )
+        return [row[None] for row in out]
+
+    @property
+    def _channels(self) -> int:
+        if self.n_inputs is None:
+            # No ValueError: what is not built is no map to `isinstance` either.
+            raise AttributeError("a description has no features yet; call build(n_inputs, ...)")
+        return self.n_inputs
+
+    @property
+    def _n_pairs(self) -> int:
+        return self._channels * (self._channels - 1) // 2 if self.correlations else 0
+
+    def _batch_rows(self, us: list[Array]) -> tuple[Array, int]:
+        """Return rows (n, F) of recordings of equal length, and how many values were cut off."""
+        from catchment.features.window_kernels import moments, rounded
+
+        n, (T, I) = len(us), us[0].shape
+        x = np.empty((n, I, T), dtype=np.int32)
+        unit = 2.0**DIGITS
+        most = np.floor(self.input_range * unit)
+        clipped = sum(rounded(u, whole, unit, most) for u, whole in zip(us, x, strict=True))
+        center, sums, steps = (np.empty((n, I), dtype=np.int64) for _ in range(3))
+        products = np.empty((n, I + self._n_pairs), dtype=np.int64)
+        moments(x, center, sums, steps, products, bool(self._n_pairs))
+        one = np.empty((n, I, len(KINDS)))
+        one[..., 0] = (center * T + sums) / (T * unit)
+        # About a whole number near the mean, whose distance to the mean is taken off here.
+        variance = (products[:, :I] - sums * sums / T) / T
+        one[..., 1] = np.sqrt(variance) / unit
+        order = _order(x) + 4 * center[..., None]
+        one[..., 2 : 2 + len(ORDER)] = order / (4 * unit)
+        place = 2 + len(ORDER)
+        one[..., place] = _log_steps(steps, T)
+        one[..., place + 1 :] = _bands(x.reshape(n * I, T)).reshape(n, I, N_BANDS)
+        rows = [one.reshape(n, -1)]
+        if self._n_pairs:
+            rows.append(_correlations(products[:, I:], sums, variance, T))
+        return np.hstack(rows), clipped
+
+
+def _batches(us: Sequence[Array]) -> Iterator[list[int]]:
+    """Yield the places of recordings of equal length, few enough to stay in the cache."""
+    by_length: dict[int, list[int]] = {}
+    for k, u in enumerate(us):
+        by_length.setdefault(len(u), []).append(k)
+    for length, places in by_length.items():
+        n = max(1, BATCH // max(1, length * us[places[0]].shape[1]))
+        yield from (places[k : k + n] for k in range(0, len(places), n))
+
+
+def _order(x: NDArray[np.int32]) -> Integers:
+    """Return four times the extremes and quartiles (n, I, 5) of rows (n, I, T)."""
+    ranked = np.sort(x, axis=-1).astype(np.int64)
+    T = x.shape[-1]
+    found = []
+    for k in range(len(ORDER)):
+        place, quarters = divmod((T - 1) * k, 4)
+        above = min(place + 1, T - 1)
+        found.append((4 - quarters) * ranked[..., place] + quarters * ranked[..., above])
+    return np.stack(found, axis=-1)
+
+
+def _log_steps(steps: Integers, T: int) -> Array:
+    """Return the logarithms (n, I) of mean steps from sums of them."""
+    from catchment.features.window_kernels import FRACTION, logs_of
+
+    scale = DIGITS + 4
+    found = np.empty_like(steps)
+    logs_of(16 * steps // max(T - 1, 1), 2 ** (scale - LOWEST_LOG // 2), found)
+    return np.asarray(found * 2.0**-FRACTION - scale)
+
+
+def _correlations(products: Integers, sums: Integers, variance: Array, T: int) -> Array:
+    """Return the correlations (n, pairs) of channels, 0 where one of them is constant."""
+    i, j = np.triu_indices(variance.shape[1], 1)
+    covariance = (products - sums[:, i] * sums[:, j] / T) / T
+    size = np.sqrt(variance[:, i]) * np.sqrt(variance[:, j])
+    found = np.divide(covariance, size, out=np.zeros_like(size), where=size > 0)
+    return np.asarray(np.clip(found, -1.0, 1.0), dtype=np.float64)
+
+
+def _bands(x: NDArray[np.int32]) -> Array:
+    """Return the logarithms (m, bands) of the energies of rows (m, T)."""
+    from catchment.features.window_kernels import FRACTION, band_logs, folded
+
+    m, T = x.shape
+    n_blocks = -(-T // BLOCK)
+    L = T // n_blocks
+    cosines, sines = tables(L)
+    even = np.empty((m * n_blocks, len(cosines)))
+    odd = np.empty((m * n_blocks, len(sines)))
+    folded(x, n_blocks, even, odd)
+    shape = (m, n_blocks, L // 2)
+    first, last = band_ends(L)
+    found = np.empty((m, N_BANDS), dtype=np.int64)
+    scale = 2 * DIGITS + 4  # energies are sixteenths of squares of 2^-DIGITS
+    band_logs(
+        (even @ cosines).reshape(shape),
+        (odd @ sines).reshape(shape),
+        2.0**-TABLE_DIGITS,
+        L,
+        first,
+        last,
+        2 ** (scale - LOWEST_LOG),
+        found,
+    )
+    return np.asarray(np.minimum(found * 2.0**-FRACTION - scale, 16.0), dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def tables(length: int) -> tuple[Array, Array]:
+    """Return tapered cosines ((L + 1) // 2, L // 2) and sines (L // 2, L // 2) as whole numbers.
+
+    Column k - 1 is of frequency k / L. No entry of a length up to 256 is near enough to a tie for
+    the mathematical library to matter.
+
+    >>> tables(2)[0].tolist(), tables(2)[1].tolist()
+    ([[0.0]], [[11585.0]])
+    """
+    s, k = np.arange((length + 1) // 2) + 0.5, np.arange(1, length // 2 + 1)
+    taper = 2.0**TABLE_DIGITS * np.sin(np.pi * s / length)[:, None]
+    angle = 2 * np.pi * np.outer(s, k) / length
+    cosine, sine = (np.rint(taper * wave(angle)) + 0.0 for wave in (np.cos, np.sin))
+    return cosine, sine[: length // 2]
+
+
+def band_ends(length: int) -> tuple[Integers, Integers]:
+    """Return the first frequency of each band and the one after its last, less one.
+
+    Where a block is too short to tell two bands apart, both have the same frequency.
+
+    >>> [list(map(int, ends)) for ends in band_ends(128)]
+    [[0, 1, 2, 4, 6, 8, 12, 16, 32], [1, 2, 4, 6, 8, 12, 16, 32, 64]]
+    >>> [list(map(int, ends)) for ends in band_ends(1)]
+    [[0, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0]]
+    """
+    half = length // 2
+    at = np.floor(np.array(EDGES) * half).astype(np.int64)
+    first = np.minimum(at[:-1], max(half - 1, 0))
+    return first, np.minimum(np.maximum(at[1:], first + 1), half)

@@ -1,0 +1,138 @@
+"""`WithNorm`: the length of the input vector as a further channel, for the map inside.
+
+Sensors are worn in any direction, and the length of what they measure does not depend on it. With
+inputs of standard deviation 1 the length is about sqrt(I), which is taken off:
+
+    x = round(2^16 u), cut off at 2^22;  r = floor(sqrt(sum_i x_i^2)) - floor(2^16 sqrt(I))
+
+in whole numbers but for the root, which IEEE 754 rounds the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.features.feature_map import FeatureMap
+from catchment.features.nested import Nested, all_built, built_map, recognised
+from catchment.features.own import Adapted, as_map
+
+DIGITS = 16  # of inputs, after the point
+RANGE = 64.0  # where inputs are cut off before they are squared
+
+
+@dataclass(frozen=True)
+class WithNorm:
+    """Another map of the inputs and of their Euclidean norm, which is one channel more.
+
+    Parameters
+    ----------
+    map
+        A map, or its description, such as `MiniRocket(504)`.
+    n_inputs
+        Channels without the norm; filled in by `build`.
+
+    >>> from catchment import WindowStatistics
+    >>> built = WithNorm(WindowStatistics()).build(2, per_step=False)
+    >>> built.n_inputs, built.n_features, built.names()[34]
+    (2, 54, 'mean_u2')
+    >>> round(float(built.rows([np.array([[3.0, 4.0]])])[0][0, 34]), 3)  # 5 - sqrt(2)
+    3.586
+    """
+
+    map: Nested
+    n_inputs: int | None = None
+
+    def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
+        """Return the map for inputs of this many channels; see `MapDescription`."""
+        inner = built_map(self.map, n_inputs + 1, per_step=per_step, classes=classes)
+        return as_map(replace(self, map=inner, n_inputs=n_inputs))
+
+    def describes(
+        self,
+        built: FeatureMap,
+        n_inputs: int,
+        *,
+        per_step: bool,
+        classes: bool = False,
+        adapted: bool = False,
+    ) -> bool:
+        """Return whether a map is the one described, the inner one by its own rule.
+
+        >>> from catchment import EchoState
+        >>> built = WithNorm(EchoState(20)).build(2, per_step=True)
+        >>> WithNorm(EchoState(20, seed=1)).describes(built, 2, per_step=True)
+        False
+        """
+        if not isinstance(built, Adapted) or not isinstance(built.inner, WithNorm):
+            return False
+        return built.n_inputs == n_inputs and recognised(
+            self.map,
+            built.inner.inner,
+            n_inputs + 1,
+            per_step=per_step,
+            classes=classes,
+            adapted=adapted,
+        )
+
+    @property
+    def inner(self) -> FeatureMap:
+        """The map of inputs and norm, built."""
+        (one,) = all_built([self.map], "WithNorm")
+        return one
+
+    @property
+    def n_features(self) -> int:
+        return self.inner.n_features
+
+    @property
+    def per_step(self) -> bool:
+        return self.inner.per_step
+
+    @property
+    def washout(self) -> int:
+        return self.inner.washout
+
+    @property
+    def bounds(self) -> Array:
+        return np.stack([-self.inner.bounds, self.inner.bounds], axis=1)
+
+    @property
+    def grid(self) -> int | None:
+        return self.inner.grid
+
+    @property
+    def constant(self) -> bool:
+        return self.inner.constant
+
+    @property
+    def standardise(self) -> bool:
+        return self.inner.standardise
+
+    @property
+    def cost(self) -> float:
+        return self.inner.cost
+
+    def names(self) -> list[str]:
+        return self.inner.names()
+
+    def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        return self.inner.rows([with_norm(u) for u in inputs], threads=threads)
+
+
+def with_norm(u: Array) -> Array:
+    """Return inputs (T, I) and the length of each of them, less sqrt(I), as the last column.
+
+    >>> with_norm(np.array([[3.0, 4.0], [0.0, 0.0]]))[:, 2].round(3)
+    array([ 3.586, -1.414])
+    """
+    unit = 2.0**DIGITS
+    x = np.rint(np.clip(u, -RANGE, RANGE) * unit).astype(np.int64)
+    usual = math.isqrt(u.shape[1] << 2 * DIGITS)
+    length = np.floor(np.sqrt((x * x).sum(axis=1))) - usual
+    return np.column_stack([u, length / unit])

@@ -1,0 +1,81 @@
+"""Clients that come after a run, and bring classes that nobody had: class-incremental learning.
+
+What an earlier run summed is the state that a later one begins with. A class that is new is a
+column of zeros in the earlier sums, so that the sums of both, and on a grid their digests, are
+those of one run with everybody from the start. Nobody of the earlier run is asked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from catchment.errors import FederationError
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.loop import Keeper, Record
+from catchment.federation.runs.ledger import Entry
+from catchment.readout.class_columns import spread_targets
+from catchment.readout.statistics import RidgeStatistics
+
+Classes = tuple[str, ...] | None
+
+
+def among(state: object, before: Classes, after: Classes) -> RidgeState:
+    """Return the sums of an earlier run with its classes among those of a later one, not solved.
+
+    Parameters
+    ----------
+    state
+        Of the server after the earlier run.
+    before, after
+        Names of the classes then and now, None where targets are numbers.
+    """
+    if not isinstance(state, RidgeState) or state.total is None:
+        raise FederationError(
+            f"the earlier run left a {type(state).__name__}, which is no sum of statistics; only a "
+            "ridge's can be added to"
+        )
+    if state.recent:
+        raise FederationError("the earlier run has a window of rounds; run it again with everybody")
+    if before == after:
+        return RidgeState(state.total, state.by_client)
+    missing = [name for name in before or () if name not in (after or ())]
+    if before is None or after is None or missing:
+        raise ValueError(
+            f"the earlier run has the classes {before}, this one {after}; name all of the earlier "
+            "ones among them"
+        )
+    places = [after.index(name) for name in before]
+
+    def spread(one: RidgeStatistics) -> RidgeStatistics:
+        return spread_targets(one, places, len(after))
+
+    by_client = {name: spread(one) for name, one in state.by_client.items()}
+    return RidgeState(spread(state.total), by_client)
+
+
+def refuse_twice(earlier: RidgeState, clients: object) -> None:
+    """Raise FederationError if a client of the earlier run is to be counted again."""
+    again = sorted(set(earlier.by_client) & set(clients))  # type: ignore[call-overload]
+    if again:
+        raise FederationError(
+            f"{again[0]} is already in the sum; a client counts once, so name new recordings of "
+            "it otherwise"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """A keeper of a run that begins with the sums of an earlier one."""
+
+    keeper: Keeper[Any]
+    state: RidgeState
+
+    def resume(self) -> tuple[Any, tuple[Record, ...]] | None:
+        return self.keeper.resume() or (self.state, ())
+
+    def note(self, entry: Entry) -> None:
+        self.keeper.note(entry)
+
+    def close_round(self, state: Any, record: Record) -> None:
+        self.keeper.close_round(state, record)

@@ -1,0 +1,237 @@
+"""Classifiers from the sums of a ridge regression: other heads for the same upload.
+
+With one-hot targets column k of C = Z'Y is the sum of the features of class k, and the target sums
+n_k count its rows. So the class means m_k = C_k / n_k are known, and so are the covariance of all
+rows, (G - n m m') / (n - 1), and the one within classes, (G - sum_k n_k m_k m_k') / n. Linear
+discriminant analysis (Fisher 1936) needs no more:
+
+    score_k(z) = z'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k
+
+It is the head of FedCGS (Guan et al., AAAI 2025), which takes the covariance of all rows, and one
+of those of GH-OFL (Turazza et al., ICLR 2026). With S a multiple of the identity and equal p_k it
+is the nearest class mean. FED3R (Fani et al., ICML 2024) divides the ridge weights of each class
+by their length, so that frequent classes are not preferred.
+
+Every head is a `Readout`: what predicts, saves, exports and evaluates one takes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from scipy.linalg import lapack
+
+from catchment.arrays import Array
+from catchment.errors import SingularError
+from catchment.readout.packing import unpack
+from catchment.readout.readout import Readout
+from catchment.readout.statistics import RidgeStatistics
+
+NEVER = -1e30  # score of a class without rows; finite, so that exported models can hold it
+
+
+@runtime_checkable
+class Head(Protocol):
+    """A way from summed statistics of one-hot targets to a readout of class scores."""
+
+    @property
+    def uses_ridge(self) -> bool:
+        """Whether the ridge of the training counts."""
+
+    @property
+    def temperature(self) -> float | None:
+        """At which a softmax of the scores gives probabilities; None if the scores are linear."""
+
+    def solve(
+        self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
+    ) -> Readout:
+        """Return the readout."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """Gaussian classes with a common covariance: linear discriminant analysis.
+
+    Parameters
+    ----------
+    shrinkage
+        How far the covariance is moved to a multiple of the identity, between 0 and 1; or "oas":
+        as far as the oracle approximating estimate says (Chen et al. 2010), which the sums tell.
+        1 with equal priors is the nearest class mean.
+    ridge
+        What is added to every variance, as FedCGS does.
+    covariance
+        "within": of the rows around the mean of their class; "total": of all rows around their
+        mean, divided by their number less one, as FedCGS has it.
+    priors
+        "counts": as often as a class occurs; or "equal".
+
+    >>> z = np.array([[0.0], [2.0], [5.0], [7.0]])
+    >>> y = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> readout = Gaussian(shrinkage=0.0).solve(RidgeStatistics.from_states(z, y))
+    >>> readout.weights, readout(np.array([[3.5]])).round(3)
+    (array([[1., 6.]]), array([[2.307, 2.307]]))
+    """
+
+    shrinkage: float | Literal["oas"] = "oas"
+    ridge: float = 0.0
+    covariance: Literal["within", "total"] = "within"
+    priors: Literal["counts", "equal"] = "counts"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.shrinkage, str):
+            if self.shrinkage != "oas":
+                raise ValueError(f"shrinkage is {self.shrinkage!r}; pass a number or 'oas'")
+        elif not 0 <= self.shrinkage <= 1:
+            raise ValueError(f"shrinkage is {self.shrinkage}; pass a number from 0 to 1, or 'oas'")
+        if not 0 <= self.ridge < np.inf:
+            raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
+        if self.covariance not in ("within", "total"):
+            raise ValueError(f"covariance is {self.covariance!r}; pass 'within' or 'total'")
+        if self.priors not in ("counts", "equal"):
+            raise ValueError(f"priors are {self.priors!r}; pass 'counts' or 'equal'")
+
+    @property
+    def uses_ridge(self) -> bool:
+        return False
+
+    @property
+    def temperature(self) -> float:
+        return 1.0
+
+    def solve(
+        self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
+    ) -> Readout:
+        """Return the scores of every class; a class without rows is never the highest.
+
+        The ridge and the intercept of a regression do not count; the head has its own.
+        """
+        n, means = class_means(statistics)
+        S = class_covariance(statistics) if self.covariance == "within" else _total(statistics)
+        share, added = self.strength(S, statistics.weight)
+        weights = _divided((1 - share) * S + added * np.eye(len(S)), means)
+        present = n > 0
+        p = np.where(present, n, 1.0) / n.sum() if self.priors == "counts" else np.ones(len(n))
+        offset = np.log(p) - 0.5 * (means * weights).sum(axis=0)
+        # A regression that is to be as smooth as this adds as much to its sums.
+        return Readout(weights, np.where(present, offset, NEVER), statistics.weight * added)
+
+    def strength(self, covariance: Array, n_rows: float) -> tuple[float, float]:
+        """Return the share by which a covariance (F, F) shrinks, and what its diagonal is given."""
+        share = self.shrinkage
+        if isinstance(share, str):
+            share = oas_shrinkage(covariance, n_rows)
+        return share, share * float(np.trace(covariance)) / len(covariance) + self.ridge
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """Ridge regression whose weights of each class are divided by their length.
+
+    >>> z, y = np.array([[1.0, 0.0], [0.0, 2.0]]), np.eye(2)
+    >>> Unit().solve(RidgeStatistics.from_states(z, y), 0.1, intercept=False).weights
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    @property
+    def uses_ridge(self) -> bool:
+        return True
+
+    @property
+    def temperature(self) -> None:
+        return None
+
+    def solve(
+        self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
+    ) -> Readout:
+        """Return the readout at this ridge, divided; a class without weights stays as it is."""
+        solved = statistics.solve(ridge, intercept=intercept)
+        length = np.linalg.norm(solved.weights, axis=0)
+        length = np.where(length > 0, length, 1.0)
+        return replace(solved, weights=solved.weights / length, intercept=solved.intercept / length)
+
+
+HEADS: dict[str, type] = {"gaussian": Gaussian, "unit": Unit}
+
+
+def head_of(described: Mapping[str, Any] | None) -> Head | None:
+    """Return the head that a plan describes by the name of its class; None if it names none.
+
+    >>> head_of({"Gaussian": {"shrinkage": 0.5}}).shrinkage
+    0.5
+    """
+    if described is None:
+        return None
+    ((name, settings),) = described.items()
+    made: Head = {kind.__name__: kind for kind in HEADS.values()}[name](**settings)
+    return made
+
+
+def class_means(statistics: RidgeStatistics) -> tuple[Array, Array]:
+    """Return the rows (K,) of each class and its mean features (F, K), zeros where it has no rows.
+
+    >>> z, y = np.array([[1.0], [3.0], [4.0]]), np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> class_means(RidgeStatistics.from_states(z, y))
+    (array([2., 1.]), array([[2., 4.]]))
+    """
+    known = statistics.floats
+    n = known.target_sum
+    if statistics.n_rows == 0 or not (n > 0).any():
+        raise ValueError("the statistics hold no row of any class; add data before solving")
+    return n, known.cross / np.where(n > 0, n, 1.0)
+
+
+def class_covariance(statistics: RidgeStatistics) -> Array:
+    """Return the covariance (F, F) of the rows around the means of their classes, over n.
+
+    >>> z, y = np.array([[1.0], [3.0], [4.0]]), np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> class_covariance(RidgeStatistics.from_states(z, y)).round(3)
+    array([[0.667]])
+    """
+    n, means = class_means(statistics)
+    known = statistics.floats
+    # Centred first: a difference of small numbers keeps digits that raw second moments lose.
+    away = (means - (known.feature_sum / known.weight)[:, None]) * np.sqrt(n)
+    return np.asarray((_centred(known) - away @ away.T) / known.weight)
+
+
+def oas_shrinkage(covariance: Array, n_rows: float) -> float:
+    """Return how far to shrink a covariance (F, F) of so many rows (Chen et al. 2010).
+
+    >>> oas_shrinkage(np.diag([1.0, 3.0]), 25.0)
+    0.5
+    """
+    F = len(covariance)
+    mean_square = float(np.mean(covariance**2))
+    level = float(np.trace(covariance)) / F
+    spread = (n_rows + 1.0) * (mean_square - level**2 / F)
+    return 1.0 if spread <= 0 else min(1.0, (mean_square + level**2) / spread)
+
+
+def _total(statistics: RidgeStatistics) -> Array:
+    if statistics.weight <= 1:
+        raise ValueError(f"the rows weigh {statistics.weight:g}; a covariance needs more than one")
+    known = statistics.floats
+    return np.asarray(_centred(known) / (known.weight - 1.0))
+
+
+def _centred(known: RidgeStatistics) -> Array:
+    mean = known.feature_sum / known.weight
+    return np.asarray(unpack(known.gram) - known.weight * np.outer(mean, mean))
+
+
+def _divided(S: Array, means: Array) -> Array:
+    """Return S^-1 means; SingularError if S has no inverse."""
+    factor, info = lapack.dpotrf(S, lower=1, clean=0)
+    noise = S.diagonal() * (16 + 4 * len(S)) * np.finfo(np.float64).eps
+    if info or (factor.diagonal() ** 2 < noise).any():
+        raise SingularError(
+            f"the covariance of {len(S)} features has no inverse: some do not vary, or repeat "
+            "others; pass shrinkage='oas', a number above 0, or a ridge"
+        )
+    solved: Array = lapack.dpotrs(factor, means, lower=1)[0]
+    return solved

@@ -1,0 +1,188 @@
+"""What `federate` returns: the model, the records, and what left the clients."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from catchment.errors import FederationError
+from catchment.features.labels import label_of
+from catchment.federation.course import Course, Known, Maps
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.left_out import LeftOut, left_out
+from catchment.federation.loop import Record, Result
+from catchment.federation.measure.evaluation import Scores, metrics
+from catchment.federation.runs.maps import map_facts, map_scores, map_sentence
+from catchment.federation.runs.notes import Notes
+from catchment.federation.runs.tables import write_flags, write_path, write_rows, write_scores
+from catchment.federation.runs.write import Store
+from catchment.files import replace_file
+from catchment.readout.model import Model
+from catchment.readout.statistics import RidgeStatistics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What came of a federation: the model, the records of every round, and the state behind it.
+
+    `folder` is where the run is kept if `out` named one. Otherwise its ledger (who sent what, how
+    large, with which hash) is in memory, and `explain` and `report` write a folder for as long as
+    they need it.
+    """
+
+    course: Course
+    known: Known
+    training: Result[Any, Any]
+    stages: Mapping[str, tuple[Record, ...]] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
+    folder: Path | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    map_note: str = ""
+
+    @property
+    def maps_tried(self) -> Mapping[str, float]:
+        """NRMSE on clients left out of every map that was tried, the best first; or nothing."""
+        return map_scores(self._map_facts())
+
+    def _map_facts(self) -> dict[str, str]:
+        return map_facts(self.training.plan.whole.kept(self.training.state), self.map_note)
+
+    def log_map(self) -> None:
+        """Log which map was chosen, where several were tried."""
+        said = map_sentence(self._map_facts())
+        if said:
+            log.info("%s", said)
+
+    @property
+    def result(self) -> Any:
+        """What the algorithm makes: mostly a `Model`."""
+        return self.training.result
+
+    @property
+    def model(self) -> Model:
+        """The model; FederationError if the algorithm makes no single one."""
+        return self.training.model.read_from(self.columns)
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """One record per round of the training: who was asked, who was used, bytes, seconds."""
+        return self.training.records
+
+    @property
+    def refused(self) -> tuple[LeftOut, ...]:
+        """The clients that a stage did without, and why."""
+        return left_out(self.stages)
+
+    @property
+    def upload(self) -> str:
+        """In one sentence: what clients sent, and why that."""
+        return self.course.upload(self.known)
+
+    @property
+    def statistics(self) -> RidgeStatistics:
+        """The sum of all clients' statistics, as the server has it."""
+        state = self.training.state
+        if not isinstance(state, RidgeState) or state.total is None:
+            raise FederationError(
+                f"{type(state).__name__} keeps no sum of statistics; only a ridge does"
+            )
+        return state.total
+
+    def explain(self, client: str | None = None) -> str:
+        """Return in words what left the clients and what can be read from it.
+
+        Parameters
+        ----------
+        client
+            Whose messages are listed with their hashes; none if not given.
+
+        >>> import numpy as np
+        >>> from catchment import EchoState, Recording, federate
+        >>> u = np.sin(np.arange(300) / 5)
+        >>> run = federate(EchoState(20), {"ann": [Recording(u[:-1], u[1:])]})
+        >>> print(run.explain())
+        What left the clients of 1 client, EchoState
+        <BLANKLINE>
+        scaling: moments
+          1 client sent 1 message of 12 numbers, ...
+        """
+        from catchment.federation.runs.explain import in_words
+        from catchment.federation.runs.read import messages_of, read_run
+
+        with self._kept() as folder:
+            listed = [] if client is None else messages_of(folder, client)
+            if client is not None and not listed:
+                raise ValueError(f"{client!r} sent nothing; name a client of the run")
+            return in_words(read_run(folder), listed)
+
+    def report(self, path: str | Path, scores: Scores | None = None) -> Path:
+        """Write the run as one HTML file that works offline, and return its path.
+
+        Parameters
+        ----------
+        scores
+            What `evaluate` found, to be shown too.
+        """
+        from catchment.federation.runs.read import read_run
+        from catchment.report.html import render
+
+        with self._kept(scores) as folder:
+            replace_file(Path(path), render([read_run(folder)]).encode())
+        return Path(path)
+
+    @property
+    def _features(self) -> Maps:
+        """The map of the model, or those of the course where what was learned has none."""
+        result = self.training.result
+        return (result.features,) if isinstance(result, Model) else self.known.maps
+
+    @contextmanager
+    def _kept(self, scores: Scores | None = None) -> Iterator[Path]:
+        """Yield a folder that holds the run, with these scores if any are given."""
+        if self.folder is not None and scores is None:
+            yield self.folder
+            return
+        with TemporaryDirectory(prefix="catchment-run-") as place:
+            kept = Path(place) / "run"
+            if self.folder is not None:
+                copytree(self.folder, kept, ignore=ignore_patterns("states"))
+            with Store(kept, resume=True) as store:
+                if self.folder is None:
+                    self.notes.write(store)
+                self.describe_in(store, scores)
+            yield kept
+
+    def describe_in(self, store: Store, scores: Scores | None = None) -> None:
+        """Keep the facts and tables that a report shows beside the messages."""
+        plan, classes = self.training.plan, self.course.classes
+        kept = plan.whole.kept(self.training.state)
+        write_rows(store, kept)
+        write_flags(store, kept)
+        write_path(store, kept, classes)
+        n_clients = max((record.n_used for record in self.records), default=0)
+        described = ", ".join(type(one).__name__ for one in self.course.maps)
+        facts = {
+            "title": f"{n_clients} client{'' if n_clients == 1 else 's'}, {described}",
+            "algorithm": plan.whole.name,
+            "source": "recordings in Python",
+            "classes": json.dumps(classes),
+            "train_clients": str(n_clients),
+            "test_clients": str(len(scores.by_client) if scores else 0),
+            "plan_fingerprint": plan.fingerprint(),
+            "finished": "yes",
+            "upload": self.upload,
+            "map_label": ", ".join({label_of(one) for one in self._features}),
+        } | self._map_facts()
+        if scores is not None and scores.total is not None:
+            write_scores(store, scores, classes)
+            facts["metric"] = metrics(scores.total)[0][0]
+        store.write_facts(facts)
