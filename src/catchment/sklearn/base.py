@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ Gaps = Literal["hold", "interpolate", "error"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """What estimators share whatever their feature map is: preparation, reading X, threads.
 
     Parameters
@@ -48,9 +49,9 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         tags.input_tags.allow_nan = self.gaps != "error"
         return tags
 
+    @abstractmethod
     def _description(self) -> AnyMap | str:
         """Return the map that the settings describe."""
-        raise NotImplementedError(f"{type(self).__name__} describes no map")
 
     def _pooling(self) -> object:
         """Return "auto", None for a sample per step, or anything else for one per sequence."""
