@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +39,8 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
         typer.echo(line)
 
 
-def print_finished_as_json(done: Run, folder: Path) -> None:
-    """Print what came of a run for a script."""
+def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> None:
+    """Print what came of a run for a script, with what is odd about the data."""
     from catchment.federation.left_out import left_out
     from catchment.federation.runs.bounds import bounds_of
     from catchment.federation.runs.explain import thin_clients
@@ -56,6 +57,7 @@ def print_finished_as_json(done: Run, folder: Path) -> None:
             "used": last.n_used,
             "asked": last.n_asked,
             "refused": [asdict(one) for one in left_out(done.rounds)],
+            "notices": list(notices),
             "notes": [thin] if thin else [],
             "bounds": [vars(bound) for bound in bounds_of(done)],
             "facts": dict(done.facts),

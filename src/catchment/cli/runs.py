@@ -15,13 +15,12 @@ from catchment.cli.finished import (
     print_comparison,
     print_finished,
     print_finished_as_json,
+    warn,
     warn_of_left_out,
 )
 from catchment.cli.show import DataOption, JsonOption, print_json
 
 if TYPE_CHECKING:
-    from catchment.federation.runs.read import Run
-    from catchment.plans.conductor import Watch
     from catchment.plans.file import PlanFile
 
 
@@ -66,6 +65,7 @@ def run(
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
     from catchment.federation.runs.write import is_empty
+    from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 
     file = read_plan(plan_file)
@@ -77,30 +77,16 @@ def run(
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
     again = f"catchment run {plan_file} --out {folder} --resume"
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
-        done = _conducted(file, folder, data, watch, resume=resume, force=force, threads=threads)
+        done = run_plan(
+            file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch
+        )
     if as_json:
-        print_finished_as_json(done, folder)
+        print_finished_as_json(done.run, folder, done.notices)
     else:
-        print_finished(done, folder, file)
-    warn_of_left_out(done, strict=strict)
-
-
-def _conducted(
-    file: PlanFile,
-    folder: Path,
-    data: Path | None,
-    watch: Watch | None,
-    *,
-    resume: bool,
-    force: bool,
-    threads: int | None,
-) -> Run:
-    """Run a plan in this process and return it as a reader sees it."""
-    from catchment.plans.conductor import run_plan
-
-    return run_plan(
-        file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch
-    ).run
+        print_finished(done.run, folder, file)
+    for notice in done.notices:
+        warn(notice)
+    warn_of_left_out(done.run, strict=strict)
 
 
 @contextmanager

@@ -201,6 +201,7 @@ class PlanFile:
         found = self.origin.load(self.sharing.seed, directory, self.base)
         # Windows are entered one by one, wherever a recording is cut.
         washout = self.washout if self.prepare.window is None else 0
+        refuse_one_class(found.about.classes)
         held = arrange(found, self.sharing, washout=washout)
         if self.is_noisy and set(held.train) & set(held.whole):
             raise ValueError(TESTED_UNDER_NOISE)
@@ -404,6 +405,20 @@ class PlanFile:
                 return None
             return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
         return None if self.source == "narma" else ("a", "b")
+
+
+def refuse_one_class(classes: tuple[str, ...] | None) -> None:
+    """Raise ValueError if there is one class: every model would be right.
+
+    >>> refuse_one_class(("walk",))
+    Traceback (most recent call last):
+    ValueError: every label is 'walk', and one class is nothing to tell apart; ...
+    """
+    if classes is not None and len(classes) < 2:
+        raise ValueError(
+            f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files of "
+            'another class, or name another column, label = "..." in [data]'
+        )
 
 
 def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
