@@ -120,10 +120,10 @@ def refuse_text(tables: list[Table], targets: list[str]) -> None:
     """Raise SettingError if a target that should be a number is text, which is a label."""
     for table in tables:
         for name in targets:
-            if holds_text(table.column(name)):
+            values = table.columns.get(name)
+            if values is not None and holds_text(values):
                 raise SettingError(
-                    f"{table.path.name}: target {name!r} holds text, "
-                    f"{first_text(table.column(name))}",
+                    f"{table.path.name}: target {name!r} holds text, {first_text(values)}",
                     "label",
                     name,
                     otherwise="mend it",
