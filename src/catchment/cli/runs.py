@@ -135,31 +135,38 @@ def _simulate(
 
 def plan(
     plan_file: Annotated[
-        Path | None, typer.Argument(metavar="[PLAN]", help="A plan to check, in TOML.")
+        Path | None,
+        typer.Argument(metavar="[PLAN]", help="A plan to check, in TOML; or an example's name."),
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of plans.")
     ] = False,
+    # A flag, so that it lists the examples by itself: PLAN is the name then.
     example: Annotated[
-        str | None,
-        typer.Option("--example", metavar="NAME", help="Print an example; `list` lists them."),
-    ] = None,
+        bool, typer.Option("--example", help="Print the example called PLAN; without it, a list.")
+    ] = False,
     data: DataOption = None,
 ) -> None:
     """Check a plan, or show what plans look like."""
-    if [plan_file is not None, schema, example is not None].count(True) != 1:
+    if schema == (plan_file is not None or example):
         raise ValueError("pass a plan to check, or --schema, or --example NAME")
     if schema:
         from catchment.plans.schema import plan_schema
 
         print_json(plan_schema())
-    elif example is not None:
-        from catchment.plans.examples import example_names, example_plan
-
-        listed = "\n".join(example_names())
-        typer.echo(listed if example == "list" else example_plan(example).rstrip())
+    elif example:
+        _print_example(None if plan_file is None else str(plan_file))
     elif plan_file is not None:
         _check(plan_file, data)
+
+
+def _print_example(name: str | None) -> None:
+    from catchment.plans.examples import example_names, example_plan
+
+    if name is None or name == "list":
+        typer.echo("\n".join(example_names()))
+    else:
+        typer.echo(example_plan(name).rstrip())
 
 
 def _check(plan_file: Path, data: Path | None) -> None:

@@ -122,7 +122,7 @@ class Store:
     ...         store.write_facts({"title": "a first run"})
     ...     Store(Path(place) / "run", fingerprint="b", resume=True)
     Traceback (most recent call last):
-    catchment.errors.FederationError: .../run holds the run of another plan; replace it (--force), ...
+    catchment.errors.FederationError: .../run holds the run of another plan; replace it ...
     """
 
     def __init__(
