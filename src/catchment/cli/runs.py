@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,8 @@ from catchment.cli.finished import (
     warn,
     warn_of_left_out,
 )
+from catchment.cli.progress import progress as progress
+from catchment.cli.progress import waiting
 from catchment.cli.show import DataOption, JsonOption, print_json
 
 if TYPE_CHECKING:
@@ -176,7 +178,8 @@ def _check(plan_file: Path, data: Path | None) -> None:
 
     file = read_plan(plan_file)
     try:
-        held = file.load_data(data)
+        with waiting("reading the data"):
+            held = file.load_data(data)
     except MissingDataError as error:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
@@ -218,7 +221,9 @@ def report(
     """Write one HTML file about runs that works offline."""
     from catchment.report.html import write_report
 
-    typer.echo(str(write_report(folders, out or folders[0] / "report.html")))
+    with waiting("writing the report"):
+        path = write_report(folders, out or folders[0] / "report.html")
+    typer.echo(str(path))
 
 
 def demo(
@@ -238,24 +243,3 @@ def demo(
     for note in shown.notes:
         typer.echo(note)
     typer.echo(f"\nreport: {shown.report}")
-
-
-@contextmanager
-def progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int, int], None] | None]:
-    """Show on stderr which stage is running and how far it is, if someone is looking."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def watch(stage: str, round_: int, done: int, asked: int) -> None:
-            label = f"{stage}, round {round_ + 1}" if asked else stage
-            bar.update(task, description=label, completed=done, total=asked or None)
-
-        yield watch
