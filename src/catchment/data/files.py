@@ -206,11 +206,12 @@ def _nothing_there(path: Path) -> str:
     remedy = f"pass a folder of {kinds} files or a pattern such as 'recordings/*.csv'"
     if not path.is_dir():
         return f"there is no file {path} to read, nor one that it matches; {remedy}"
-    inside = sorted(entry.name for entry in path.iterdir())
-    if not inside:
+    n_inside = sum(1 for _ in path.iterdir())
+    if n_inside == 0:
         return f"there is no file in {path}: the folder is empty; {remedy}"
-    shown = ", ".join(inside[:3]) + (", ..." if len(inside) > 3 else "")
     below = next((p for p in sorted(path.rglob("*")) if kind_of(p) in KINDS and p.is_file()), None)
     if below is not None:
         remedy = f"its subfolders have some: '{path}/**/*{kind_of(below)}' matches them"
-    return f"there is no file of {kinds} in {path}, which holds {shown}; {remedy}"
+    # No names: where the data are a client's own, what is said here goes to the server.
+    others = "1 other entry" if n_inside == 1 else f"{n_inside} other entries"
+    return f"there is no file of {kinds} in {path}, which has {others}; {remedy}"

@@ -99,9 +99,14 @@ class Files:
         settled = replace(self, inputs=about.channels, per_step=about.per_step)
         if found.classes is not None:
             settled = replace(settled, classes=tuple(found.classes))
-        # Each of them is a client, which the run asks, names and leaves out.
-        unread = {client_of(path): OneFile(path, settled) for path in usable.bad}
-        return Recordings({**found, **unread}, about, notices=usable.notices)
+        every: Clients = dict(found)
+        if usable.bad:
+            # Each of them is a client, which the run asks, names and leaves out. Clients are dealt
+            # in their order, which a bad file must not change.
+            unread = {client_of(path): OneFile(path, settled) for path in usable.bad}
+            names = [client_of(path) for path in paths]
+            every = {name: found[name] if name in found else unread[name] for name in names}
+        return Recordings(every, about, notices=usable.notices)
 
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Usable]:
         """Return what can be read; an error if that is nothing, or files have a client column."""
