@@ -30,6 +30,7 @@ def read(
     time: str | None = None,
     classes: Sequence[object] | Literal["auto"] = "auto",
     per_step: bool | None = None,
+    client_by: Literal["file", "folder"] = "file",
 ) -> Clients:
     """Return the recordings of many files by client, with the classes and channels they share.
 
@@ -51,7 +52,7 @@ def read(
         Columns of numbers to predict, in the place of a label.
     client
         Column whose value names a row's client. Without it each file is a client, called by its
-        name without the suffix.
+        name without the suffix; see `client_by`.
     recording
         Column whose value names a row's recording within its file and client.
     time
@@ -64,6 +65,8 @@ def read(
         or target throughout, and yes for all recordings if it changes within any of them. Labels
         that change are not cut apart here: `Prepare(window=...)` takes a window's label from its
         steps.
+    client_by
+        What is a client where no column names one: each "file", or each "folder" with files in it.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def read(
             f"label is {label!r} and target is {target!r}; name a column of classes or columns of "
             "numbers, not both"
         )
-    tables = [_Table(path, read_columns(path)) for path in find_files(files)]
+    tables = [_Table(path, read_columns(path), client_by) for path in find_files(files)]
     named = [*_listed(label), *_listed(target), *_listed(client), *_listed(recording)]
     chosen = _inputs(tables, {*named, *_listed(time)}) if inputs is None else _listed(inputs)
     found: tuple[Any, ...] | None = None
@@ -107,16 +110,18 @@ def read(
             per_step=per_step,
         )
         for name, recordings in read_here.items():
-            if client is None and name in held:
+            if client is None and client_by == "file" and name in held:
                 raise ValueError(
                     f"{table.path} gives client {name!r}, and so does a file in another folder; "
-                    "rename one of them or name a client column"
+                    "rename one of them, name a client column, or, where every client has a "
+                    'folder, say client_by = "folder"'
                 )
             held.setdefault(name, []).extend(recordings)
     columns = {
         "time": time,
         "recording": recording,
         "client": client,
+        "client_by": "folder" if client is None and client_by == "folder" else None,
         "target": "\n".join([*_listed(label), *_listed(target)]),
         "per_step": "yes" if per_step else None,
     }
@@ -162,9 +167,12 @@ class _Table:
 
     path: Path
     columns: _Columns
+    client_by: str = "file"
 
     @property
     def client(self) -> str:
+        if self.client_by == "folder":
+            return self.path.resolve().parent.name
         name = self.path.name
         return name[: -len(".gz")].rpartition(".")[0] if name.endswith(".gz") else self.path.stem
 
@@ -233,7 +241,7 @@ def _with_comparable_labels(tables: list[_Table], label: str) -> list[_Table]:
     for table, values in zip(tables, columns, strict=True):
         own = np.empty(len(values), dtype=object)
         own[:] = values
-        made.append(_Table(table.path, {**table.columns, label: own}))
+        made.append(_Table(table.path, {**table.columns, label: own}, table.client_by))
     return made
 
 
