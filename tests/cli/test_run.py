@@ -166,14 +166,15 @@ def test_plan_says_what_it_saw_in_the_files(
     path.write_text(FILES)
     result = RUNNER.invoke(app, ["plan", str(path)])
     assert result.exit_code == 0
-    first, second, last = result.output.splitlines()
-    assert first == (
-        "ann.csv: columns t, x, what; 1 channel (x); 1 recording of 10 steps; classes a; 10 % gaps"
-    )
-    assert second.startswith("more/cyd.csv: columns t, x, what")
+    first, *warnings, last = result.output.splitlines()
+    assert first == "3 files, 3 people (one per file), 1 channel (x), 1 Hz, 2 classes; 10 % gaps"
+    assert "  ! ann, bob and cyd have one class only" in warnings
+    assert "  ! x never changes for ann" in warnings
     assert "2 training and 1 test clients" in last
     path.write_text(FILES.replace('"what"', '"wat"'))
-    assert "has no column 'wat'; it has t, x, what" in failure(["plan", str(path)], capsys)
+    said = failure(["plan", str(path)], capsys)
+    assert "label in [data] names 'wat', which no file has" in said
+    assert said.rstrip().endswith("did you mean 'what'? then write label = \"what\"")
     path.write_text(FILES.replace('"*.csv"', '"*.parquet"'))
     assert "there is no file" in failure(["plan", str(path)], capsys)
     path.write_text(FILES + "inputs = ['x', 'y']\n")

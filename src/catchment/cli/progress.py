@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -91,7 +92,7 @@ def _bar(*, quiet: bool) -> Iterator[Progress | None]:
             return MofNCompleteColumn().render(task) if task.total is not None else Text("")
 
     console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), Count(), TimeElapsedColumn())

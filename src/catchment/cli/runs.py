@@ -177,14 +177,14 @@ def _check(plan_file: Path, data: Path | None) -> None:
     from catchment.plans.seen import seen
 
     file = read_plan(plan_file)
+    for line in seen(file):
+        typer.echo(line)
     try:
         with waiting("reading the data"):
             held = file.load_data(data)
     except MissingDataError as error:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
-    for line in seen(file):
-        typer.echo(line)
     course = file.course(held.about, n_clients=len(held.train))
     typer.echo(
         f"{plan_file} is a good plan: {file.algorithm} on {file.source}, "

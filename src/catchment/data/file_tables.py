@@ -23,9 +23,12 @@ class Table:
 
     path: Path
     columns: Mapping[str, NDArray[Any]]
+    client_by: str = "file"
 
     @property
     def client(self) -> str:
+        if self.client_by == "folder":
+            return self.path.resolve().parent.name
         name = self.path.name
         return name[: -len(".gz")].rpartition(".")[0] if name.endswith(".gz") else self.path.stem
 
@@ -112,7 +115,7 @@ def with_comparable_labels(tables: list[Table], label: str) -> list[Table]:
     for table, values in zip(tables, columns, strict=True):
         own = np.empty(len(values), dtype=object)
         own[:] = values
-        made.append(Table(table.path, {**table.columns, label: own}))
+        made.append(Table(table.path, {**table.columns, label: own}, table.client_by))
     return made
 
 

@@ -20,6 +20,7 @@ from catchment.data.file_tables import (
 )
 from catchment.data.recording import Recording
 from catchment.data.tables import KINDS, kind_of, read_columns
+from catchment.errors import SettingError
 
 
 def read(
@@ -33,6 +34,7 @@ def read(
     time: str | None = None,
     classes: Sequence[object] | Literal["auto"] = "auto",
     per_step: bool | None = None,
+    client_by: Literal["file", "folder"] = "file",
 ) -> Clients:
     """Return the recordings of many files by client, with the classes and channels they share.
 
@@ -54,7 +56,7 @@ def read(
         Columns of numbers to predict, in the place of a label.
     client
         Column whose value names a row's client. Without it each file is a client, called by its
-        name without the suffix.
+        name without the suffix; see `client_by`.
     recording
         Column whose value names a row's recording within its file and client.
     time
@@ -67,6 +69,8 @@ def read(
         or target throughout, and yes for all recordings if it changes within any of them. Labels
         that change are not cut apart here: `Prepare(window=...)` takes a window's label from its
         steps.
+    client_by
+        What is a client where no column names one: each "file", or each "folder" with files in it.
 
     Returns
     -------
@@ -89,10 +93,10 @@ def read(
             f"label is {label!r} and target is {target!r}; name a column of classes or columns of "
             "numbers, not both"
         )
-    tables = [Table(path, read_columns(path)) for path in find_files(files)]
+    tables = [Table(path, read_columns(path), client_by) for path in find_files(files)]
     return together(
         tables,
-        Named(label, target, client, recording, time),
+        Named(label, target, client, recording, time, client_by),
         inputs=inputs,
         classes=classes,
         per_step=per_step,
@@ -108,6 +112,7 @@ class Named:
     client: str | None
     recording: str | None
     time: str | None
+    client_by: Literal["file", "folder"] = "file"
 
     @property
     def every(self) -> set[str]:
@@ -126,6 +131,7 @@ class Named:
             "time": self.time,
             "recording": self.recording,
             "client": self.client,
+            "client_by": "folder" if self.client is None and self.client_by == "folder" else None,
             "target": "\n".join(listed(self.predicted)),
             "per_step": "yes" if per_step else None,
         }
@@ -162,10 +168,12 @@ def together(
             per_step=per_step,
         )
         for name, recordings in read_here.items():
-            if named.client is None and name in held:
-                raise ValueError(
-                    f"{table.path} gives client {name!r}, and so does a file in another folder; "
-                    "rename one of them or name a client column"
+            if named.client is None and named.client_by == "file" and name in held:
+                raise SettingError(
+                    f"{table.path} gives client {name!r}, and so does a file in another folder",
+                    "client_by",
+                    "folder",
+                    otherwise="rename one of them or name a client column",
                 )
             held.setdefault(name, []).extend(recordings)
     return Clients(held, found, tuple(chosen), named.kept(per_step=bool(per_step)))

@@ -351,7 +351,7 @@ def run_plan(
             course = file.course(held.about, identities, len(held.train))
             tested = None
             if file.sharing.test == "folds":
-                tested = partial(folded, file, held, threads, watch)
+                tested = partial(_by_folds, file, held, threads, watch, store)
             conductor = Conductor(
                 file,
                 course,
@@ -376,6 +376,15 @@ def run_plan(
         if file.is_secret:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores, notices(file, held))
+
+
+def _by_folds(
+    file: PlanFile, held: PlanData, threads: int | None, watch: Watch | None, store: Store
+) -> Scores:
+    """Return the scores by folds, and keep what each fold gave."""
+    found = folded(file, held, threads, watch)
+    store.write_facts(found.facts)
+    return found.scores
 
 
 def _known(held: PlanData) -> dict[str, Sequence[str]]:

@@ -38,6 +38,10 @@ class Files:
     per_step
         Whether every step has its own label or target. If not given, whether it changes within a
         recording; where nobody can read all files, numbers do and labels do not.
+    client_by
+        What is a client where no column names one: each "file", or each "folder" with files in it.
+    leave_out
+        Names of files that are not to be read, such as "ann.csv" or "ann/monday.csv".
     """
 
     files: str | tuple[str, ...]
@@ -49,6 +53,8 @@ class Files:
     time: str | None = None
     classes: tuple[str, ...] | tuple[int, ...] | Literal["auto"] = "auto"
     per_step: bool | None = None
+    client_by: Literal["file", "folder"] = "file"
+    leave_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.label is not None and self.target is not None:
@@ -77,7 +83,15 @@ class Files:
         """Return the files in the order of their names; FileNotFoundError if there are none."""
         from catchment.data.files import find_files
 
-        return find_files([base / pattern for pattern in _listed(self.files)])
+        found = find_files([base / pattern for pattern in _listed(self.files)])
+        for name in self.leave_out:
+            kept = [path for path in found if not f"/{path.as_posix()}".endswith(f"/{name}")]
+            if len(kept) == len(found):
+                raise ValueError(f"leave_out names {name!r}, which is none of the files; delete it")
+            found = kept
+        if not found:
+            raise FileNotFoundError("leave_out leaves no file to read; shorten it")
+        return found
 
     def first_files(self, base: Path) -> list[Path]:
         """Return the first file of each pattern."""
@@ -88,6 +102,8 @@ class Files:
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         paths = self.paths(base)
         if self.client is None and self.is_settled:
+            if self.client_by == "folder":
+                return Recordings(self._folders(paths), self.about())
             clients: Clients = {client_of(path): Cached(OneFile(path, self)) for path in paths}
             if len(clients) < len(paths):
                 raise ValueError(f"two files of {self.files} have one name; rename one of them")
@@ -108,12 +124,20 @@ class Files:
             every = {name: found[name] if name in found else unread[name] for name in names}
         return Recordings(every, about, notices=usable.notices)
 
+    def _folders(self, paths: list[Path]) -> Clients:
+        """Return a client for each folder, read when it is asked."""
+        held: dict[str, list[Path]] = {}
+        for path in paths:
+            held.setdefault(path.resolve().parent.name, []).append(path)
+        return {name: Cached(SomeFiles(tuple(own), self)) for name, own in held.items()}
+
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Usable]:
-        """Return what can be read; an error if that is nothing, or files have a client column."""
+        """Return what can be read; an error if that is nothing, or no file is a client."""
         try:
             return self.read(paths), Usable(self)
         except (ValueError, OSError):
-            usable = Usable(self) if self.client is not None else self._usable(paths)
+            apart = self.client is None and self.client_by == "file"
+            usable = self._usable(paths) if apart else Usable(self)
             if len(usable.bad) == len(paths) or usable == Usable(self):
                 raise
             good = [path for path in paths if path not in usable.bad]
@@ -161,6 +185,7 @@ class Files:
                 time=self.time,
                 classes=self.classes,
                 per_step=self.per_step,
+                client_by=self.client_by,
             )
         except SettingError as error:
             # Who comes here wrote a plan, and mends it there.
@@ -182,6 +207,7 @@ class Files:
             "time": self.time,
             "recording": self.recording,
             "client": self.client,
+            "client_by": "folder" if self.client is None and self.client_by == "folder" else "",
             "target": self.label or "\n".join(_listed(self.target)),
             "per_step": "yes" if steps else "",
         }
@@ -207,6 +233,17 @@ class OneFile:
 
     def __call__(self) -> list[Recording]:
         return [one for held in self.how.read([self.path]).values() for one in held]
+
+
+@dataclass(frozen=True)
+class SomeFiles:
+    """The recordings of several files, all of one client."""
+
+    paths: tuple[Path, ...]
+    how: Files
+
+    def __call__(self) -> list[Recording]:
+        return [one for held in self.how.read(list(self.paths)).values() for one in held]
 
 
 def client_of(path: Path) -> str:
