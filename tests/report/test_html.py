@@ -21,8 +21,9 @@ from catchment.federation.runs.read import Drawn, Run, read_run
 from catchment.plans.conductor import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
+from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.report.html import MOST_CLIENTS, MOST_ROUNDS, render, write_report
-from catchment.report.svg import Axis, Line, dot_chart, line_chart
+from catchment.report.svg import Axis
 
 BROWSER = next(
     (

@@ -61,7 +61,7 @@ from catchment.plans.baselines import compared
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
-from catchment.plans.results import write_forecast
+from catchment.plans.results import write_drawn, write_forecast
 from catchment.plans.sources import About
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
@@ -344,9 +344,9 @@ def run_plan(
         place = store.folder / JOURNAL
         with SumsJournal(place) if memories else nullcontext() as journal:
             course = file.course(held.about, identities, len(held.train))
-            tested = None
+            tested, models = None, dict[str, Predictor]()
             if file.sharing.test == "folds":
-                tested = partial(folded, file, held, threads, watch)
+                tested = partial(folded, file, held, threads, watch, models)
             conductor = Conductor(
                 file,
                 course,
@@ -360,6 +360,9 @@ def run_plan(
             )
             done = conductor.conduct()
         write_forecast(store, done.model, done.scores, held)
+        if not (file.is_noisy or file.is_secret):
+            shown = held.train if tested else held.test
+            write_drawn(store, lambda name: models.get(name, done.model), done.scores, shown)
         if tested is not None:
             conductor.finish(own_rows(file, done))
         elif "finished" not in store.facts():

@@ -24,6 +24,7 @@ from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import Clients
 from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.predictor import Predictor
 
 FOLDS = 5
 
@@ -44,8 +45,15 @@ def folded(
     held: PlanData,
     threads: int | None = None,
     watch: Callable[[str, int, int, int], None] | None = None,
+    models: dict[str, Predictor] | None = None,
 ) -> Scores:
-    """Return how well every client is served by a model that has not seen it."""
+    """Return how well every client is served by a model that has not seen it.
+
+    Parameters
+    ----------
+    models
+        Where the model that each client is tested by is put, if somebody wants them.
+    """
     by_client: dict[str, Score] = {}
     folds = folds_of(sorted(held.train), file.sharing.seed)
     for number, fold in enumerate(folds, start=1):
@@ -53,6 +61,8 @@ def folded(
             watch(f"fold {number} of {len(folds)}", 0, 0, 0)
         others = {name: source for name, source in held.train.items() if name not in fold}
         model = _trained(_in_the_clear(file.course(held.about, None, len(others))), others, threads)
+        if models is not None:
+            models |= dict.fromkeys(fold, model.predictor)
         test = {name: held.train[name] for name in fold}
         plan = Plan(algorithm=Evaluation(model_under_test=model.predictor))
         by_client |= run_locally(plan, test, threads=threads).result.by_client

@@ -20,8 +20,8 @@ from catchment.federation.runs.maps import map_scores, said
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import PLAN
 from catchment.files import replace_file
+from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.report.page import figure, page, score, table
-from catchment.report.svg import Line, dot_chart, line_chart
 
 MOST_CLIENTS = 30  # in a chart with a row each
 MOST_ROUNDS = 30
