@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -45,7 +45,11 @@ def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanDat
 
 
 def write_drawn(
-    store: Store, model_of: Callable[[str], Predictor], scores: Scores, tested: Clients
+    store: Store,
+    model_of: Callable[[str], Predictor],
+    scores: Scores,
+    tested: Clients,
+    channels: Sequence[str],
 ) -> None:
     """Keep some signals of the test clients served best and worst, with what was predicted.
 
@@ -57,9 +61,11 @@ def write_drawn(
         The model that a client was tested with, which has not seen what it is tested on.
     tested
         What the clients were tested on.
+    channels
+        What the channels are called.
     """
     drawn = [
-        draw(model_of(name), list(data_of(tested[name])()), name).to_dict()
+        draw(model_of(name), list(data_of(tested[name])()), name, channels=channels).to_dict()
         for name in dict.fromkeys(best_and_worst(scores))
         if name in tested
     ]
