@@ -28,10 +28,12 @@ def with_rounds(run: Run, **stages: Record) -> Run:
 
 def test_the_headline_counts_those_used_of_those_asked(runs: list[Run]) -> None:
     trained = Record(0, 12, 11, 0.1, 1, 1, (WHY,))
+    page = Checked(render([with_rounds(runs[0], training=trained)]))
+    assert "11 of 12 clients trained ; p03 was left out: there is no column 'y'" in page.text
     tested = Record(0, 4, 3, 0.1, 1, 1, (replace(WHY, client="p09"),))
     page = Checked(render([with_rounds(runs[0], training=trained, evaluation=tested)]))
     assert "11 of 12 clients trained, 3 of 4 were tested" in page.text
-    assert "11 of 12 clients trained ; p03 was left out: there is no column 'y'" in page.text
+    assert "p03 was left out: there is no column 'y'" in page.text
     assert "p09 was not tested: there is no column 'y'" in page.text
 
 
@@ -48,7 +50,8 @@ def test_the_headline_of_a_run_without_trouble(runs: list[Run]) -> None:
 def test_many_that_were_left_out_are_counted(runs: list[Run]) -> None:
     refused = tuple(replace(WHY, client=f"p{k}") for k in range(7))
     page = render([with_rounds(runs[0], training=Record(0, 12, 3, 0.1, 1, 1, refused))])
-    assert '<a href="#refused-0">4 more were left out</a>; 2 did not answer to the end' in page
+    assert '<li><a href="#refused-0">4 more were left out</a></li>' in page
+    assert "<li>2 did not answer to the end</li>" in page
     assert '<h3 id="refused-0">Answers that were not used</h3>' in page
 
 

@@ -47,20 +47,21 @@ def lead(run: Run) -> str:
         _tested(run),
         *([when] if when else []),
     ]
-    state = "" if "finished" in facts else " The run is not finished."
-    return f"{', '.join(words)}.{state}"
+    return f"{', '.join(words)}."
 
 
 def notes(run: Run, number: int) -> str:
     """Return what nobody should overlook: damage, who was left out, whose inputs can be rebuilt."""
     texts = [f"<b>DAMAGED: {escape('; '.join(run.damage))}</b>"] if run.damage else []
+    if "finished" not in run.facts:
+        texts.append("<b>The run is not finished.</b> What is here may still change.")
     texts += _left_out(run, number)
     for fact, words in (("untested", "The model is not tested"), ("undelivered", "Not delivered")):
         if run.facts.get(fact):
             texts.append(f"<b>{words}:</b> {escape(run.facts[fact])}")
     if thin := thin_clients(run):
         texts.append(f"<b>{escape(thin)}</b>")
-    return "".join(f'<p class="note">{text}</p>' for text in texts)
+    return "".join(f'<div class="note">{text}</div>' for text in texts)
 
 
 def tiles(run: Run, link: str) -> str:
@@ -86,7 +87,7 @@ def tiles(run: Run, link: str) -> str:
             shown.append((score(value, run.metric), f"worst client: {named(name)}{more}"))
     shown += [
         (str(len(training)), "round of training" if len(training) == 1 else "rounds of training"),
-        (say_bytes(trained_up // n) if n else "-", "sent by each client in training"),
+        *([(say_bytes(trained_up // n), "sent by each client in training")] if n else []),
         (say_bytes(up), f"sent up in all; {say_bytes(down)} down"),
         (f"{seconds:.1f} s", "in all rounds"),
     ]
@@ -130,7 +131,9 @@ def _tested(run: Run) -> str:
         one = records[-1]
         return f"{_share(one)} {'was' if one.n_used == 1 else 'were'} tested"
     n = sum(bool(name) for name in run.scores)
-    return f"{n:,} were tested, each by a model that had not seen them" if n else "none was tested"
+    return (
+        f"{n:,} were tested, each by a model that had not seen them" if n else "nobody was tested"
+    )
 
 
 def _of(record: Record) -> str:
@@ -162,6 +165,8 @@ def _left_out(run: Run, number: int) -> list[str]:
         told.append(f'<a href="#refused-{number}">{more:,} more were left out</a>')
     if silent > 0:
         told.append(f"{silent:,} did not answer to the end")
+    if len(told) > 1:
+        return [f"{who}<ul>{''.join(f'<li>{one}</li>' for one in told)}</ul>"]
     return ["; ".join([*([who] if who else []), *told])]
 
 

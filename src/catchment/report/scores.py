@@ -164,7 +164,8 @@ def _drawn_caption(run: Run, one: DrawnRecording) -> str:
     value = run.scores.get(one.client, {}).get(run.metric, math.nan)
     known = f"{run.metric[:1].upper()}{run.metric[1:]} {score(value, run.metric)}. "
     if not one.names_classes:
-        return f"{known}Raw signals of a test client, and {one.output or 'what was predicted'}."
+        what = one.output or "the target"
+        return f"{known}Above, raw signals; below, {what} as it was and as it was predicted."
     known_spans = sum(span.truth is not None for span in one.spans)
     wrong = f"{one.n_wrong} of {known_spans} stretches are wrong" if one.n_wrong else "No mistake"
     some = f"{known}Raw signals of up to {MOST_RECORDINGS} recordings, one after the other. "

@@ -59,7 +59,11 @@ class Axis:
         room = 0.5 if whole else 0.04 * (high - low) or alike
         if log:
             return cls(low - room, high + room, log, whole)
-        return cls(max(low - room, limits[0]), min(high + room, limits[1]), log, whole)
+        low, most = max(low - room, limits[0]), limits[1]
+        # A limit that is near is shown: how far it is says how good a value is.
+        near = most - high < max(high - low, 0.1 * (most - limits[0]))
+        high = most if math.isfinite(most) and near else min(high + room, most)
+        return cls(low, high, log, whole)
 
     def place(self, value: float) -> float:
         """Return where a value lies, 0 at the low end and 1 at the high one; NaN if nowhere."""
