@@ -74,6 +74,17 @@ def test_folds_are_drawn_with_their_mean_and_range(runs: list[Run]) -> None:
     assert "<h3>Folds</h3>" not in render(runs[:1])
 
 
+def test_whom_no_fold_could_test_is_named(runs: list[Run]) -> None:
+    folds = [
+        {"clients": ["ann"], "rows": 9, "score": 0.5, "untested": {}},
+        {"clients": [], "rows": 0, "score": None, "untested": {"bob": "no labels"}},
+    ]
+    page = render([replace(runs[0], facts={**runs[0].facts, "folds": json.dumps(folds)})])
+    assert "<bdi>bob</bdi> was not tested: no labels" in page
+    assert "Mean 50.0 %, from 50.0 % to 50.0 %." in page
+    assert "fold 2 not defined" in page
+
+
 def test_the_data_are_summed_up_where_the_run_knows(runs: list[Run]) -> None:
     lines = [f"line {k} of <b>" for k in range(15)]
     page = render([replace(runs[0], facts={**runs[0].facts, "summary": json.dumps(lines)})])

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from catchment.federation.course import EVALUATION, TRAINING
 from catchment.federation.left_out import LeftOut, left_out
@@ -109,11 +110,22 @@ def summary(run: Run) -> str:
 
 def fold_scores(run: Run) -> list[float]:
     """Return the score of each fold, where a run was tested by folds and wrote them down."""
-    return [math.nan if value is None else float(value) for value in _folds(run)]
+    scores = (one.get("score") if isinstance(one, dict) else one for one in _folds(run))
+    return [math.nan if value is None else float(value) for value in scores]
 
 
-def _folds(run: Run) -> list[float | None]:
-    found: list[float | None] = json.loads(run.facts.get("folds", "[]"))
+def _folds(run: Run) -> list[Any]:
+    """Return what is known of each fold: its score, or that among other things by name."""
+    found: list[Any] = json.loads(run.facts.get("folds", "[]"))
+    return found
+
+
+def _untested(run: Run) -> dict[str, str]:
+    """Return whom no fold could test, and why."""
+    found: dict[str, str] = {}
+    for one in _folds(run):
+        if isinstance(one, dict):
+            found |= one.get("untested", {})
     return found
 
 
@@ -153,6 +165,8 @@ def _left_out(run: Run, number: int) -> list[str]:
     found: dict[str, LeftOut] = {}
     for one in sorted(left_out(run.rounds), key=lambda one: one.stage != TRAINING):
         found.setdefault(one.client, one)
+    for name, reason in _untested(run).items():
+        found.setdefault(name, LeftOut(name, EVALUATION, "", reason))
     silent = 0
     if fewest is not None:
         silent = fewest.n_asked - fewest.n_used - len({r.client for r in fewest.refused})

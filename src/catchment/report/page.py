@@ -33,7 +33,7 @@ def table(
     rows: Sequence[tuple[str, Sequence[str]]],
     numbers: Iterable[int],
     kind: str,
-    label: str,
+    label: str = "",
 ) -> str:
     """Return a table; each row has its class and its cells, which are HTML already.
 
@@ -76,9 +76,9 @@ def scrolling(inside: str, label: str, *, broad: bool) -> str:
     them on small screens under tables that are broad.
     """
     kind = ' class="more broad"' if broad else ' class="more"'
+    about = f' role="region" aria-label="{escape(label)}"' if label else ""
     return (
-        f'<div class="table"><div class="scroll" tabindex="0" role="region" '
-        f'aria-label="{escape(label)}">{inside}</div>'
+        f'<div class="table"><div class="scroll" tabindex="0"{about}>{inside}</div>'
         f'<p{kind} aria-hidden="true">There is more to the right: scroll the table →</p></div>'
     )
 
