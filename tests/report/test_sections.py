@@ -120,6 +120,13 @@ def test_a_single_client_is_neither_best_nor_worst(runs: list[Run]) -> None:
     assert "Served best" not in page.text
 
 
+def test_nobody_is_called_the_worst_of_those_who_are_alike(runs: list[Run]) -> None:
+    scores = {name: {"accuracy": 1.0} for name in ("", "ann", "bob")}
+    page = Checked(render([replace(runs[0], scores=scores)]))
+    assert "All are alike." in page.text
+    assert "The worst first" not in page.text
+
+
 def test_one_class_in_the_test_is_said(runs: list[Run]) -> None:
     assert runs[0].confusion is not None
     only = np.zeros_like(runs[0].confusion)

@@ -83,22 +83,22 @@ def scrolling(inside: str, label: str, *, broad: bool) -> str:
     )
 
 
-def figure(title: str, chart: str, caption: str, anchor: str = "") -> str:
-    """Return a chart with a heading above and a sentence below.
+def figure(title: str, inside: str, caption: str = "", *, anchor: str = "", kind: str = "") -> str:
+    """Return a chart or a table with a heading above and a sentence below.
+
+    Parameters
+    ----------
+    anchor
+        By what a link finds it.
+    kind
+        "wide" has the whole width of the page, "tall" has two others beside it.
 
     >>> figure("A & B", "", "text")
     '<figure><h3>A &amp; B</h3><figcaption>text</figcaption></figure>'
     """
-    place = f' id="{anchor}"' if anchor else ""
-    below = f"<figcaption>{escape(caption)}</figcaption>"
-    return f"<figure{place}><h3>{escape(title)}</h3>{chart}{below}</figure>"
-
-
-def plain_figure(title: str, inside: str, caption: str = "", kind: str = "") -> str:
-    """Return a table that stands among charts, in half of the page or, if "wide", in all of it."""
-    marked = f' class="{kind}"' if kind else ""
+    marks = (f' id="{anchor}"' if anchor else "") + (f' class="{kind}"' if kind else "")
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<figure{marked}><h3>{escape(title)}</h3>{inside}{below}</figure>"
+    return f"<figure{marks}><h3>{escape(title)}</h3>{inside}{below}</figure>"
 
 
 def listed(texts: Iterable[str]) -> str:

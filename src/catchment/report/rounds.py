@@ -14,7 +14,7 @@ from catchment.federation.runs.explain import say_bytes
 from catchment.federation.runs.maps import map_scores, said
 from catchment.federation.runs.read import Run
 from catchment.report.charts import Line, line_chart
-from catchment.report.page import figure, named, plain_figure, score, table
+from catchment.report.page import figure, named, score, table
 
 MOST_ROUNDS = 30
 MOST_REFUSED = 100
@@ -36,7 +36,7 @@ def figures_by_round(run: Run) -> Iterator[str]:
                 single.append(("", (escape(name), escape(stage), told)))
     if single:
         heading = "Figures of the rounds"
-        yield plain_figure(heading, table(("figure", "stage", "value"), single, (2,), "", heading))
+        yield figure(heading, table(("figure", "stage", "value"), single, (2,), "", heading))
 
 
 def rounds(run: Run) -> str:

@@ -13,11 +13,12 @@ from catchment.federation.runs.drawn import MOST_RECORDINGS, DrawnRecording
 from catchment.federation.runs.read import Run
 from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.report.headline import fold_scores, worst_client
-from catchment.report.page import figure, plain_figure, score, scrolling
+from catchment.report.page import figure, score, scrolling
 from catchment.report.signals import signal_chart
 
 MOST_CLIENTS = 30  # in a chart with a row each
 SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
+FEW_CLIENTS = 9  # in a chart no taller than others
 MOST_OUTPUTS = 3
 MOST_BESIDE = 10  # classes of a confusion that has half of the page
 SHARES, ERRORS = (0.0, 1.0), (0.0, math.inf)
@@ -50,7 +51,10 @@ def client_scores(run: Run) -> Iterator[str]:
         limits=SHARES if more else ERRORS,
     )
     line = f"The line is the {run.metric} of all rows together."
-    yield figure("Every client", chart, f"The worst first: {worst}. {line}{note}")
+    alike = len(order) > 1 and min(values.values()) == max(values.values())
+    first = "All are alike." if alike else f"The worst first: {worst}."
+    text = f"{first} {line}{note}"
+    yield figure("Every client", chart, text, kind="tall" if len(shown) > FEW_CLIENTS else "")
 
 
 def folds(run: Run) -> Iterator[str]:
@@ -83,7 +87,7 @@ def signals(run: Run, number: int) -> Iterator[str]:
         how = "worst" if one.client == worst else "best"
         title = f"Served {how}: {one.client}" if len(run.drawn) > 1 else f"Signals of {one.client}"
         anchor = f"signals-{number}" if one.client == worst else ""
-        yield figure(title, signal_chart(one), _drawn_caption(run, one), anchor)
+        yield figure(title, signal_chart(one), _drawn_caption(run, one), anchor=anchor)
 
 
 def ridge_path(run: Run) -> Iterator[str]:
@@ -143,9 +147,8 @@ def confusion(run: Run) -> Iterator[str]:
             f'<td style="--share:{count / max(total, 1):.3f}">{count}</td>' for count in row
         )
         right = score(row[k] / total, "accuracy") if total else "-"
-        rows.append(
-            f'<tr><th scope="row">{escape(name)}</th>{cells}<td class="n">{right}</td></tr>'
-        )
+        first = f'<th scope="row" title="{escape(name)}">{escape(name)}</th>'
+        rows.append(f'<tr>{first}{cells}<td class="n">{right}</td></tr>')
     shown = scrolling(
         f'<table class="confusion"><thead><tr><td></td>{head}<th scope="col"><span>right</span>'
         f"</th></tr></thead><tbody>{''.join(rows)}</tbody></table>",
@@ -157,7 +160,7 @@ def confusion(run: Run) -> Iterator[str]:
         (only,) = np.flatnonzero(totals)
         text += f" All are of one class, {run.classes[only]}, so that a score says little."
     kind = "wide" if len(run.classes) > MOST_BESIDE else ""
-    yield plain_figure("What is taken for what", shown, text, kind)
+    yield figure("What is taken for what", shown, text, kind=kind)
 
 
 def _drawn_caption(run: Run, one: DrawnRecording) -> str:
