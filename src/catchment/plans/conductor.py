@@ -62,7 +62,7 @@ from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
 from catchment.plans.notices import notices
-from catchment.plans.results import write_forecast
+from catchment.plans.results import write_drawn, write_forecast
 from catchment.plans.sources import About
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
@@ -349,9 +349,9 @@ def run_plan(
         place = store.folder / JOURNAL
         with SumsJournal(place) if memories else nullcontext() as journal:
             course = file.course(held.about, identities, len(held.train))
-            tested = None
+            tested, models = None, dict[str, Predictor]()
             if file.sharing.test == "folds":
-                tested = partial(_by_folds, file, held, threads, watch, store)
+                tested = partial(_by_folds, file, held, threads, watch, models, store)
             conductor = Conductor(
                 file,
                 course,
@@ -365,6 +365,10 @@ def run_plan(
             )
             done = conductor.conduct()
         write_forecast(store, done.model, done.scores, held)
+        if not (file.is_noisy or file.is_secret):
+            shown = held.train if tested else held.test
+            model_of = partial(_model_of, models, done.model)
+            write_drawn(store, model_of, done.scores, shown, held.about.channels)
         if tested is not None:
             conductor.finish(own_rows(file, done))
         elif "finished" not in store.facts():
@@ -379,12 +383,22 @@ def run_plan(
 
 
 def _by_folds(
-    file: PlanFile, held: PlanData, threads: int | None, watch: Watch | None, store: Store
+    file: PlanFile,
+    held: PlanData,
+    threads: int | None,
+    watch: Watch | None,
+    models: dict[str, Predictor],
+    store: Store,
 ) -> Scores:
     """Return the scores by folds, and keep what each fold gave."""
-    found = folded(file, held, threads, watch)
+    found = folded(file, held, threads, watch, models)
     store.write_facts(found.facts)
     return found.scores
+
+
+def _model_of(models: Mapping[str, Predictor], final: Predictor, client: str) -> Predictor:
+    """Return the model that a client was tested with: that of its fold, or the final one."""
+    return models.get(client, final)
 
 
 def _known(held: PlanData) -> dict[str, Sequence[str]]:

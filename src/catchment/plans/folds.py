@@ -27,6 +27,7 @@ from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import Clients
 from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.predictor import Predictor
 
 FOLDS = 5
 FACT = "folds"  # of a run
@@ -88,7 +89,11 @@ def fold_facts(facts: Mapping[str, str]) -> tuple[Fold, ...]:
 
 
 def folded(
-    file: PlanFile, held: PlanData, threads: int | None = None, watch: Watch | None = None
+    file: PlanFile,
+    held: PlanData,
+    threads: int | None = None,
+    watch: Watch | None = None,
+    models: dict[str, Predictor] | None = None,
 ) -> Folded:
     """Return how well every client is served by a model that has not seen it.
 
@@ -96,6 +101,8 @@ def folded(
     ----------
     watch
         Called with (stage, round, clients done, clients asked).
+    models
+        Where the model that each client is tested by is put, if somebody wants them.
     """
     by_client: dict[str, Score] = {}
     made = []
@@ -105,6 +112,8 @@ def folded(
         others = {name: source for name, source in held.train.items() if name not in fold}
         course = _in_the_clear(file.course(held.about, None, len(others)))
         model = _trained(course, others, threads, name, watch)
+        if models is not None:
+            models |= dict.fromkeys(fold, model.predictor)
         test = {name: held.train[name] for name in fold}
         plan = Plan(algorithm=Evaluation(model_under_test=model.predictor), limits=ANY)
         seen = partial(watch, f"{name}, test") if watch else None

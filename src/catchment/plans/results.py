@@ -1,6 +1,9 @@
-"""A forecast that a run's folder keeps, where the clients are in this process."""
+"""What a run's folder keeps to be drawn, where the clients are in this process."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -8,8 +11,10 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.engine.local import data_of
 from catchment.federation.measure.evaluation import Scores
+from catchment.federation.runs.drawn import draw
 from catchment.federation.runs.write import Store
 from catchment.plans.data import PlanData
+from catchment.plans.sources import Clients
 from catchment.readout.answers import output_names
 from catchment.readout.predictor import Predictor
 
@@ -37,6 +42,49 @@ def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanDat
         ],
         replace=True,
     )
+
+
+def write_drawn(
+    store: Store,
+    model_of: Callable[[str], Predictor],
+    scores: Scores,
+    tested: Clients,
+    channels: Sequence[str],
+) -> None:
+    """Keep some signals of the test clients served best and worst, with what was predicted.
+
+    They are raw, which is more than any client sent. A plan that hides its clients keeps none.
+
+    Parameters
+    ----------
+    model_of
+        The model that a client was tested with, which has not seen what it is tested on.
+    tested
+        What the clients were tested on.
+    channels
+        What the channels are called.
+    """
+    drawn = [
+        draw(model_of(name), list(data_of(tested[name])()), name, channels=channels).to_dict()
+        for name in dict.fromkeys(best_and_worst(scores))
+        if name in tested
+    ]
+    store.write_facts({"drawn": json.dumps(drawn)})
+
+
+def best_and_worst(scores: Scores) -> tuple[str, ...]:
+    """Return the clients with the best and the worst score; nobody where no score is defined.
+
+    >>> best_and_worst(Scores())
+    ()
+    """
+    values = {name: one.value for name, one in sorted(scores.by_client.items())}
+    known = [name for name, value in values.items() if not np.isnan(value)]
+    if not known:
+        return ()
+    ends = min(known, key=values.__getitem__), max(known, key=values.__getitem__)
+    more_is_better = any(one.counts is not None for one in scores.by_client.values())
+    return ends[::-1] if more_is_better else ends
 
 
 def _predicted(model: Predictor, recordings: list[Recording], client: str) -> tuple[Array, Array]:

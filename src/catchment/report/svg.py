@@ -1,4 +1,4 @@
-"""Charts as SVG text: they take their colours from the page, so one drawing suits light and dark.
+"""The parts of charts as SVG text: they take their colours from the page, light or dark.
 
 Charts are 400 units wide with letters of 13, so that they are readable on a phone, where they fill
 the width, and beside each other on a desk.
@@ -7,27 +7,18 @@ the width, and beside each other on a desk.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 import numpy as np
 
 from catchment.arrays import Array
 
 WIDTH = 400
-ROW = 22
-LETTER = 7.2  # units per letter, about
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """One line: its points (n,) each, the class that colours it, and its name in the legend."""
-
-    x: Array
-    y: Array
-    kind: str
-    name: str = ""
+LETTER = 7.9  # units of a usual letter, of the widest fonts that pages use
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +31,39 @@ class Axis:
     whole: bool = False  # whether ticks are whole numbers, such as those of rounds
 
     @classmethod
-    def around(cls, values: Array, *, log: bool = False, whole: bool = False) -> Axis:
+    def around(
+        cls,
+        values: Array,
+        *,
+        log: bool = False,
+        whole: bool = False,
+        limits: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Axis:
         """Return an axis that holds all finite values, with a little room at both ends.
+
+        Parameters
+        ----------
+        limits
+            No value can lie beyond, so the axis ends there at the latest; shares are from 0 to 1.
 
         >>> Axis.around(np.array([0.0, 10.0])).ticks()
         [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+        >>> Axis.around(np.array([1.0, 1.0]), limits=(0.0, 1.0)).high
+        1.0
         """
         known = values[np.isfinite(values)]
         if log:
             known = np.log10(known[known > 0])
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        room = 0.5 if whole else 0.04 * (high - low) or 0.5
-        return cls(low - room, high + room, log, whole)
+        alike = 0.5 if log or low == 0 else 0.1 * abs(low)
+        room = 0.5 if whole else 0.04 * (high - low) or alike
+        if log:
+            return cls(low - room, high + room, log, whole)
+        low, most = max(low - room, limits[0]), limits[1]
+        # A limit that is near is shown: how far it is says how good a value is.
+        near = most - high < max(high - low, 0.1 * (most - limits[0]))
+        high = most if math.isfinite(most) and near else min(high + room, most)
+        return cls(low, high, log, whole)
 
     def place(self, value: float) -> float:
         """Return where a value lies, 0 at the low end and 1 at the high one; NaN if nowhere."""
@@ -71,189 +83,107 @@ class Axis:
         unit = 10.0 ** math.floor(math.log10(rough))
         step = min((m * unit for m in (1, 2, 5, 10)), key=lambda s: abs(s - rough))
         step = max(step, 1.0) if self.whole else step
-        first = math.ceil(self.low / step)
-        return [k * step + 0.0 for k in range(first, math.floor(self.high / step) + 1)]
+        # An end that is a tick but for rounding is one.
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [k * step + 0.0 for k in range(first, last + 1)]
 
 
-def line_chart(
-    lines: Sequence[Line],
-    *,
-    label: str,
-    x_label: str = "",
-    y_label: str = "",
-    log_x: bool = False,
-    whole_x: bool = False,
-    log_y: bool = False,
-    marks: Sequence[tuple[float, str]] = (),
-    height: int = 240,
-) -> str:
-    """Return a chart of lines.
+def spaced(axis: Axis, room: float, write: Callable[[float], str], n: int = 5) -> list[float]:
+    """Return as many ticks, up to about n, as have room beside each other when written.
 
-    Parameters
-    ----------
-    lines
-        Drawn in this order.
-    label
-        What the chart shows, for those who do not see it.
-    whole_x
-        Whether x counts something, so that only whole numbers are written below.
-    marks
-        Values of x with a vertical line and a word each.
-
-    >>> x = np.arange(5.0)
-    >>> line_chart([Line(x, x**2, "s0")], label="squares").startswith("<svg")
-    True
+    >>> spaced(Axis(0.0, 1.0), 120, "{:.1f}".format)
+    [0.0, 0.5, 1.0]
     """
-    x_axis = Axis.around(np.concatenate([line.x for line in lines]), log=log_x, whole=whole_x)
-    y_axis = Axis.around(np.concatenate([line.y for line in lines]), log=log_y)
-    longest = max((len(_number(tick)) for tick in y_axis.ticks()), default=1)
-    left, right, top, bottom = 28 + round(LETTER * longest), 18, 24, 42
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        across, up = x_axis.place(x), y_axis.place(y)
-        return left + across * (WIDTH - left - right), height - bottom - up * (
-            height - top - bottom
-        )
-
-    parts = _grid(x_axis, y_axis, at, height, (left, right, top, bottom))
-    for line in lines:
-        parts += [
-            f'<polyline class="{line.kind}" points="{points}"/>'
-            for points in _stretches([at(x, y) for x, y in zip(line.x, line.y, strict=True)])
-        ]
-    for value, word in marks:
-        x, _ = at(value, 10**y_axis.low if log_y else y_axis.low)
-        late = x > WIDTH / 2
-        parts.append(_line("mark", x, top, x, height - bottom))
-        parts.append(_text(x + (-5 if late else 5), top + 12, word, "end" if late else "start"))
-    parts += _legend([line for line in lines if line.name], left)
-    parts.append(_text((left + WIDTH - right) / 2, height - 6, x_label, "middle", "muted"))
-    turned = f'<g transform="rotate(-90 12 {height / 2})">'
-    parts.append(f"{turned}{_text(12, height / 2, y_label, 'middle', 'muted')}</g>")
-    return _svg(parts, height, label)
+    for fewer in range(n, 1, -1):
+        ticks = axis.ticks(fewer)
+        places = [room * axis.place(tick) for tick in ticks]
+        widths = [LETTER * letters(write(tick)) + 6 for tick in ticks]
+        pairs = zip(pairwise(places), pairwise(widths), strict=True)
+        if all(b - a >= (p + q) / 2 for (a, b), (p, q) in pairs):
+            return ticks
+    return axis.ticks(1)
 
 
-def dot_chart(
-    names: Sequence[str],
-    values: Sequence[float],
-    *,
-    label: str,
-    x_label: str,
-    marked: str = "",
-    whole: float | None = None,
-    write: Callable[[float], str] = "{:.3g}".format,
-    tick: Callable[[float], str] = "{:.3g}".format,
-) -> str:
-    """Return a row per name with a dot at its value.
+def svg(parts: Sequence[str], height: float, label: str, told: str = "") -> str:
+    """Return a chart of its parts; those who do not see it are told its label and some more.
 
-    Parameters
-    ----------
-    marked
-        Name of the row that is drawn in the second colour.
-    whole
-        A value drawn as a line through all rows.
-    write, tick
-        How a value is written beside its dot, and on the axis.
-
-    >>> dot_chart(["a", "b"], [0.2, 0.9], label="scores", x_label="score").count("<circle")
-    2
+    >>> svg([], 10, "a chart", "nothing is on it")[-57:]
+    '<title>a chart</title><desc>nothing is on it</desc></svg>'
     """
-    shown = [name if len(name) <= 16 else f"{name[:15]}…" for name in names]
-    left = 16 + round(LETTER * max(map(len, shown), default=4))
-    longest = max((len(write(value)) for value in values if math.isfinite(value)), default=1)
-    right, top, bottom = 14 + round(LETTER * longest), 20, 38
-    height = top + bottom + ROW * len(shown)
-    every = np.array([*values, *([] if whole is None else [whole])])
-    axis = Axis.around(every)
-
-    def across(value: float) -> float:
-        return left + axis.place(value) * (WIDTH - left - right)
-
-    parts = []
-    for value in axis.ticks(4):
-        x = across(value)
-        parts.append(_line("grid", x, top, x, height - bottom))
-        parts.append(_text(x, height - bottom + 16, tick(value), "middle", "muted"))
-    if whole is not None:
-        x = across(whole)
-        parts.append(_line("mark", x, top - 4, x, height - bottom))
-        parts.append(_text(x, top - 7, f"all {write(whole)}", "middle"))
-    for k, (full, name, value) in enumerate(zip(names, shown, values, strict=True)):
-        y = top + ROW * (k + 0.5)
-        parts.append(_text(left - 8, y + 4, name, "end"))
-        if not math.isfinite(value):
-            parts.append(_text(left + 4, y + 4, "not defined", kind="muted"))
-            continue
-        kind, x = ("s1" if full == marked else "s0"), across(value)
-        parts.append(_line("stem", left, y, x, y))
-        parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y}" r="4.5"/>')
-        parts.append(_text(x + 9, y + 4, write(value)))
-    parts.append(_text((left + WIDTH - right) / 2, height - 5, x_label, "middle", "muted"))
-    return _svg(parts, height, label)
-
-
-def _svg(parts: Sequence[str], height: float, label: str) -> str:
     return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{escape(label)}"><title>{escape(label)}</title>{"".join(parts)}</svg>'
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" '
+        f'aria-label="{escape(label)}"><title>{escape(label)}</title>'
+        f"<desc>{escape(told or label)}</desc>{''.join(parts)}</svg>"
     )
 
 
-def _grid(
-    x_axis: Axis,
-    y_axis: Axis,
-    at: Callable[[float, float], tuple[float, float]],
-    height: int,
-    margins: tuple[int, int, int, int],
-) -> list[str]:
-    left, right, top, bottom = margins
-    parts = []
-    x0 = 10**x_axis.low if x_axis.log else x_axis.low
-    y0 = 10**y_axis.low if y_axis.log else y_axis.low
-    for tick in y_axis.ticks():
-        _, y = at(x0, tick)
-        parts.append(_line("grid", left, y, WIDTH - right, y))
-        parts.append(_text(left - 6, y + 4, _number(tick), "end", "muted"))
-    for tick in x_axis.ticks():
-        x, _ = at(tick, y0)
-        parts.append(_line("grid", x, top, x, height - bottom))
-        parts.append(_text(x, height - bottom + 15, _number(tick), "middle", "muted"))
-    return parts
-
-
-def _legend(lines: Sequence[Line], left: int) -> list[str]:
-    parts, x = [], float(left)
-    for line in lines:
-        parts += [_line(line.kind, x, 10, x + 16, 10), _text(x + 21, 14, line.name)]
-        x += 36 + LETTER * len(line.name)
-    return parts
-
-
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+def straight(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    """Return a straight line of a kind, which colours it."""
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", kind: str = "") -> str:
+def text(
+    x: float, y: float, words: str, anchor: str = "start", kind: str = "", title: str = ""
+) -> str:
+    """Return words at a place; the title is shown to who points at them.
+
+    >>> text(1, 2, "a & b")
+    '<text x="1.0" y="2.0" text-anchor="start">a &amp; b</text>'
+    """
     marked = f' class="{kind}"' if kind else ""
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f"<text{marked} {place}>{escape(text)}</text>"
+    whole = f"<title>{escape(title)}</title>" if title else ""
+    return f"<text{marked} {place}>{whole}{escape(words)}</text>"
 
 
-def _stretches(points: Sequence[tuple[float, float]]) -> list[str]:
+def stretches(points: Sequence[tuple[float, float]]) -> list[str]:
     """Return the points of each unbroken stretch; a point that is nowhere breaks a line."""
-    stretches: list[list[str]] = [[]]
+    found: list[list[str]] = [[]]
     for x, y in points:
         if math.isfinite(x) and math.isfinite(y):
-            stretches[-1].append(f"{x:.1f},{y:.1f}")
-        elif stretches[-1]:
-            stretches.append([])
-    return [" ".join(stretch) for stretch in stretches if stretch]
+            found[-1].append(f"{x:.1f},{y:.1f}")
+        elif found[-1]:
+            found.append([])
+    return [" ".join(stretch) for stretch in found if stretch]
 
 
-def _number(value: float) -> str:
+def letters(words: str) -> float:
+    """Return how many usual letters wide words are, rather too many than too few.
+
+    >>> letters("ab"), letters("\u6797"), letters("e\u0301"), letters("M")
+    (2.0, 1.8, 1.0, 1.6)
+    """
+    return round(sum(map(_width, words)), 3)
+
+
+def _width(letter: str) -> float:
+    if unicodedata.combining(letter):
+        return 0.0
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 1.8
+    if letter in "mwMW@%&\u2026\u2014":
+        return 1.6
+    return 1.2 if letter.isupper() or letter in "<>=+~#_" else 1.0
+
+
+def shortened(name: str, most: int) -> str:
+    """Return a name that is at most so many letters wide, cut at its end.
+
+    >>> shortened("a long name", 8)
+    'a long…'
+    """
+    if letters(name) <= most:
+        return name
+    n = len(name)
+    while n and letters(f"{name[:n]}…") > most:
+        n -= 1
+    return f"{name[:n]}…"
+
+
+def number(value: float) -> str:
     """Return a tick's number, short.
 
-    >>> _number(0.0), _number(1e-9), _number(2500.0)
+    >>> number(0.0), number(1e-9), number(2500.0)
     ('0', '1e-9', '2500')
     """
     text = f"{value:.4g}"

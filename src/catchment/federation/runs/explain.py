@@ -214,6 +214,11 @@ def _kept(run: Run) -> list[str]:
             f"targets: {shown} of those of {run.forecast.client}, a test client, as they are, to "
             "be drawn beside what was predicted"
         )
+    for one in run.drawn:
+        kept.append(
+            f"raw signals: up to {_count(len(one.times), 'step')} of {one.client}, a test client, "
+            "with the truth, to be drawn beside what was predicted"
+        )
     beside = [row.name for row in run.comparison or () if row.name != run.facts.get("own_row")]
     if beside:
         kept.append(

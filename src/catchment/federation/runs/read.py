@@ -20,6 +20,7 @@ from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.comparison import Comparison, Row
 from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
+from catchment.federation.runs.drawn import DrawnRecording
 from catchment.federation.runs.seals import damage, last_seal
 from catchment.federation.runs.write import DATABASE, FORMAT
 from catchment.structure import Kind
@@ -98,7 +99,8 @@ class Run:
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
     each kind of message holds and tells, where that is known. `damage` says what is not as it was
-    written, and `sealed` is the last seal of the ledger, if it has any.
+    written, and `sealed` is the last seal of the ledger, if it has any. `drawn` are signals of the
+    test clients served best and worst, in this order, where all are in one process.
     """
 
     folder: Path
@@ -118,6 +120,7 @@ class Run:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
     sealed: str = ""
+    drawn: tuple[DrawnRecording, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -252,6 +255,7 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         },
         damage(database),
         last_seal(database),
+        tuple(map(DrawnRecording.from_dict, json.loads(facts.get("drawn", "[]")))),
     )
 
 
