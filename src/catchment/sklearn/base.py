@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal
@@ -20,13 +19,14 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.pipeline import AnyMap, Pipeline
 from catchment.parallel import available_cores
 from catchment.sklearn.inputs import Given, Inputs, read_inputs, several
+from catchment.sklearn.layout import Layout, found_layout, steps_of, time_first
 
 Gaps = Literal["hold", "interpolate", "error"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """What estimators share whatever their feature map is: preparation, reading X, threads.
+class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What everything that learns here shares: preparation and threads.
 
     Parameters
     ----------
@@ -49,6 +49,38 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
         tags.input_tags.allow_nan = self.gaps != "error"
         return tags
 
+    def _prepare(self) -> Prepare:
+        """Return the preparation that the settings describe."""
+        if self.gaps not in ("hold", "interpolate", "error"):
+            raise ValueError(
+                f"gaps is {self.gaps!r}; pass hold, interpolate or error: every sample keeps its "
+                "prediction"
+            )
+        return Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
+
+    def _threads(self) -> int:
+        n_jobs = 1 if self.n_jobs is None else self.n_jobs
+        if n_jobs == 0:
+            raise ValueError(
+                "n_jobs is 0; pass 1 or more, None for one thread, or -1 for all cores"
+            )
+        return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SequenceEstimator(PreparedEstimator, ABC):
+    """What estimators share whatever their feature map is: reading X, and its rows of features.
+
+    Parameters
+    ----------
+    layout
+        How arrays (n, a, b) and lists of arrays (a, b) lie: "time_first", (time, channels), or
+        "channels_first", (channels, time). With "auto" the data say it where they can be read in
+        one way only, and are refused elsewhere; see `catchment.sklearn`.
+    """
+
+    layout: Layout = "auto"
+
     @abstractmethod
     def _description(self) -> AnyMap | str:
         """Return the map that the settings describe."""
@@ -59,32 +91,43 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
 
     def _pipeline(self) -> Pipeline:
         """Return the preparation and the map that the settings describe."""
-        if self.gaps not in ("hold", "interpolate", "error"):
-            raise ValueError(
-                f"gaps is {self.gaps!r}; pass hold, interpolate or error: every sample keeps its "
-                "prediction"
-            )
-        prepare = Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
-        return Pipeline(prepare, self._description())
+        return Pipeline(self._prepare(), self._description())
+
+    def _oriented(self, X: Inputs, y: Any = None, *, reset: bool, per_step: bool = False) -> Inputs:
+        """Return X with time before channels; with `reset`, note on the estimator how it lay.
+
+        With `per_step` a target that is an array has a value for every step.
+        """
+        steps = steps_of(y) if per_step and several(X, pooled=True) else None
+        if reset:
+            self.layout_ = found = found_layout(X, self.layout, steps=steps)
+        else:
+            found = found_layout(X, self._known_layout(), channels=self.n_channels_)
+        return time_first(X, found)
+
+    def _known_layout(self) -> Layout:
+        return self.layout_ or "auto" if self.layout == "auto" else self.layout
 
     def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:
+        """Return X as sequences; X has time before channels."""
         given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
-        if given.form == "stack" and given.n_inputs > len(given.inputs[0]):
-            warnings.warn(
-                f"X holds {len(given.inputs)} sequences of {len(given.inputs[0])} steps with "
-                f"{given.n_inputs} inputs each; if channels come before time, as in aeon and "
-                "sktime, pass X.transpose(0, 2, 1)",
-                stacklevel=3,
+        if reset:
+            self.n_channels_ = given.n_inputs
+        elif given.form != "matrix" and given.n_inputs != self.n_channels_:
+            known = self._known_layout()
+            lies = "time_first" if known == "channels_first" else "channels_first"
+            raise ValueError(
+                f"X has sequences of {given.n_inputs} channels, {type(self).__name__} was fitted "
+                f'on {self.n_channels_}; pass the same channels, or layout="{lies}" if time was '
+                "taken for channels"
             )
         return given
 
-    def _threads(self) -> int:
-        n_jobs = 1 if self.n_jobs is None else self.n_jobs
-        if n_jobs == 0:
-            raise ValueError(
-                "n_jobs is 0; pass 1 or more, None for one thread, or -1 for all cores"
-            )
-        return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+    def _given(self, X: Inputs) -> Given:
+        """Return X as sequences, read as `fit` has read its own."""
+        turned = self._oriented(X, reset=False)
+        given = self._read(turned, pooled=self.pooled_, reset=False)
+        return replace(given, turned=turned is not X)
 
     def _rows(self, pipeline: Pipeline, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""
