@@ -40,6 +40,7 @@ from __future__ import annotations
 from catchment.sklearn.any_map import MiniRocketClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import EchoStateClassifier
 from catchment.sklearn.regressor import EchoStateRegressor
+from catchment.sklearn.scaler import SequenceScaler
 from catchment.sklearn.transformer import EchoStateFeatures
 
 __all__ = [
@@ -47,5 +48,6 @@ __all__ = [
     "EchoStateFeatures",
     "EchoStateRegressor",
     "MiniRocketClassifier",
+    "SequenceScaler",
     "TimeSeriesClassifier",
 ]

@@ -26,7 +26,7 @@ Gaps = Literal["hold", "interpolate", "error"]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What everything that learns here shares: preparation and threads.
+    """What everything that learns here shares: preparation.
 
     Parameters
     ----------
@@ -35,13 +35,10 @@ class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     scale
         Whether every input is brought to mean 0 and standard deviation 1 over the data of `fit`;
         `partial_fit` keeps the scale of its first call.
-    n_jobs
-        Threads; None is one, -1 all cores. Results do not depend on it.
     """
 
     gaps: Gaps = "hold"
     scale: bool = True
-    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -58,18 +55,10 @@ class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             )
         return Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
 
-    def _threads(self) -> int:
-        n_jobs = 1 if self.n_jobs is None else self.n_jobs
-        if n_jobs == 0:
-            raise ValueError(
-                "n_jobs is 0; pass 1 or more, None for one thread, or -1 for all cores"
-            )
-        return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(PreparedEstimator, ABC):
-    """What estimators share whatever their feature map is: reading X, and its rows of features.
+class ReadingEstimator(PreparedEstimator):
+    """What everything that is given sequences shares: how it reads X.
 
     Parameters
     ----------
@@ -80,18 +69,6 @@ class SequenceEstimator(PreparedEstimator, ABC):
     """
 
     layout: Layout = "auto"
-
-    @abstractmethod
-    def _description(self) -> AnyMap | str:
-        """Return the map that the settings describe."""
-
-    def _pooling(self) -> object:
-        """Return "auto", None for a sample per step, or anything else for one per sequence."""
-        return "whole"
-
-    def _pipeline(self) -> Pipeline:
-        """Return the preparation and the map that the settings describe."""
-        return Pipeline(self._prepare(), self._description())
 
     def _oriented(self, X: Inputs, y: Any = None, *, reset: bool, per_step: bool = False) -> Inputs:
         """Return X with time before channels; with `reset`, note on the estimator how it lay.
@@ -129,6 +106,31 @@ class SequenceEstimator(PreparedEstimator, ABC):
         given = self._read(turned, pooled=self.pooled_, reset=False)
         return replace(given, turned=turned is not X)
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SequenceEstimator(ReadingEstimator, ABC):
+    """What estimators share whatever their feature map is: its rows of features, and threads.
+
+    Parameters
+    ----------
+    n_jobs
+        Threads; None is one, -1 all cores. Results do not depend on it.
+    """
+
+    n_jobs: int | None = None
+
+    @abstractmethod
+    def _description(self) -> AnyMap | str:
+        """Return the map that the settings describe."""
+
+    def _pooling(self) -> object:
+        """Return "auto", None for a sample per step, or anything else for one per sequence."""
+        return "whole"
+
+    def _pipeline(self) -> Pipeline:
+        """Return the preparation and the map that the settings describe."""
+        return Pipeline(self._prepare(), self._description())
+
     def _rows(self, pipeline: Pipeline, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""
         inputs = [piece.u for piece in pipeline.prepare.inputs(given.recordings())]
@@ -136,11 +138,11 @@ class SequenceEstimator(PreparedEstimator, ABC):
         if not given.pooled:
             assert isinstance(features, EchoStateMap)
             features = replace(features, washout=0)
-        return np.concatenate(features.rows(inputs, threads=self._threads()))
+        return np.concatenate(features.rows(inputs, threads=count_jobs(self.n_jobs)))
 
 
 @dataclass(eq=False, repr=False)
-class EchoStateEstimator(SequenceEstimator):
+class ReservoirEstimator(PreparedEstimator):
     """Settings of `EchoState` and of `Prepare`, under their names and with their defaults.
 
     They are written once, here: a dataclass makes the constructor that scikit-learn reads.
@@ -155,9 +157,6 @@ class EchoStateEstimator(SequenceEstimator):
         Dynamics, as in `EchoState`.
     bias, input, state
         Whether the readout sees a constant one, the inputs and the states.
-    pool, segments
-        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
-        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
     washout
         Steps at the start of each sequence that are not learnt from, nor scored.
     precision
@@ -187,8 +186,6 @@ class EchoStateEstimator(SequenceEstimator):
     bias: bool = EchoState.bias
     input: bool = EchoState.input
     state: bool = EchoState.state
-    pool: Pool | Literal["auto"] | None = EchoState.pool
-    segments: int = EchoState.segments
     washout: int = EchoState.washout
     precision: Literal["float64", "float32"] = EchoState.precision
     grid: int | Literal["auto"] | None = EchoState.grid
@@ -196,13 +193,47 @@ class EchoStateEstimator(SequenceEstimator):
     input_range: float | Literal["auto"] = EchoState.input_range
     random_state: int | np.random.RandomState | None = 0
 
+    def _reservoir(self, pool: Pool | Literal["auto"] | None, segments: int = 1) -> EchoState:
+        """Return the map that the settings describe, summed up by this pool."""
+        shared = {field.name for field in fields(EchoState)} - {"seed", "pool", "segments"}
+        settings = {name: getattr(self, name) for name in shared}
+        seed = seed_of(self.random_state)
+        return EchoState(seed=seed, pool=pool, segments=segments, **settings)
+
+
+@dataclass(eq=False, repr=False)
+class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
+    """A reservoir with one row of features per step, or per sequence.
+
+    Parameters
+    ----------
+    pool, segments
+        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
+        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
+    """
+
+    _: KW_ONLY
+    pool: Pool | Literal["auto"] | None = EchoState.pool
+    segments: int = EchoState.segments
+
     def _pooling(self) -> object:
         return self.pool
 
     def _description(self) -> EchoState:
-        shared = {field.name for field in fields(EchoState)} - {"seed"}
-        settings = {name: getattr(self, name) for name in shared}
-        return EchoState(seed=seed_of(self.random_state), **settings)
+        return self._reservoir(self.pool, self.segments)
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Return the number of threads that scikit-learn's n_jobs asks for.
+
+    >>> count_jobs(None), count_jobs(3)
+    (1, 3)
+    """
+    if n_jobs == 0:
+        raise ValueError("n_jobs is 0; pass 1 or more, None for one thread, or -1 for all cores")
+    if n_jobs is None:
+        return 1
+    return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
 
 
 def seed_of(state: int | np.random.RandomState | None) -> int:
