@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from catchment.sklearn.any_map import MiniRocketClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import EchoStateClassifier
+from catchment.sklearn.forecaster import EchoStateForecaster
 from catchment.sklearn.regressor import EchoStateRegressor
 from catchment.sklearn.scaler import SequenceScaler
 from catchment.sklearn.transformer import EchoStateFeatures
@@ -46,6 +47,7 @@ from catchment.sklearn.transformer import EchoStateFeatures
 __all__ = [
     "EchoStateClassifier",
     "EchoStateFeatures",
+    "EchoStateForecaster",
     "EchoStateRegressor",
     "MiniRocketClassifier",
     "SequenceScaler",
