@@ -122,12 +122,12 @@ def forecast(
     >>> bool(np.abs(forecast(model, s[:500], 100).ravel() - s[500:]).max() < 0.05)
     True
     """
-    features = _echo_state(model)
+    features = closed_loop_map(model)
     if horizon < 1:
         raise ValueError(f"horizon is {horizon}; pass at least 1 step")
     given = _known(model, features, known, horizon)
-    lowest, highest = _limits(model, limit)
-    past = _prepared(model, warmup)
+    lowest, highest = closed_loop_limits(model, limit)
+    past = warm_up(model, warmup)
     z, x = features.last(features.checked(past, "warm-up"))
     scale = model.prepare.scale
     out = np.empty((horizon, model.n_outputs))
@@ -156,7 +156,7 @@ def forecast(
     return out
 
 
-def _prepared(model: Model, warmup: Recording | ArrayLike) -> Array:
+def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
     """Return the warm-up's inputs as the map sees them; they must stay in one piece."""
     raw = warmup if isinstance(warmup, Recording) else Recording(as_matrix(warmup, "warm-up"))
     if model.prepare.horizon not in (None, 1):
@@ -175,9 +175,10 @@ def _prepared(model: Model, warmup: Recording | ArrayLike) -> Array:
     return pieces[-1].u
 
 
-def _limits(
-    model: Model, limit: ArrayLike | Literal["training"] | None
+def closed_loop_limits(
+    model: Model, limit: ArrayLike | Literal["training"] | None = "training"
 ) -> tuple[Array | float, Array | float]:
+    """Return the lowest and the highest values (K,) that are fed back."""
     if isinstance(limit, str):
         limit = model.target_range
     if limit is None:
@@ -191,7 +192,7 @@ def _limits(
     return limits[0], limits[1]
 
 
-def _echo_state(model: Model) -> EchoStateMap:
+def closed_loop_map(model: Model) -> EchoStateMap:
     """Return the map of a model that can be run step by step."""
     _per_step(model.features)
     if not isinstance(model.features, EchoStateMap):

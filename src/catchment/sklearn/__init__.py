@@ -21,8 +21,13 @@ y, sample_weight, predictions      one row per step, in the     one row per sequ
 
 With `pool="auto"`, the default, a matrix is one sequence for `EchoStateRegressor` and
 `EchoStateFeatures`, and holds a sequence in each row for `EchoStateClassifier`. Several sequences
-are pooled unless y has as many values for a sequence as it has steps. Time comes before channels:
-arrays (n, channels, time), as aeon and sktime have them, are to be transposed.
+are pooled unless y has as many values for a sequence as it has steps.
+
+`layout` says which axis of a sequence is time, for (B, a, b) arrays and lists: "time_first", or
+"channels_first" as aeon and sktime have it. Without a word ("auto"), an array (B, T, 1), lists of
+unequal lengths and targets per step say it by themselves, a list of equal arrays has steps first if
+these are more than the channels, and everything else is refused by an error that names both calls.
+Rows of features lie as X does; y and predictions have a row per step in either layout.
 
 Every sequence starts from a state of zero, also in `predict` and in each call of `partial_fit`.
 Without a pool the order of the rows is therefore part of the data: do not shuffle them, and split
@@ -34,13 +39,17 @@ from __future__ import annotations
 
 from catchment.sklearn.any_map import MiniRocketClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import EchoStateClassifier
+from catchment.sklearn.forecaster import EchoStateForecaster
 from catchment.sklearn.regressor import EchoStateRegressor
+from catchment.sklearn.scaler import SequenceScaler
 from catchment.sklearn.transformer import EchoStateFeatures
 
 __all__ = [
     "EchoStateClassifier",
     "EchoStateFeatures",
+    "EchoStateForecaster",
     "EchoStateRegressor",
     "MiniRocketClassifier",
+    "SequenceScaler",
     "TimeSeriesClassifier",
 ]

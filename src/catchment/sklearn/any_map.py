@@ -19,7 +19,8 @@ class TimeSeriesClassifier(SequenceClassifier):
     """Classes of whole sequences, by ridge regression on the features of any map.
 
     A matrix X holds a sequence of one input in each row; lists of (T, I) arrays and arrays
-    (B, T, I) hold sequences of several inputs. Scores, probabilities and the readout are those of
+    (B, T, I), or with `layout="channels_first"` (I, T) and (B, I, T), hold sequences of several
+    inputs. Scores, probabilities and the readout are those of
     `EchoStateClassifier`; without weights the model is that of `catchment.fit`, to the bit.
 
     Parameters
@@ -28,7 +29,7 @@ class TimeSeriesClassifier(SequenceClassifier):
         A feature map with one row per recording, its description, or its name.
     ridge
         A number, one number per output, or "gcv": chosen by generalised cross-validation.
-    gaps, scale, n_jobs
+    gaps, scale, layout, n_jobs
         As in `EchoStateClassifier`.
 
     Attributes
@@ -72,7 +73,7 @@ class MiniRocketClassifier(SequenceClassifier):
         Columns.
     random_state
         An integer is the seed of `MiniRocket`; None draws new convolutions at each fit.
-    ridge, gaps, scale, n_jobs
+    ridge, gaps, scale, layout, n_jobs
         As in `TimeSeriesClassifier`.
 
     >>> X = [np.sin(np.arange(50) / (3 + k % 2) + k) for k in range(20)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal
@@ -20,13 +19,14 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.pipeline import AnyMap, Pipeline
 from catchment.parallel import available_cores
 from catchment.sklearn.inputs import Given, Inputs, read_inputs, several
+from catchment.sklearn.layout import Layout, found_layout, steps_of, time_first
 
 Gaps = Literal["hold", "interpolate", "error"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """What estimators share whatever their feature map is: preparation, reading X, threads.
+class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What everything that learns here shares: preparation.
 
     Parameters
     ----------
@@ -35,19 +35,89 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
     scale
         Whether every input is brought to mean 0 and standard deviation 1 over the data of `fit`;
         `partial_fit` keeps the scale of its first call.
-    n_jobs
-        Threads; None is one, -1 all cores. Results do not depend on it.
     """
 
     gaps: Gaps = "hold"
     scale: bool = True
-    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = self.gaps != "error"
         return tags
+
+    def _prepare(self) -> Prepare:
+        """Return the preparation that the settings describe."""
+        if self.gaps not in ("hold", "interpolate", "error"):
+            raise ValueError(
+                f"gaps is {self.gaps!r}; pass hold, interpolate or error: every sample keeps its "
+                "prediction"
+            )
+        return Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ReadingEstimator(PreparedEstimator):
+    """What everything that is given sequences shares: how it reads X.
+
+    Parameters
+    ----------
+    layout
+        How arrays (n, a, b) and lists of arrays (a, b) lie: "time_first", (time, channels), or
+        "channels_first", (channels, time). With "auto" the data say it where they can be read in
+        one way only, and are refused elsewhere; see `catchment.sklearn`.
+    """
+
+    layout: Layout = "auto"
+
+    def _oriented(self, X: Inputs, y: Any = None, *, reset: bool, per_step: bool = False) -> Inputs:
+        """Return X with time before channels; with `reset`, note on the estimator how it lay.
+
+        With `per_step` a target that is an array has a value for every step.
+        """
+        steps = steps_of(y) if per_step and several(X, pooled=True) else None
+        if reset:
+            self.layout_ = found = found_layout(X, self.layout, steps=steps)
+        else:
+            found = found_layout(X, self._known_layout(), channels=self.n_channels_)
+        return time_first(X, found)
+
+    def _known_layout(self) -> Layout:
+        return self.layout_ or "auto" if self.layout == "auto" else self.layout
+
+    def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:
+        """Return X as sequences; X has time before channels."""
+        given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
+        if reset:
+            self.n_channels_ = given.n_inputs
+        elif given.form != "matrix" and given.n_inputs != self.n_channels_:
+            known = self._known_layout()
+            lies = "time_first" if known == "channels_first" else "channels_first"
+            raise ValueError(
+                f"X has sequences of {given.n_inputs} channels, {type(self).__name__} was fitted "
+                f'on {self.n_channels_}; pass the same channels, or layout="{lies}" if time was '
+                "taken for channels"
+            )
+        return given
+
+    def _given(self, X: Inputs) -> Given:
+        """Return X as sequences, read as `fit` has read its own."""
+        turned = self._oriented(X, reset=False)
+        given = self._read(turned, pooled=self.pooled_, reset=False)
+        return replace(given, turned=turned is not X)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SequenceEstimator(ReadingEstimator, ABC):
+    """What estimators share whatever their feature map is: its rows of features, and threads.
+
+    Parameters
+    ----------
+    n_jobs
+        Threads; None is one, -1 all cores. Results do not depend on it.
+    """
+
+    n_jobs: int | None = None
 
     @abstractmethod
     def _description(self) -> AnyMap | str:
@@ -59,32 +129,7 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
 
     def _pipeline(self) -> Pipeline:
         """Return the preparation and the map that the settings describe."""
-        if self.gaps not in ("hold", "interpolate", "error"):
-            raise ValueError(
-                f"gaps is {self.gaps!r}; pass hold, interpolate or error: every sample keeps its "
-                "prediction"
-            )
-        prepare = Prepare(gaps=self.gaps, scale="federated" if self.scale else "none")
-        return Pipeline(prepare, self._description())
-
-    def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:
-        given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
-        if given.form == "stack" and given.n_inputs > len(given.inputs[0]):
-            warnings.warn(
-                f"X holds {len(given.inputs)} sequences of {len(given.inputs[0])} steps with "
-                f"{given.n_inputs} inputs each; if channels come before time, as in aeon and "
-                "sktime, pass X.transpose(0, 2, 1)",
-                stacklevel=3,
-            )
-        return given
-
-    def _threads(self) -> int:
-        n_jobs = 1 if self.n_jobs is None else self.n_jobs
-        if n_jobs == 0:
-            raise ValueError(
-                "n_jobs is 0; pass 1 or more, None for one thread, or -1 for all cores"
-            )
-        return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
+        return Pipeline(self._prepare(), self._description())
 
     def _rows(self, pipeline: Pipeline, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""
@@ -93,11 +138,11 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
         if not given.pooled:
             assert isinstance(features, EchoStateMap)
             features = replace(features, washout=0)
-        return np.concatenate(features.rows(inputs, threads=self._threads()))
+        return np.concatenate(features.rows(inputs, threads=count_jobs(self.n_jobs)))
 
 
 @dataclass(eq=False, repr=False)
-class EchoStateEstimator(SequenceEstimator):
+class ReservoirEstimator(PreparedEstimator):
     """Settings of `EchoState` and of `Prepare`, under their names and with their defaults.
 
     They are written once, here: a dataclass makes the constructor that scikit-learn reads.
@@ -112,9 +157,6 @@ class EchoStateEstimator(SequenceEstimator):
         Dynamics, as in `EchoState`.
     bias, input, state
         Whether the readout sees a constant one, the inputs and the states.
-    pool, segments
-        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
-        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
     washout
         Steps at the start of each sequence that are not learnt from, nor scored.
     precision
@@ -144,8 +186,6 @@ class EchoStateEstimator(SequenceEstimator):
     bias: bool = EchoState.bias
     input: bool = EchoState.input
     state: bool = EchoState.state
-    pool: Pool | Literal["auto"] | None = EchoState.pool
-    segments: int = EchoState.segments
     washout: int = EchoState.washout
     precision: Literal["float64", "float32"] = EchoState.precision
     grid: int | Literal["auto"] | None = EchoState.grid
@@ -153,13 +193,47 @@ class EchoStateEstimator(SequenceEstimator):
     input_range: float | Literal["auto"] = EchoState.input_range
     random_state: int | np.random.RandomState | None = 0
 
+    def _reservoir(self, pool: Pool | Literal["auto"] | None, segments: int = 1) -> EchoState:
+        """Return the map that the settings describe, summed up by this pool."""
+        shared = {field.name for field in fields(EchoState)} - {"seed", "pool", "segments"}
+        settings = {name: getattr(self, name) for name in shared}
+        seed = seed_of(self.random_state)
+        return EchoState(seed=seed, pool=pool, segments=segments, **settings)
+
+
+@dataclass(eq=False, repr=False)
+class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
+    """A reservoir with one row of features per step, or per sequence.
+
+    Parameters
+    ----------
+    pool, segments
+        None for a target per step; "last", "mean", "mean_std" or "max" for one per sequence, of
+        each of this many equal parts. With "auto" it follows the data: see `catchment.sklearn`.
+    """
+
+    _: KW_ONLY
+    pool: Pool | Literal["auto"] | None = EchoState.pool
+    segments: int = EchoState.segments
+
     def _pooling(self) -> object:
         return self.pool
 
     def _description(self) -> EchoState:
-        shared = {field.name for field in fields(EchoState)} - {"seed"}
-        settings = {name: getattr(self, name) for name in shared}
-        return EchoState(seed=seed_of(self.random_state), **settings)
+        return self._reservoir(self.pool, self.segments)
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Return the number of threads that scikit-learn's n_jobs asks for.
+
+    >>> count_jobs(None), count_jobs(3)
+    (1, 3)
+    """
+    if n_jobs == 0:
+        raise ValueError("n_jobs is 0; pass 1 or more, None for one thread, or -1 for all cores")
+    if n_jobs is None:
+        return 1
+    return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
 
 
 def seed_of(state: int | np.random.RandomState | None) -> int:

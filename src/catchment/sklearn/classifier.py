@@ -25,6 +25,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
 
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from inputs and labels, forgetting what was learnt before."""
+        X = self._oriented(X, y, reset=True, per_step=True)
         self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
         given = self._read(X, pooled=self.pooled_, reset=True)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
@@ -64,7 +65,8 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
                 "pass the same ones or none"
             )
         if first:
-            self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
+            X = self._oriented(X, y, reset=True, per_step=True)
+        self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
         given = self._read(X, pooled=self.pooled_, reset=first)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         unknown = np.setdiff1d(labels, known)
@@ -100,7 +102,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
 
     def _scores(self, X: Inputs) -> tuple[Given, Array]:
         check_is_fitted(self)
-        given = self._read(X, pooled=self.pooled_, reset=False)
+        given = self._given(X)
         return given, self.model_.readout(self._rows(self.model_.pipeline, given))
 
     def _labels(self, given: Given, y: Targets | None) -> NDArray[Any]:

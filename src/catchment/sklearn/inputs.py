@@ -36,6 +36,7 @@ class Given:
     form: Form
     pooled: bool
     channels: tuple[str, ...] | None = None
+    turned: bool = False  # whether X had channels before time
 
     @property
     def lengths(self) -> list[int]:
@@ -102,6 +103,17 @@ class Given:
         parts = np.empty(len(self.inputs), dtype=object)
         parts[:] = np.split(rows, np.cumsum(self.lengths)[:-1])
         return parts
+
+    def laid(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows (n, F) of features arranged as X, with time where X has it."""
+        arranged = self.arranged(rows)
+        if not (self.nested and self.turned):
+            return arranged
+        if self.form == "stack":
+            return arranged.transpose(0, 2, 1)
+        turned = np.empty(len(arranged), dtype=object)
+        turned[:] = [part.T for part in arranged]
+        return turned
 
     def after(self, washout: int) -> Booleans:
         """Return a mask (n,) of the samples that a washout leaves; all of them if pooled."""

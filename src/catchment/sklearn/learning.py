@@ -23,7 +23,7 @@ from catchment.readout.one_owner import fitted_pipeline, solved
 from catchment.readout.readout import Readout
 from catchment.readout.solve import Spectrum
 from catchment.readout.statistics import RidgeStatistics
-from catchment.sklearn.base import SequenceEstimator
+from catchment.sklearn.base import SequenceEstimator, count_jobs
 from catchment.sklearn.inputs import Given
 
 
@@ -58,7 +58,11 @@ class ReadoutEstimator(SequenceEstimator):
             )
         else:
             pipeline = past.pipeline
-        features, threads, is_classes = pipeline.features, self._threads(), classes is not None
+        features, threads, is_classes = (
+            pipeline.features,
+            count_jobs(self.n_jobs),
+            classes is not None,
+        )
         prepared = pipeline.prepare.apply(recordings)
         rows: Array | None = None
         if weight is not None and not (given.pooled and features.grid is None):

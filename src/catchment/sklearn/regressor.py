@@ -43,6 +43,8 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
     gaps, scale
         What replaces NaN in X ("hold", "interpolate" or "error"), and whether inputs are scaled to
         mean 0 and standard deviation 1 over the data of `fit`.
+    layout
+        Which axis of arrays (n, a, b) and lists is time: "time_first", "channels_first", or "auto".
     ridge
         A number, one number per output, or "gcv": chosen by generalised cross-validation.
     random_state
@@ -72,6 +74,8 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
 
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from inputs and targets, forgetting what was learnt before."""
+        # With a pool, or without a word, as many targets as an axis is long may be outputs.
+        X = self._oriented(X, y, reset=True, per_step=self.pool is None)
         self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=False)
         return self._learn(self._read(X, pooled=self.pooled_, reset=True), y, sample_weight, None)
 
@@ -82,7 +86,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         """
         if not hasattr(self, "model_"):
             return self.fit(X, y, sample_weight)
-        given = self._read(X, pooled=self.pooled_, reset=False)
+        given = self._given(X)
         return self._learn(given, y, sample_weight, self.model_)
 
     @overload
@@ -101,7 +105,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         The deviation is that of a new target under the Bayesian linear model of `bayesian_readout`.
         """
         check_is_fitted(self)
-        given = self._read(X, pooled=self.pooled_, reset=False)
+        given = self._given(X)
         z = self._rows(self.model_.pipeline, given)
         mean = given.arranged(self._narrow(self.model_.readout(z)))
         if not return_std:
@@ -116,7 +120,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:
         """Return the share of variance explained (R2), the washout of each sequence left out."""
         check_is_fitted(self)
-        given = self._read(X, pooled=self.pooled_, reset=False)
+        given = self._given(X)
         target, weight = as_matrix(self._target(given, y), "y"), given.weights(sample_weight)
         kept = given.after(self.washout) & ~np.isnan(target).any(axis=1)
         predicted = self.model_.readout(self._rows(self.model_.pipeline, given))

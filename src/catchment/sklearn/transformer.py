@@ -44,6 +44,7 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
     def fit(self, X: Inputs, y: object = None) -> Self:
         """Build the reservoir and take the scale of X; y is not used."""
         pooled = self.pool not in (None, "auto")
+        X = self._oriented(X, reset=True)
         given = self._read(X, pooled=pooled, reset=True)
         described = self._pipeline()
         built = described.built(given.n_inputs, per_step=not pooled)
@@ -60,10 +61,14 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
         return self.pipeline_.features
 
     def transform(self, X: Inputs) -> NDArray[Any]:
-        """Return the features (n, F) of every sample, arranged like X."""
+        """Return the features (n, F) of every sample, arranged like X.
+
+        Those of several sequences without a pool are (n, T, F), or (n, F, T) where X has channels
+        first; of a list, an array of arrays.
+        """
         check_is_fitted(self, "pipeline_")
-        given = self._read(X, pooled=self.pooled_, reset=False)
-        return given.arranged(self._rows(self.pipeline_, given))
+        given = self._given(X)
+        return given.laid(self._rows(self.pipeline_, given))
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
         """Return the names (F,) of the features: inputs by their own names, states as x0, x1...

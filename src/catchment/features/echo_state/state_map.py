@@ -382,9 +382,13 @@ class EchoStateMap:
         for block in advance(self.programs, [u], x0=x):
             rows = block.rows[:, -1:]
         state = rows[1 + self.n_inputs :, 0].astype(np.float64)
+        return self.selected(rows)[:, 0, 0].astype(np.float64), state
+
+    def selected(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Return the features (F, T, lanes) of a block's rows, rounded as all are."""
         z = self.select(rows)
         self._round(z)
-        return z[:, 0, 0].astype(np.float64), state
+        return z
 
     def pooled(self, batch: Batch) -> Array:
         """Return one feature row (lanes, F) per lane of a batch."""
