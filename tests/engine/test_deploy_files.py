@@ -31,7 +31,7 @@ NGINX = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
 def parsed(words: list[str]) -> click.Context:
     """Return the parsed command line of `catchment`, which is not carried out."""
     command: Any = typer.main.get_command(app)
-    context = command.make_context("catchment", list(words), resilient_parsing=False)
+    context: click.Context = command.make_context("catchment", list(words), resilient_parsing=False)
     while True:
         rest = [*context._protected_args, *context.args]
         name, command, rest = command.resolve_command(context, rest)
