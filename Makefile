@@ -10,6 +10,8 @@
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
+#   make wheel   build the wheel and the source archive into dist, and print their SHA-256
+#   make matrix  the tests of the core on every Python here, with the newest packages, each in its own .venv-3.x
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
 #   make check   lint, types and import order only
@@ -40,6 +42,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx spin
+.PHONY: wheel matrix
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -94,6 +97,19 @@ locked:
 	@$(NODE)/bin/python $(INSTALL) --no-deps --no-build-isolation .
 	@echo "installed: $(NODE)/bin/catchment"
 
+# The same sources give the same bytes: no date, owner, order or folder of this machine is in them.
+wheel: $(VENV)/.installed
+	@$(BIN)/python $(INSTALL) -c $(PINS) hatchling
+	@rm -rf dist
+	@$(BIN)/python -m hatchling -q build -d dist
+	@cd dist && sha256sum *
+
+# MATRIX="3.12 3.13" for some of them; PYTEST="-n 4" for more processes.
+MATRIX ?= 3.11 3.12 3.13
+PYTEST ?= -n 1
+matrix:
+	@$(PYTHON) -m tools.matrix $(MATRIX) -- $(PYTEST)
+
 # Debian's program alone, into the environment: installing the package would start a web server.
 nginx: $(VENV)/.installed
 	-@[ -x $(BIN)/nginx ] || command -v nginx /usr/sbin/nginx >/dev/null || \
@@ -132,7 +148,7 @@ bench: $(BENCH)/.installed
 	@$(BENCH)/bin/python -m benchmarks.peers
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(NODE) docs/_build docs/api/generated build dist .data
+	rm -rf $(VENV) $(BENCH) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples docs reproductions tools -name __pycache__ -type d -prune -exec rm -rf {} +
 

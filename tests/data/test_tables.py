@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import builtins
 import gzip
-import importlib
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -186,15 +184,14 @@ def test_a_damaged_npz_file_is_refused(tmp_path: Path) -> None:
         read_columns(path)
 
 
-def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    monkeypatch.delitem(sys.modules, "catchment.data.tables")
-    with pytest.raises(MissingExtraError, match=r"catchment\[frames\]"):
-        importlib.import_module("catchment.data.tables")
+def test_without_pyarrow_only_parquet_asks_for_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd.DataFrame({"x": [1.5]}).to_parquet(tmp_path / "log.parquet")
+    (tmp_path / "log.csv").write_text("x,y\n" + "1.5,a\n" * 300_000)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "catchment.data.csv_arrow", raising=False)
+    monkeypatch.delattr("catchment.data.csv_arrow", raising=False)
+    assert len(read_columns(tmp_path / "log.csv")["x"]) == 300_000
+    with pytest.raises(MissingExtraError, match=r"Parquet files need.*catchment\[frames\]"):
+        read_columns(tmp_path / "log.parquet")

@@ -6,6 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import torch
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 

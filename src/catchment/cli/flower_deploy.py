@@ -66,6 +66,14 @@ def proxy(
     whole: Annotated[
         bool, typer.Option("--whole", help="A configuration by itself, not a Debian site.")
     ] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="With --whole: nginx writes here, and logs to the error stream; else to the keys.",
+        ),
+    ] = None,
 ) -> None:
     """Print the nginx configuration that lets nodes in, and nobody else."""
     from catchment.engine.deploy import proxy as made
@@ -75,7 +83,10 @@ def proxy(
     text = made.site(
         folder / "server", superlink=superlink, listen=listen, client_authority=authority
     )
-    typer.echo(made.whole(text, folder / "server") if whole else text, nl=False)
+    if whole:
+        writes = state.resolve() if state else folder / "server"
+        text = made.whole(text, writes, logs=state is None)
+    typer.echo(text, nl=False)
 
 
 def serve(

@@ -1,9 +1,11 @@
-"""Recordings from CSV and Parquet files, and from NumPy's npz; of the extras only pyarrow."""
+"""Recordings from CSV and Parquet files, and from NumPy's npz; of the extras only pyarrow.
+
+CSV needs no extra. Where pyarrow is installed it reads the large files, and the columns are the
+same; only Parquet needs it.
+"""
 
 from __future__ import annotations
 
-import gzip
-import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,22 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.data.csv_lines import read_csv
 from catchment.data.frames import from_frame
 from catchment.data.recording import Recording
 from catchment.errors import MissingExtraError
 
-try:
-    import pyarrow
-    import pyarrow.compute
-    import pyarrow.csv
-    import pyarrow.parquet
-except ImportError as error:
-    raise MissingExtraError("frames", needed_for="CSV and Parquet files") from error
-
 KINDS = (".csv", ".tsv", ".parquet", ".npz")
-_DELIMITERS = (",", ";", "\t")
-_SAMPLE_LINES = 50
-_MAX_BLOCK = 2**31 - 1  # of pyarrow's reader
+_LARGE = 1 << 20  # bytes; with smaller files importing pyarrow takes longer than it saves
 
 
 def read_table(
@@ -44,7 +37,7 @@ def read_table(
     """Return client name -> recordings, from a file .csv, .tsv (also .gz), .parquet or .npz.
 
     The parameters are those of `from_frame`, the columns those of `read_columns`. For many files
-    there is `read`. Needs the extra "frames".
+    there is `read`. Parquet needs the extra "frames".
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -95,15 +88,7 @@ def read_columns(path: str | Path) -> dict[str, NDArray[Any]]:
         )
     if kind == ".npz":
         return _arrays(path)
-    try:
-        table = _parquet(path) if kind == ".parquet" else _csv(path)
-    except (pyarrow.ArrowInvalid, gzip.BadGzipFile, EOFError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
-    names = [name.strip() for name in table.column_names]
-    if len(set(names)) != len(names):
-        raise ValueError(f"{path.name} has two columns of one name; rename one of them")
-    columns = zip(names, table.columns, strict=True)
-    return {name: np.asarray(_plain(column)) for name, column in columns}
+    return _parquet(path) if kind == ".parquet" else _csv(path)
 
 
 def kind_of(path: Path) -> str:
@@ -116,66 +101,21 @@ def kind_of(path: Path) -> str:
     return kinds[-1] if kinds else ""
 
 
-def _parquet(path: Path) -> pyarrow.Table:
-    # The reader of data sets would look for pandas.
-    with pyarrow.parquet.ParquetFile(path) as file:
-        return file.read()
+def _csv(path: Path) -> dict[str, NDArray[Any]]:
+    if path.stat().st_size >= _LARGE:
+        try:
+            from catchment.data import csv_arrow
+        except MissingExtraError:
+            pass
+        else:
+            return csv_arrow.read_csv(path)
+    return read_csv(path)
 
 
-def _plain(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
-    """Return a column whose values NumPy knows; those of a dictionary would go through pandas."""
-    kind = column.type
-    if pyarrow.types.is_dictionary(kind):
-        return column.cast(kind.value_type)
-    if pyarrow.types.is_boolean(kind) and column.null_count:
-        return column.cast(pyarrow.int8())
-    return column.cast(pyarrow.float64()) if pyarrow.types.is_decimal(kind) else column
+def _parquet(path: Path) -> dict[str, NDArray[Any]]:
+    from catchment.data import csv_arrow
 
-
-def _csv(path: Path) -> pyarrow.Table:
-    content = path.read_bytes()
-    if path.suffix.lower() == ".gz":
-        content = gzip.decompress(content)
-    delimiter = _delimiter(content)
-    table = _parsed(content, delimiter, ".")
-    if b"," in content and (delimiter != "," or b'"' in content):
-        other = _parsed(content, delimiter, ",")
-        if _n_numeric(other) > _n_numeric(table):
-            return other
-    return table
-
-
-def _delimiter(content: bytes) -> str:
-    """Return what separates the fields: as often in every line as in the first one, if anything."""
-    first, *rest = content[: 1 << 16].splitlines()[:_SAMPLE_LINES] or [b""]
-    counts = {}
-    for delimiter in _DELIMITERS:
-        count, *others = (
-            re.sub(rb'"[^"]*"', b"", line).count(delimiter.encode()) for line in (first, *rest)
-        )
-        # The sample may end within a line, and a file in an empty one.
-        even = all(other == count for other, line in zip(others, rest[:-1], strict=False) if line)
-        counts[delimiter] = (count > 0 and even, count)
-    return max(_DELIMITERS, key=lambda delimiter: counts[delimiter])
-
-
-def _parsed(content: bytes, delimiter: str, decimal: str) -> pyarrow.Table:
-    table = pyarrow.csv.read_csv(
-        pyarrow.BufferReader(content),
-        # In one block, so that a column's type is that of all its values.
-        read_options=pyarrow.csv.ReadOptions(block_size=min(len(content) + 1, _MAX_BLOCK)),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
-        convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True, decimal_point=decimal),
-    )
-    for place, field in enumerate(table.schema):
-        if pyarrow.types.is_string(field.type):
-            trimmed = pyarrow.compute.utf8_trim_whitespace(table.column(place))
-            table = table.set_column(place, field.name, trimmed)
-    return table
-
-
-def _n_numeric(table: pyarrow.Table) -> int:
-    return sum(pyarrow.types.is_floating(field.type) for field in table.schema)
+    return csv_arrow.read_parquet(path)
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -84,11 +84,11 @@ _WHOLE = """\
 daemon off;
 worker_processes 1;
 pid {folder}/nginx.pid;
-error_log {folder}/nginx-error.log warn;
+error_log {errors} warn;
 events {{ worker_connections 4096; }}
 http {{
 log_format counts '$msec $status $request_method $uri $request_length $bytes_sent $connection';
-access_log {folder}/nginx-access.log counts;
+access_log {accesses};
 client_body_temp_path {folder}/nginx-body;
 proxy_temp_path {folder}/nginx-proxy;
 fastcgi_temp_path {folder}/nginx-fastcgi;
@@ -146,13 +146,25 @@ def site(
     )
 
 
-def whole(site_text: str, folder: str | Path) -> str:
+def whole(site_text: str, folder: str | Path, *, logs: bool = True) -> str:
     """Return a configuration with which nginx runs by itself and writes into one folder only.
+
+    Parameters
+    ----------
+    logs
+        Whether the folder holds logs, too, which grow. If not, errors go to the standard error
+        stream, for systemd or a container to keep, and accesses are not noted.
 
     >>> whole("", "/srv/fleet").splitlines()[2]
     'pid /srv/fleet/nginx.pid;'
     """
-    return _WHOLE.format(folder=_plain(folder), site=site_text)
+    here = _plain(folder)
+    return _WHOLE.format(
+        folder=here,
+        site=site_text,
+        errors=f"{here}/nginx-error.log" if logs else "stderr",
+        accesses=f"{here}/nginx-access.log counts" if logs else "off",
+    )
 
 
 def _plain(path: str | Path) -> str:

@@ -1,0 +1,89 @@
+"""Every module can be imported on a system without fcntl and fork, such as Windows.
+
+What is shown is importing, on Linux, with what Windows lacks taken away: no more than that.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import catchment
+
+SOURCE = Path(catchment.__file__).parent
+LACKING = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog")
+# They take a minute to import, and on Linux rely on what it has.
+EXTRAS = ["torch", "flwr", "ray", "transformers", "peft", "onnxruntime", "optuna", "matplotlib"]
+EXTRAS += [
+    "reservoirpy",
+    "dp_accounting",
+    "pyarrow",
+    "pandas",
+    "polars",
+    "aeon",
+    "sktime",
+    "mlflow",
+]
+CODE = """
+import importlib, json, os, pkgutil, signal, sys
+import numba, scipy, sklearn.base, typer  # which look at the system they are on
+
+lacking, extras = json.loads(sys.argv[1])
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in lacking + extras:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+for name in lacking:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Absent())
+for name in ("fork", "sched_getaffinity", "sysconf", "killpg", "getuid", "geteuid"):
+    delattr(os, name)
+del signal.SIGKILL
+
+import catchment
+from catchment.errors import MissingExtraError
+
+tried, failed = [], {}
+for found in pkgutil.walk_packages(catchment.__path__, "catchment.", onerror=str):
+    if found.name.endswith("__main__"):
+        continue
+    tried.append(found.name)
+    try:
+        importlib.import_module(found.name)
+    except MissingExtraError:
+        pass
+    except Exception as error:
+        if getattr(error, "name", None) not in extras:
+            failed[found.name] = repr(error)
+print(json.dumps([tried, failed]))
+"""
+
+
+def test_every_module_is_imported_without_what_windows_lacks() -> None:
+    given = json.dumps([LACKING, EXTRAS])
+    done = subprocess.run([sys.executable, "-c", CODE, given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    tried, failed = json.loads(done.stdout)
+    assert {"catchment.cli.flower", "catchment.plans.conductor", "catchment.files"} <= set(tried)
+    assert failed == {}
+
+
+def test_no_module_imports_what_windows_lacks_nor_reads_proc() -> None:
+    # For the modules that need an extra, too.
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not node.value.startswith("/proc"), path
+            assert not {name.partition(".")[0] for name in names} & set(LACKING), path

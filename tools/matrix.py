@@ -1,0 +1,83 @@
+"""`python -m tools.matrix 3.11 3.12 -- -n 1`: the tests of the core on several Pythons.
+
+Every interpreter gets an environment of its own, .venv-3.12 and so on, with the library as it is
+installed without extras, and the newest packages that its requirements allow: no pins. Tests that
+need an extra are left out or skip themselves. What stands after -- goes to pytest.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+TESTS = tuple(f"tests/{name}" for name in ("readout", "features", "data", "sklearn", "federation"))
+# Besides the library: what runs the tests, and whom they compare with.
+TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "pyarrow"]
+TOOLS += ["onnx", "onnxruntime", "cryptography", "matplotlib", "jsonschema"]
+
+
+def places(version: str, home: Path | None = None) -> Iterator[str]:
+    """Yield where an interpreter of a version may be: on the search path, or kept by pyenv."""
+    found = shutil.which(f"python{version}")
+    if found is not None:
+        yield found
+    kept = (Path.home() if home is None else home) / ".pyenv" / "versions"
+    for folder in sorted(kept.glob(f"{version}.*"), key=_patch, reverse=True):
+        yield str(folder / "bin" / "python")
+
+
+def _patch(folder: Path) -> int:
+    last = folder.name.rpartition(".")[2]
+    return int(last) if last.isdecimal() else -1
+
+
+def starts(python: str, version: str) -> bool:
+    """Return whether an interpreter starts and is of a version: a version manager may pretend.
+
+    >>> starts(sys.executable, "2.7")
+    False
+    """
+    code = f"import sys; sys.exit(sys.version_info[:2] != {tuple(map(int, version.split('.')))})"
+    try:
+        return subprocess.run([python, "-c", code], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def interpreter(version: str, candidates: Iterable[str]) -> str | None:
+    """Return the first interpreter of a version that really starts, if there is any."""
+    return next((python for python in candidates if starts(python, version)), None)
+
+
+def passes(version: str, python: str, options: Sequence[str]) -> bool:
+    """Return whether the tests pass on an interpreter; its environment is made if not there."""
+    folder = Path(f".venv-{version}")
+    own = str(folder / "bin" / "python")
+    if not Path(own).is_file():
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+    install = [own, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--upgrade"]
+    subprocess.run([*install, ".", *TOOLS], check=True)
+    subprocess.run([own, "-m", "pip", "uninstall", "-qqy", "catchment"], check=True)
+    command = [own, "-m", "pytest", "-q", "-m", "not long and not slow", *TESTS, *options]
+    return subprocess.run(command).returncode == 0
+
+
+def main(words: Sequence[str], test: Callable[[str, str, Sequence[str]], bool] = passes) -> int:
+    """Test on every version named that is here; return 1 if any failed or none is here."""
+    at = words.index("--") if "--" in words else len(words)
+    results = {}
+    for version in words[:at]:
+        python = interpreter(version, places(version))
+        print(f"Python {version}: {python or 'not on this machine'}", flush=True)
+        if python is not None:
+            results[version] = test(version, python, words[at + 1 :])
+    for version, passed in results.items():
+        print(f"Python {version}: {'passed' if passed else 'FAILED'}")
+    return 0 if results and all(results.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
