@@ -18,6 +18,7 @@ copyright = "The catchment authors"
 release = version = catchment.__version__
 
 extensions = [
+    "described",
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",

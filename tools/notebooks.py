@@ -1,4 +1,4 @@
-"""Run the notebooks of the documentation and keep their outputs: python -m tools.notebooks [NAME ...].
+"""Run the notebooks of the documentation and keep their outputs: python -m tools.notebooks [FILE ...].
 
 A notebook is its own source. It runs in an empty folder, without public data sets, so that it
 gives the same on every machine. A cell with the tag `long` keeps the outputs that it has: it runs
@@ -100,17 +100,18 @@ def shown(cell: NotebookNode) -> str:
 
 
 def main() -> None:
-    """Run notebooks, all or those that are named, and write them back with their outputs."""
+    """Run notebooks, all or those that are named, and write them with their outputs."""
     parser = argparse.ArgumentParser(description="Run notebooks and keep their outputs.")
-    parser.add_argument("names", nargs="*", help="file names without .ipynb; all if none is given")
+    parser.add_argument("files", nargs="*", type=Path, help="all of docs/notebooks if not given")
     parser.add_argument("--long", action="store_true", help="run cells with the tag `long`, too")
+    parser.add_argument("--out", type=Path, help="write into this folder, not over the files")
     options = parser.parse_args()
-    for path in NOTEBOOKS:
-        if not options.names or path.stem in options.names:
-            notebook = cleaned(executed(path, long=options.long))
-            nbformat.validate(notebook)
-            nbformat.write(notebook, path)
-            print(path.relative_to(ROOT))
+    for path in options.files or NOTEBOOKS:
+        notebook = cleaned(executed(path, long=options.long))
+        nbformat.validate(notebook)
+        written = path if options.out is None else options.out / path.name
+        nbformat.write(notebook, written)
+        print(written)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def shown_on_terminal(paths: Iterable[Path], what: str) -> Iterator[Path]:
     from rich.progress import track
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield from paths
         return
     yield from track(list(paths), description=what, console=console, transient=True)
