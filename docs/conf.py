@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
 import catchment
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "catchment"
 author = "The catchment authors"
@@ -14,15 +18,19 @@ copyright = "The catchment authors"
 release = version = catchment.__version__
 
 extensions = [
-    "myst_parser",
+    "described",
+    "mathml",
+    "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+html_math_renderer = "mathml"
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+exclude_patterns = ["_build", "_extensions"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+# Notebooks are kept with their outputs, and the tests run them: a build only draws them.
+nb_execution_mode = "off"
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"

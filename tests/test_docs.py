@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -34,7 +35,9 @@ FIRST_GUIDE = "guides/from-files-to-predictions.md"
 VERIFY_GUIDE = "guides/verify.md"
 # These mix Python with commands; they have tests of their own.
 MIXED = {ROOT / "docs" / FIRST_GUIDE, ROOT / "docs" / VERIFY_GUIDE}
-WITH_BLOCKS = [page for page in PAGES if blocks(page) and page not in MIXED]
+# And these are compared with what they print.
+FIRST = {ROOT / "README.md", ROOT / "docs" / "index.md"}
+WITH_BLOCKS = [page for page in PAGES if blocks(page) and page not in MIXED | FIRST]
 
 
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: str(page.relative_to(ROOT)))
@@ -49,31 +52,84 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         exec(compile("\n" * (line - 1) + text, str(page), "exec"), module.__dict__)
 
 
+PRINTED = re.compile(r"^```python\n((?:(?!```).*\n)*)```\n\n```text\n((?:(?!```).*\n)*)```$", re.M)
+DIGITS = re.compile(r"\d+(?:\.\d+)?")
+
+
+def test_the_first_lines_print_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = [PRINTED.findall(page.read_text(encoding="utf-8")) for page in sorted(FIRST)]
+    ((code, shown),) = found[0]
+    assert found[1] == found[0], "the README and the first page have the same lines"
+    assert len([line for line in code.splitlines() if line]) <= 10
+    exec(code, {"__name__": "page"})
+    printed = capsys.readouterr().out
+    assert DIGITS.sub("#", printed) == DIGITS.sub("#", shown)
+    numbers = [np.array(DIGITS.findall(text), float) for text in (printed, shown)]
+    np.testing.assert_allclose(*numbers, atol=0.02)
+
+
 def test_pages_have_blocks() -> None:
     assert len(WITH_BLOCKS) >= 4
 
 
+def test_no_two_pages_have_one_title() -> None:
+    titles: dict[str, list[str]] = {}
+    for page in (ROOT / "docs").rglob("*"):
+        if page.suffix not in {".md", ".ipynb"} or "_build" in page.parts:
+            continue
+        text = page.read_text(encoding="utf-8")
+        if page.suffix == ".ipynb":
+            text = "".join(json.loads(text)["cells"][0]["source"])
+        (title, *_) = re.findall(r"^# (.+)$", text, re.MULTILINE)
+        titles.setdefault(title.strip().casefold(), []).append(page.name)
+    assert len(titles) > 50
+    assert [pages for pages in titles.values() if len(pages) > 1] == []
+
+
 def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
     docs = ROOT / "docs"
-    listed = {docs / "index.md"}
+    listed = {docs / "index"}
     for page in docs.rglob("*.md"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.DOTALL):
             lines = [line.strip() for line in tree.splitlines()]
             names = [line for line in lines if line and not line.startswith(":")]
-            listed |= {(page.parent / f"{name}.md").resolve() for name in names}
-    pages = {page for page in docs.rglob("*.md") if "_build" not in page.parts}
+            listed |= {(page.parent / name).resolve() for name in names}
+    files = [*docs.rglob("*.md"), *docs.rglob("*.ipynb")]
+    pages = {page.with_suffix("") for page in files if "_build" not in page.parts}
     assert pages - listed == set()
     assert listed - pages == set()
 
 
+MEASURED = ROOT / "docs" / "measured.md"
+
+
+def test_the_table_of_extras_is_the_one_that_was_counted() -> None:
+    text = (ROOT / "docs" / "guides" / "install.md").read_text(encoding="utf-8")
+    counted = json.loads((ROOT / "benchmarks" / "results" / "install.json").read_text())["extras"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(counted) == {"", *project["optional-dependencies"]} - {"all"}
+    for extra, row in counted.items():
+        name = f"`{extra}`" if extra else r"\(none\)"
+        figures = rf"\| {row['packages']} \| {row['megabytes']} \|"
+        assert re.search(rf"^\| {name} \|[^|]+{figures}$", text, re.MULTILINE), extra
+
+
 def test_the_table_of_peers_is_the_one_that_was_measured() -> None:
     jobs = json.loads(RESULTS.read_text())["jobs"]
-    assert peer_table(jobs) in (ROOT / "README.md").read_text()
+    assert peer_table(jobs) in MEASURED.read_text()
+    words = " ".join((ROOT / "README.md").read_text().split())
+    for peer, said in (("default", "esnfed as it comes"), ("best_peer", "the best path of any")):
+        faster = [job[f"speed_against_{peer}"] for job in jobs.values()]
+        assert f"{min(faster):.1f} to {max(faster):.1f} times as fast as {said}" in words
 
 
 def test_figures_of_maps_are_those_that_were_measured() -> None:
     text = (ROOT / "README.md").read_text()
     cells = json.loads((ROOT / "results" / "maps.json").read_text())["cells"]
+    page = (ROOT / "docs" / "guides" / "random-convolutions.md").read_text()
     for method in ("default, 510", "window statistics", "MiniRocket, 504", "CNN by FedAvg"):
         for name in ("uci_har", "motionsense", "hhar", "wisdm_watch"):
             of = [c for c in cells if (c["set"], c["method"]) == (name, method)]
@@ -83,10 +139,11 @@ def test_figures_of_maps_are_those_that_were_measured() -> None:
             n = np.array(list(of[0]["windows"].values()))
             mean, worst = 100 * right.sum() / (len(of) * n.sum()), 100 * (right / n).mean(axis=0)
             assert f" {mean:.1f} ({worst.min():.1f}) " in text
+            assert f" {mean:.1f} |" in page or method in ("window statistics", "CNN by FedAvg")
 
 
 def test_figures_of_networks_and_prompts_are_those_that_were_measured() -> None:
-    text = (ROOT / "README.md").read_text()
+    text = MEASURED.read_text()
     rows = json.loads((ROOT / "results" / "fedpt.json").read_text())["rows"]
     for part, noise in (("writers", None), ("private", 4.03), ("hundred", 8.83)):
         for percent in (4.96, 100.0):
