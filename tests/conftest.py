@@ -1,10 +1,17 @@
-"""What all tests share: nothing is written into the user's own folders."""
+"""What all tests share: the user's own folders are left alone, and no property has a deadline."""
 
 from __future__ import annotations
 
+import os
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
+
+# An example that takes long on a busy machine is no failure. A build machine draws the same
+# examples every time, everybody else new ones.
+settings.register_profile("catchment", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("catchment")
 
 
 @pytest.fixture(autouse=True)

@@ -63,7 +63,7 @@ def same(a: Parts, b: Parts) -> bool:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(value=values)
 def test_what_comes_out_is_what_went_in(value: Parts) -> None:
     message = value.to_bytes()
@@ -72,7 +72,7 @@ def test_what_comes_out_is_what_went_in(value: Parts) -> None:
     assert got.to_bytes() == message
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=values, data=st.data())
 def test_any_flipped_bit_is_found(value: Parts, data: st.DataObject) -> None:
     message = bytearray(value.to_bytes())
@@ -82,7 +82,7 @@ def test_any_flipped_bit_is_found(value: Parts, data: st.DataObject) -> None:
         Parts.from_bytes(bytes(message))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(value=values, data=st.data())
 def test_a_message_cut_short_or_drawn_out_is_found(value: Parts, data: st.DataObject) -> None:
     message = value.to_bytes()
@@ -93,7 +93,7 @@ def test_a_message_cut_short_or_drawn_out_is_found(value: Parts, data: st.DataOb
             Parts.from_bytes(wrong)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(header=JSON, payload=st.binary(max_size=40))
 def test_a_lying_header_with_the_right_checksum_is_found(header: object, payload: bytes) -> None:
     try:
@@ -183,7 +183,7 @@ def test_what_arrives_may_be_changed_without_changing_the_message() -> None:
     assert again.facts["n"] == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(named=st.dictionaries(st.text(), values, max_size=4))
 def test_joined_values_come_apart_again(named: dict[str, Parts]) -> None:
     together = Parts.from_bytes(join("all", named).to_bytes())

@@ -42,13 +42,13 @@ small = st.integers(-(2**20), 2**20)
 any_whole = st.sampled_from(EXTREMES) | small | st.integers(-(2**63), 2**63 - 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(any_whole, min_size=1, max_size=300))
 def test_the_packed_form_is_what_its_definition_says(numbers: list[int]) -> None:
     assert packed(np.array(numbers, dtype=np.int64)) == reference(numbers)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     n=st.integers(8 * CHUNK, 900), bits=st.integers(0, 52), seed=st.integers(0, 9), k=st.integers(0)
 )
@@ -166,7 +166,7 @@ def test_a_value_has_one_packed_form_only() -> None:
             unpacked(memoryview(bytes(wrong)), 128)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_damaged_packed_numbers_are_refused_or_are_another_value(data: st.DataObject) -> None:
     n = data.draw(st.integers(65, 200))
@@ -180,7 +180,7 @@ def test_damaged_packed_numbers_are_refused_or_are_another_value(data: st.DataOb
     assert packed(numbers) == bytes(content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(content=st.binary(max_size=400), n=st.integers(0, 300))
 def test_any_bytes_are_refused_or_are_the_form_of_their_value(content: bytes, n: int) -> None:
     try:

@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.data.clients import (
@@ -41,7 +41,6 @@ def label_spread(clients: dict[str, list[Recording]]) -> float:
     return float(np.abs(shares - 1 / 3).mean())
 
 
-@settings(deadline=None)
 @given(
     n=st.integers(1, 60),
     data=st.data(),

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.arrays import Array
@@ -26,7 +26,6 @@ def reference(values: Array) -> tuple[int, int, int]:
     return len(whole), sum(whole), sum(k * k for k in whole)
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.one_of(NUMBERS, st.just(math.nan), st.floats(-1, 1)), max_size=40))
 def test_the_sums_are_those_of_whole_numbers(values: list[float]) -> None:
     sums = ExactSums(1)
@@ -83,7 +82,6 @@ def test_numbers_out_of_reach_are_refused_by_their_place(value: float) -> None:
         Moments.of_array(u)
 
 
-@settings(deadline=None)
 @given(NUMBERS, NUMBERS)
 def test_mean_and_deviation_are_rounded_once(one: float, other: float) -> None:
     moments = Moments.of_array([[one]] * 3 + [[other]])

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import StandardScaler
@@ -79,7 +79,6 @@ def applied(prepare: Prepare, data: list[Recording]) -> list[Recording]:
         raise
 
 
-@settings(deadline=None)
 @given(prepare=prepares(), data=recordings())
 def test_a_list_is_prepared_as_each_of_its_recordings_alone(
     prepare: Prepare, data: list[Recording]
@@ -90,7 +89,6 @@ def test_a_list_is_prepared_as_each_of_its_recordings_alone(
     assert all(same(a, b) for a, b in zip(together, alone, strict=True))
 
 
-@settings(deadline=None)
 @given(prepare=prepares(), data=recordings(), own=st.booleans())
 def test_training_and_prediction_see_the_same_inputs(
     prepare: Prepare, data: list[Recording], own: bool
@@ -108,7 +106,6 @@ def test_training_and_prediction_see_the_same_inputs(
         assert other.seconds == one.times[0]
 
 
-@settings(deadline=None)
 @given(prepare=prepares(), data=recordings(targets=False), horizon=st.integers(1, 5))
 def test_with_a_horizon_training_and_prediction_see_the_same_inputs(
     prepare: Prepare, data: list[Recording], horizon: int
@@ -138,7 +135,6 @@ def test_windows_are_those_of_a_sliding_view(n: int, window: int, step: int) -> 
     np.testing.assert_array_equal([piece.u for piece in made], views.transpose(0, 2, 1))
 
 
-@settings(deadline=None)
 @given(u=arrays(np.float64, (40, 3), elements=st.floats(-100, 100)), n=st.integers(1, 5))
 def test_the_fitted_scale_is_that_of_sklearn_on_the_pool(u: Array, n: int) -> None:
     u = np.round(u, 3)

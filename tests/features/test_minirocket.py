@@ -46,7 +46,7 @@ def built(n_inputs: int, **given: Any) -> Adapted:
     return features
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.sampled_from([9, 10, 17, 31, 64, 150, 1600, 3100]),
     st.integers(1, 5),

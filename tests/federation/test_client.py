@@ -86,7 +86,7 @@ def test_a_malformed_request_is_refused_with_a_reason(message: bytes) -> None:
     assert refusal(NODE.answer(message)).facts["reason"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(place=st.integers(0, 8 * len(request()) - 1))
 def test_any_flipped_bit_in_a_request_is_refused(place: int) -> None:
     message = bytearray(request())

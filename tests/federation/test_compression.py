@@ -60,7 +60,7 @@ def test_the_default_upload_is_half_a_gram_matrix() -> None:
     assert 0 < header < 400
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 30),

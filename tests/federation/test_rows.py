@@ -24,7 +24,7 @@ RESERVOIR = Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1))
 PER_STEP = EchoStateMap(RESERVOIR, washout=7)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lengths=st.lists(st.integers(8, 60), min_size=1, max_size=3),
     cuts=st.lists(st.floats(0, 1), max_size=4),
@@ -45,7 +45,7 @@ def test_stretches_that_follow_on_each_other_are_the_whole(
     np.testing.assert_allclose(total.cross, whole.cross, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(n=st.integers(1, 60), cut=st.floats(0, 1))
 def test_sequences_with_one_target_are_in_one_stretch_each(n: int, cut: float) -> None:
     data = [Recording.labelled([float(k)], 0, 2) for k in range(n)]

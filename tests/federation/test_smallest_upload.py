@@ -50,7 +50,7 @@ def there_and_back(s: RidgeStatistics) -> tuple[Parts, RidgeStatistics]:
     return sent, read
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 40),

@@ -35,7 +35,7 @@ def code(bad: RidgeStatistics, **settings: object) -> str:
     return caught.value.code
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 40),
@@ -53,7 +53,7 @@ def test_statistics_of_any_data_pass(seed: int, n: int, F: int, K: int, scale: f
     check_statistics(s, fingerprint="f", n_targets=K)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.floats(-6, 0))
 def test_the_verdict_is_that_of_the_eigenvalues(seed: int, exponent: float) -> None:
     """Statistics pushed towards the impossible are refused when an eigenvalue says so."""

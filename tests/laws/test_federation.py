@@ -97,7 +97,7 @@ def file_bytes(clients: Mapping[str, list[Recording]], threads: int | None = Non
         return save(model, Path(folder) / "model.safetensors").read_bytes()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(owners=partitions)
 def test_any_partition_gives_the_pooled_statistics(owners: list[int]) -> None:
     z, y = rows()
@@ -105,7 +105,7 @@ def test_any_partition_gives_the_pooled_statistics(owners: list[int]) -> None:
     assert_close(total(federate(plan(), clients_of(owners)).state), pooled)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(owners=partitions, ridge=st.floats(1e-3, 1e3))
 def test_any_partition_gives_scikit_learns_ridge(owners: list[int], ridge: float) -> None:
     z, y = rows()
@@ -116,7 +116,7 @@ def test_any_partition_gives_scikit_learns_ridge(owners: list[int], ridge: float
     np.testing.assert_allclose(model.readout.intercept, theirs.intercept_, rtol=1e-6, atol=1e-8)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(owners=partitions, order=st.permutations(range(N_SEQUENCES)))
 def test_any_order_within_clients_gives_the_same_statistics(
     owners: list[int], order: list[int]
@@ -126,7 +126,7 @@ def test_any_order_within_clients_gives_the_same_statistics(
     assert_close(total(one), total(other))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(owners=partitions, increments=st.integers(1, 5))
 def test_any_chunking_gives_the_same_statistics(owners: list[int], increments: int) -> None:
     z, y = rows()
@@ -134,7 +134,7 @@ def test_any_chunking_gives_the_same_statistics(owners: list[int], increments: i
     assert_close(total(by_and_by), RidgeStatistics.from_states(z, y))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(owners=partitions, names=st.permutations(NAMES), threads=st.integers(1, 3))
 def test_the_model_file_is_the_same_to_the_byte_whoever_is_listed_first(
     owners: list[int], names: list[str], threads: int
@@ -144,7 +144,7 @@ def test_the_model_file_is_the_same_to_the_byte_whoever_is_listed_first(
     assert file_bytes(shuffled, threads) == file_bytes(clients, 1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n=st.integers(1, 3 * BLOCK), seed=st.integers(0, 2**32 - 1), absent=st.integers(1, 9))
 def test_two_levels_of_servers_give_the_same_bits(n: int, seed: int, absent: int) -> None:
     rng = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def test_two_levels_of_servers_give_the_same_bits(n: int, seed: int, absent: int
     assert one.total(1, []) == reduce(add, (reduce(add, block) for block in below if block))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 20), m=st.integers(1, 20))
 def test_taking_away_what_was_added_changes_nothing(seed: int, n: int, m: int) -> None:
     # Whole numbers add without rounding, so that the law is exact.
@@ -171,7 +171,7 @@ def test_taking_away_what_was_added_changes_nothing(seed: int, n: int, m: int) -
     assert one + other == other + one
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(owners=partitions, gone=st.integers(0, 4))
 def test_forgetting_a_client_is_never_having_had_it(owners: list[int], gone: int) -> None:
     clients, name = clients_of(owners), f"client-{gone}"
@@ -188,7 +188,7 @@ def test_forgetting_a_client_is_never_having_had_it(owners: list[int], gone: int
     np.testing.assert_array_equal(after.readout.weights, never.readout.weights)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(owners=partitions, late=st.integers(0, 4))
 def test_joining_late_is_having_been_there(owners: list[int], late: int) -> None:
     clients, name = clients_of(owners), f"client-{late}"

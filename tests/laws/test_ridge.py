@@ -26,7 +26,7 @@ def problem(seed: int, n: int = 120, F: int = 6, K: int = 2) -> tuple[Array, Arr
     return z, z @ rng.normal(size=(F, K)) + rng.normal(size=(n, K)) + rng.normal(size=K)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=seeds, ridge=ridges, cuts=st.lists(st.integers(0, 120), max_size=6))
 def test_any_split_equals_pooled_ridge(seed: int, ridge: float, cuts: list[int]) -> None:
     z, y = problem(seed)
@@ -38,7 +38,7 @@ def test_any_split_equals_pooled_ridge(seed: int, ridge: float, cuts: list[int])
     np.testing.assert_allclose(ours(z), pooled.predict(z), rtol=1e-7, atol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, ridge=ridges, cut=st.integers(1, 119))
 def test_taking_rows_out_is_never_having_had_them(seed: int, ridge: float, cut: int) -> None:
     z, y = problem(seed)
@@ -48,7 +48,7 @@ def test_taking_rows_out_is_never_having_had_them(seed: int, ridge: float, cut: 
     np.testing.assert_allclose(left.solve(ridge)(z), never.predict(z), rtol=1e-6, atol=1e-7)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, ridge=ridges)
 def test_weights_are_those_of_weighted_ridge(seed: int, ridge: float) -> None:
     z, y = problem(seed)
@@ -59,7 +59,7 @@ def test_weights_are_those_of_weighted_ridge(seed: int, ridge: float) -> None:
     np.testing.assert_allclose(ours.intercept, theirs.intercept_, rtol=1e-7, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, ridge=ridges)
 def test_without_an_intercept_it_is_least_squares_on_the_augmented_rows(
     seed: int, ridge: float
@@ -72,7 +72,7 @@ def test_without_an_intercept_it_is_least_squares_on_the_augmented_rows(
     np.testing.assert_array_equal(ours.intercept, 0.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, shift=st.floats(-50, 50))
 def test_shifting_the_targets_shifts_only_the_intercept(seed: int, shift: float) -> None:
     z, y = problem(seed)
@@ -82,7 +82,7 @@ def test_shifting_the_targets_shifts_only_the_intercept(seed: int, shift: float)
     np.testing.assert_allclose(moved.intercept, plain.intercept + shift, atol=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=seeds, n=st.integers(1, 50))
 def test_errors_from_statistics_are_those_of_the_rows(seed: int, n: int) -> None:
     z, y = problem(seed, n=n)
@@ -93,7 +93,7 @@ def test_errors_from_statistics_are_those_of_the_rows(seed: int, n: int) -> None
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=seeds, ridge=st.lists(ridges, min_size=2, max_size=2))
 def test_a_ridge_per_output_is_one_ridge_for_each(seed: int, ridge: list[float]) -> None:
     z, y = problem(seed)

@@ -454,7 +454,7 @@ def test_the_span_of_three_sums_gives_one_client() -> None:
     assert not in_the_span([X, [1] * 11], [0] * 10 + [1])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sets(st.integers(0, 7), min_size=1), max_size=12))
 def test_no_sums_that_are_released_add_up_to_one_client(asked: list[set[int]]) -> None:
     """Whatever sets a server asks for: a sum is released if every client in it agrees."""

@@ -234,7 +234,7 @@ def test_single_precision_states_have_double_precision_sums() -> None:
     cut=st.integers(1, 19),
     washout=st.integers(0, 3),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_split_adds_up_to_the_whole(lengths: list[int], cut: int, washout: int) -> None:
     features = replace(FEATURES, washout=washout)
     sequences = recorded(lengths)

@@ -100,7 +100,7 @@ def held(statistics: RidgeStatistics) -> dict[str, list[int]]:
     return {name: [int(v) for v in getattr(statistics, name).ravel()] for name in SUMS}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(0, 30),
@@ -120,7 +120,7 @@ def test_sums_are_those_of_rational_arithmetic(
     assert (found.n_rows, found.weight) == (n, weight.sum())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     cuts=st.lists(st.integers(0, 60), max_size=5),

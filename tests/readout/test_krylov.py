@@ -21,7 +21,7 @@ def system(seed: int, n: int, F: int, K: int, decay: float) -> tuple[Array, Arra
     return z.T @ z, z.T @ rng.normal(size=(n, K))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 60),

@@ -48,7 +48,7 @@ def assert_close(found: RidgeStatistics, expected: RidgeStatistics) -> None:
     assert (np.abs(M - N) <= 1e-11 * lengths).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.integers(6, 90), min_size=1, max_size=3), min_size=1, max_size=20),
     st.integers(0, 2**32 - 1),

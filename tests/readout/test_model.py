@@ -129,7 +129,7 @@ def test_calibration_brings_confidence_near_accuracy() -> None:
     assert model.temperature is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 60), K=st.integers(2, 5))
 def test_the_temperature_is_the_one_scipy_finds(seed: int, n: int, K: int) -> None:
     rng = np.random.default_rng(seed)
@@ -154,7 +154,7 @@ def test_the_temperature_stays_sensible_at_both_extremes() -> None:
     np.testing.assert_allclose(softmax(np.eye(3) / useless), 1 / 3, atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(-3, 3), min_size=2, max_size=6))
 def test_the_simplex_projection_is_the_nearest_point(row: list[float]) -> None:
     scores = np.array([row])

@@ -23,7 +23,7 @@ def rows(n: int, F: int = 4, seed: int = 0) -> tuple[Array, Array]:
 chunks = st.lists(st.integers(1, 2 * BLOCK), min_size=1, max_size=5)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(sizes=chunks, forgetting=st.floats(0.9, 1.0), intercept=st.booleans())
 def test_any_chunking_is_weighted_ridge_on_all_rows(
     sizes: list[int], forgetting: float, intercept: bool
@@ -110,7 +110,7 @@ def test_a_callers_buffer_may_be_reused() -> None:
     np.testing.assert_array_equal(window.statistics.feature_sum, expected)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(sizes=chunks, length=st.integers(1, 300))
 def test_the_window_holds_exactly_the_last_rows(sizes: list[int], length: int) -> None:
     z, y = rows(sum(sizes))

@@ -60,7 +60,7 @@ def test_block_errors_are_those_of_explicit_folds(intercept: bool, n_ridges: int
     assert choice.best == ridges[choice.errors.sum(axis=1).argmin()]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     ridge=st.floats(1e-3, 1e3),

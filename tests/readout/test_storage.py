@@ -153,9 +153,7 @@ def test_a_flipped_bit_anywhere_is_found(stored: tuple[bytes, Path]) -> None:
         refuses(bytes(changed), folder)
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_other_damage_is_found(stored: tuple[bytes, Path], data: st.DataObject) -> None:
     content, folder = stored

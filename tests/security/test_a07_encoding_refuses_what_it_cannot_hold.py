@@ -17,20 +17,20 @@ RING = Ring()
 signs = st.sampled_from([-1.0, 1.0])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(x=st.floats(2.0**-28, 2.0**46, exclude_max=True), sign=signs)
 def test_ordinary_numbers_come_back_exactly(x: float, sign: float) -> None:
     assert decode(encode(np.array([sign * x]), RING), RING)[0] == sign * x
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(x=st.floats(0.0, 2.0**-28), sign=signs)
 def test_small_numbers_are_off_by_half_a_unit_at_most(x: float, sign: float) -> None:
     back = decode(encode(np.array([sign * x]), RING), RING)[0]
     assert abs(Fraction(float(back)) - Fraction(sign * x)) <= Fraction(1, 2**81)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(x=st.floats(allow_nan=True, allow_infinity=True), n=st.integers(1, 1000))
 def test_whatever_is_not_below_the_limit_is_refused(x: float, n: int) -> None:
     fits = bool(np.isfinite(x)) and abs(x) < RING.limit(n)

@@ -58,7 +58,7 @@ def adversaries(draw: st.DrawFn) -> RidgeStatistics | WeightedSum:
     return RidgeStatistics(3, weight, *sums, G, C, np.array(numbers[8:9]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(upload=adversaries(), bound=st.floats(1e-3, 1e3), epsilon=st.floats(0.05, 50))
 def test_no_client_is_longer_than_the_bound(
     upload: RidgeStatistics | WeightedSum, bound: float, epsilon: float
@@ -71,7 +71,7 @@ def test_no_client_is_longer_than_the_bound(
     assert noise.sensitivity == bound
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(upload=adversaries(), seed=st.integers(0, 100))
 def test_a_sum_moves_by_the_client_and_no_more(
     upload: RidgeStatistics | WeightedSum, seed: int

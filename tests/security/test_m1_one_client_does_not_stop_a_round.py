@@ -146,7 +146,7 @@ def test_complaints_must_be_signed() -> None:
 conflicts = st.dictionaries(st.integers(0, 9), st.sets(st.integers(0, 9)), max_size=10)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(made=conflicts)
 def test_no_conflict_is_left_and_nobody_is_left_out_for_nothing(made: dict[int, set[int]]) -> None:
     out = set(left_out(made))
@@ -155,7 +155,7 @@ def test_no_conflict_is_left_and_nobody_is_left_out_for_nothing(made: dict[int, 
     assert all(any(client in pair for pair in pairs) for client in out)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     complains=st.sets(st.integers(1, 11)),
     complained_of=st.sets(st.integers(1, 11)),

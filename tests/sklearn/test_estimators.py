@@ -107,7 +107,7 @@ def test_regressor_is_ridge_on_states() -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_weights_per_step_are_those_of_ridge(seed: int) -> None:
     u, y = wave(120)
     weight = np.random.default_rng(seed).uniform(0, 3, len(y))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
@@ -134,14 +134,12 @@ def test_a_fitted_estimator_goes_on_as_it_began() -> None:
         EchoStateClassifier(layout="sktime").fit(X, LABELS)  # type: ignore[arg-type]
 
 
-@settings(deadline=None)
 @given(n=st.integers(1, 4), a=st.integers(1, 9), b=st.integers(2, 9))
 def test_no_stack_of_several_columns_is_read_without_a_word(n: int, a: int, b: int) -> None:
     with pytest.raises(ValueError, match=f"{a} steps of {b} channels"):
         found_layout(np.zeros((n, a, b)))
 
 
-@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=2, max_size=5),
     channels=st.integers(1, 9),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
@@ -40,7 +40,6 @@ def ragged(seed: int = 0) -> list[Array]:
     ]
 
 
-@settings(deadline=None)
 @given(arrays(np.float64, (3, 6, 2), elements=st.floats(-1e3, 1e3, width=32)), st.booleans())
 def test_numbers_are_those_of_a_standard_scaler(X: Array, turned: bool) -> None:
     stacked = X.reshape(-1, 2)

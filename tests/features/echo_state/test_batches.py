@@ -33,7 +33,7 @@ def covered(batches: list[Batch]) -> Counter[tuple[int, int]]:
     washout=st.integers(0, 5),
     may_segment=st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_step_after_the_washout_counts_once(
     lengths: list[int], washout: int, may_segment: bool
 ) -> None:

@@ -47,7 +47,7 @@ def test_ragged_sequences_pool_as_in_numpy(pool: Pool, washout: int, segments: i
     pool=st.sampled_from(POOLS),
     segments=st.integers(1, 3),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_company_gives_the_same_row(lengths: list[int], pool: Pool, segments: int) -> None:
     us = oracle.sequences(lengths)
     features = EchoStateMap(RESERVOIR, pool=pool, segments=segments)

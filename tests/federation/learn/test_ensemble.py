@@ -305,7 +305,7 @@ def test_seeds_differ_between_clients_and_recipes() -> None:
     assert not with_own_seed(on_grid, "c0").is_prepared
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 6), st.integers(0, 2**32 - 1))
 def test_no_weights_on_the_simplex_do_better(n_members: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

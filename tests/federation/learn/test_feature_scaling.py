@@ -55,7 +55,7 @@ def labelled(seed: int, sizes: tuple[int, ...] = (60, 25, 8)) -> tuple[Array, Ar
     return centres[labels] + rng.normal(size=(len(labels), 4)), np.eye(len(sizes))[labels]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=seeds, ridge=st.floats(1e-2, 100.0), cut=st.integers(1, 69))
 def test_the_congruence_is_scikit_learns_scaling_of_the_rows(
     seed: int, ridge: float, cut: int
@@ -127,7 +127,7 @@ def test_features_without_inputs_tell_no_scale() -> None:
         input_scaler(per_step, weighted)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=seeds)
 def test_class_weights_are_scikit_learns(seed: int) -> None:
     z, y = labelled(seed)
@@ -151,7 +151,7 @@ def test_balanced_statistics_are_those_of_weighted_rows_if_classes_scatter_alike
         np.testing.assert_allclose(getattr(ours, name), getattr(exact, name), rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=seeds)
 def test_balanced_means_are_exact_and_the_moments_can_be(seed: int) -> None:
     z, y = labelled(seed)

@@ -57,7 +57,7 @@ def problem(seed: int, n: int = 40) -> tuple[Array, Array, Readout]:
     return z, y, Readout(rng.normal(size=(4, 2)), rng.normal(size=2))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=seeds, strength=st.floats(1e-3, 1e3))
 def test_ridge_towards_the_shared_readout_is_augmented_least_squares(
     seed: int, strength: float
@@ -82,7 +82,7 @@ def test_the_path_leads_from_the_shared_readout_to_ones_own() -> None:
     assert list(STRENGTHS) == sorted(STRENGTHS, reverse=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=seeds, share=st.floats(0.0, 1.0))
 def test_mixtures_are_scikit_learns_weighted_ridge(seed: int, share: float) -> None:
     z, y, _ = problem(seed, 90)

@@ -163,7 +163,7 @@ def test_threads_and_order_do_not_change_a_bit() -> None:
     assert (one.shift == other.shift).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(1, 11), max_size=4, unique=True), deep=st.booleans())
 def test_moments_do_not_depend_on_the_split(cuts: list[int], deep: bool) -> None:
     data = sequences(12, steps=20)
@@ -204,7 +204,7 @@ def test_a_unit_without_drive_keeps_its_gain() -> None:
     np.testing.assert_allclose(np.tanh(gain * np.array([0.0, 0.7]) + shift), 0.2, rtol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(-0.6, 0.6), st.floats(0.02, 0.7), st.floats(-2, 2), st.floats(0.1, 4))
 def test_matched_moments_are_the_target_by_simulation(
     mean: float, std: float, drive: float, spread: float

@@ -45,7 +45,7 @@ def run(algorithm: FederatedRidge, rounds: int = 1, clients: Any = CLIENTS) -> R
     return run_locally(Plan(algorithm=algorithm, rounds=rounds), clients).state
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(n_clients=st.integers(1, 12), ridge=st.floats(1e-3, 10.0))
 def test_any_number_of_clients_gives_scikit_learns_pooled_ridge(
     n_clients: int, ridge: float

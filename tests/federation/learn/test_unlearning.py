@@ -106,7 +106,7 @@ def test_a_sum_without_clients_forgets_what_is_sent_again() -> None:
     assert unlearned.certificate.how == "subtracted"
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(cut=st.floats(0.1, 0.9))
 def test_a_period_is_forgotten_as_if_it_had_not_been_recorded(cut: float) -> None:
     state = run(RIDGE, SERIES)
@@ -253,7 +253,7 @@ def on_a_grid(
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     bits=st.sampled_from([6, 8, 20, 24]),
     classes=st.booleans(),

@@ -106,7 +106,7 @@ def test_the_ridge_of_the_noise_is_a_ridge_on_all_features_and_the_constant() ->
     np.testing.assert_allclose(readout.weights, theirs.coef_[:, 1:].T, atol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10_000), spread=st.floats(1e-3, 1e3))
 def test_any_noisy_sum_can_be_solved(seed: int, spread: float) -> None:
     rng = np.random.default_rng(seed)

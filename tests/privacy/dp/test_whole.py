@@ -71,7 +71,7 @@ def exact(steps: NDArray[np.int64]) -> int:
     return sum(int(k) ** 2 for k in steps)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.integers(-(2**62), 2**62) | st.integers(-9, 9), max_size=30))
 def test_squares_add_up_as_python_adds_them(numbers: list[int]) -> None:
     assert square_length(np.array(numbers, dtype=np.int64)) == sum(n * n for n in numbers)
@@ -80,7 +80,7 @@ def test_squares_add_up_as_python_adds_them(numbers: list[int]) -> None:
 entries = st.floats(-1.0, 1.0) | st.sampled_from([0.0, 1.0, -1.0, 1e-200, 0.5, 2.0**-40])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     direction=st.lists(entries, min_size=1, max_size=60).filter(lambda x: bool(np.any(x))),
     bound=st.floats(1e-6, 1e6),
@@ -131,7 +131,7 @@ def test_a_bound_of_too_many_steps_is_refused() -> None:
 whole = st.integers(-(2**50), 2**50) | st.integers(-300, 300)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     sums=st.lists(whole, min_size=24, max_size=24),
     weight=st.integers(1, 2**40),

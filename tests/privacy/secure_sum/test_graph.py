@@ -83,7 +83,7 @@ def test_the_guide_has_the_table() -> None:
     assert table() in guide.read_text()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(12, 60), half=st.integers(1, 5), seed=st.binary(max_size=8))
 def test_the_graph_is_regular_connected_and_mutual(n: int, half: int, seed: bytes) -> None:
     k = 2 * half

@@ -53,7 +53,7 @@ wide = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ring=rings, a=st.lists(wide, min_size=1, max_size=8), b=wide)
 def test_sums_differences_and_signs_are_those_of_integers(ring: Ring, a: list[int], b: int) -> None:
     modulus = 2**ring.bits
@@ -67,7 +67,7 @@ def test_sums_differences_and_signs_are_those_of_integers(ring: Ring, a: list[in
     assert integers(total) == [-y % modulus for y in others]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(ring=rings, numbers=st.lists(wide, min_size=1, max_size=20))
 def test_decoding_rounds_to_the_nearest_float(ring: Ring, numbers: list[int]) -> None:
     numbers = [n % 2**ring.bits for n in numbers]

@@ -56,7 +56,7 @@ def test_shares_are_values_of_the_polynomial_drawn(monkeypatch: pytest.MonkeyPat
     assert share(10, 3, [1, 2, 3, 7]) == [11, 8, 1, 10 + 21 - 98 + PRIME]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(secret=secrets_, data=st.data())
 def test_any_threshold_of_shares_gives_the_secret(secret: int, data: st.DataObject) -> None:
     places = data.draw(st.lists(st.integers(1, 10_000), min_size=1, max_size=12, unique=True))
@@ -67,7 +67,7 @@ def test_any_threshold_of_shares_gives_the_secret(secret: int, data: st.DataObje
         assert combine(points) == lagrange_at_zero(points) == secret
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(secret=secrets_, other=secrets_, t=st.integers(2, 8))
 def test_one_share_less_fits_any_other_secret(secret: int, other: int, t: int) -> None:
     places = list(range(1, t + 1))

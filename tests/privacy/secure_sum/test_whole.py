@@ -113,7 +113,7 @@ def upload_bytes(known: Mapping[str, Any], **options: Any) -> int:
 whole = st.integers(-(2**25), 2**25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     ring=st.sampled_from(RINGS),
     rows=st.integers(1, 20).flatmap(
