@@ -119,7 +119,8 @@ def unlabelled(recordings: str) -> Callable[[Lines], str]:
     return faulty
 
 
-LEFT_OUT = {
+Faulty = Callable[[Lines], str]
+LEFT_OUT: dict[str, tuple[Faulty, str]] = {
     "text": (cell(5, 1, "oops"), "column 'ax' is not numeric: it has 'oops' in row 5; mend it"),
     "quoted comma": (column(1, lambda v: f'"{v.replace(".", ",")}"'), "is not numeric: it has '"),
     "infinite": (cell(5, 1, "inf"), "recording '0': inputs is infinite at row 4; remove"),
@@ -160,7 +161,7 @@ def test_a_bad_file_is_left_out_and_named(
     assert said.err.splitlines()[-1] == "--strict: somebody was left out, see above"
 
 
-NOTICED = {
+NOTICED: dict[str, tuple[Faulty, list[str]]] = {
     "decimal comma": (lambda cells: text(cells).replace(",", ";").replace(".", ","), []),
     "space in the header": (cell(0, 1, " ax"), []),
     "out of order": (lambda cells: text([cells[0], *cells[:0:-1]]), []),
