@@ -231,6 +231,20 @@ def test_notices_are_in_json_and_the_folder_keeps_none(
         assert "no label" not in "".join(database.iterdump())
 
 
+def test_explain_claims_no_more_than_is_so(people: Path, typed: Callable[..., Said]) -> None:
+    claim = "no message of the kinds above holds them"
+    assert typed("run", "plan.toml", "--out", "good").code == 0
+    good = typed("explain", "good").out
+    assert f"{claim} (what" in good
+    assert "of a file's name only what a client is called by\n" in good
+    (people / "p3.csv").write_text(cell(5, 1, "oops")(person(3)))
+    assert typed("run", "plan.toml", "--out", "bad").code == 0
+    bad = typed("explain", "bad").out
+    assert "quote the one value that is at fault" in bad
+    assert f"{claim}, except the one value that a refusal may quote" in bad
+    assert "p3  training  refused: p3.csv: column 'ax' is not numeric: it has 'oops'" in bad
+
+
 def test_a_file_with_more_columns_than_most_is_used_without_them(
     people: Path, typed: Callable[..., Said]
 ) -> None:
