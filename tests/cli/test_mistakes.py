@@ -231,6 +231,16 @@ def test_notices_are_in_json_and_the_folder_keeps_none(
         assert "no label" not in "".join(database.iterdump())
 
 
+def test_a_person_without_labels_is_named_by_evaluate(
+    people: Path, typed: Callable[..., Said]
+) -> None:
+    assert typed("run", "plan.toml").code == 0
+    (people / "p9.csv").write_text(unlabelled("012345")(person(9)))
+    said = typed("evaluate", "runs/plan", "p0.csv", "p9.csv")
+    assert said.warnings == ["p9 is not scored: no row has a target to compare with"]
+    assert said.code == 0
+
+
 def test_explain_claims_no_more_than_is_so(people: Path, typed: Callable[..., Said]) -> None:
     claim = "no message of the kinds above holds them"
     assert typed("run", "plan.toml", "--out", "good").code == 0
@@ -360,6 +370,8 @@ COMMANDS = {
     ("plan",): "pass a plan to check, or --schema, or --example NAME",
     ("plan", "--example", "wearable"): "did you mean 'wearables'?",
     ("predict", "plan.toml", "p0.csv"): "plan.toml",
+    ("run", "plan.toml", "--out", "p0.csv"): "--out p0.csv is a file; name a folder",
+    ("predict", "nothing", "p0.csv", "--out", "empty"): "name a file, empty/predictions.csv",
     ("predict", "nothing", "p0.csv"): "there is no model nothing",
     ("explain", "nothing"): "nothing holds no run",
     ("report", "nothing"): "nothing holds no run",

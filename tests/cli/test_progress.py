@@ -38,6 +38,17 @@ def test_stages_and_rounds_are_shown_with_the_time(monkeypatch: pytest.MonkeyPat
     assert re.search(r"training, round 3 .*3/7 0:00:0\d", plain(terminal))
 
 
+def test_a_stage_that_is_not_counted_has_no_count_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = watched(monkeypatch)
+    with progress() as watch:
+        assert watch is not None
+        watch("training", 2, 3, 7)
+        watch("fold 1 of 5", 0, 0, 0)
+    assert re.search(r"fold 1 of 5 ━+ +0:00:0\d", plain(terminal))
+
+
 def test_things_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watched(monkeypatch)
     with counting("trials", 4) as done:
