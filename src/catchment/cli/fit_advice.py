@@ -129,18 +129,18 @@ def check(asked: Asked, found: Survey) -> None:
 
 
 def _check_columns(asked: Asked, found: Survey) -> None:
-    from catchment.data.survey.roles import could_be_label, near, present
+    from catchment.data.survey.roles import common, could_be_label, near
 
     tables, roles = list(found.tables.values()), found.roles
-    columns = list(dict.fromkeys(name for table in tables for name in table))
+    columns = common(tables)
     given = {"label": asked.label, "client": asked.client, "recording": asked.recording,
              "time": asked.time}  # fmt: skip
     for option, name in given.items():
-        if name is not None and not present(name, tables):
+        if name is not None and name not in columns:
             _refuse_column(asked, option, name, near(name, columns), columns)
     for option, names in (("target", asked.target), ("inputs", asked.inputs)):
         for name in names:
-            if not present(name, tables):
+            if name not in columns:
                 meant = near(name, columns)
                 joined = ",".join((meant or name) if one == name else one for one in names)
                 _refuse_column(asked, option, name, joined if meant else None, columns, meant)
@@ -184,9 +184,9 @@ def _refuse_column(
     shown: str | None = None,
 ) -> NoReturn:
     if meant is None:
-        raise ValueError(f"no file has a column {name!r}; there are {', '.join(columns)}")
+        raise ValueError(f"the files have no column {name!r}; there are {', '.join(columns)}")
     raise ValueError(
-        f"no file has a column {name!r}; did you mean {shown or meant!r}? then type: "
+        f"the files have no column {name!r}; did you mean {shown or meant!r}? then type: "
         f"{asked.command(**{option: meant})}"
     )
 
