@@ -62,6 +62,7 @@ from catchment.plans.baselines import compared
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
+from catchment.plans.notices import notices
 from catchment.plans.results import write_forecast
 from catchment.plans.sources import About
 from catchment.privacy.dp.budget import data_keys
@@ -299,11 +300,15 @@ class Conductor:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A run that is over: its folder as a reader sees it, its model and scores."""
+    """A run that is over: its folder as a reader sees it, its model and scores.
+
+    `notices` are sentences on what is odd about the data; the folder does not keep them.
+    """
 
     run: Run
     model: Predictor
     scores: Scores
+    notices: tuple[str, ...] = ()
 
 
 def run_plan(
@@ -371,7 +376,7 @@ def run_plan(
             conductor.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret:
             forget_clients(store, identities)
-    return Finished(read_run(folder), done.model, done.scores)
+    return Finished(read_run(folder), done.model, done.scores, notices(file, held))
 
 
 def _by_folds(

@@ -85,6 +85,7 @@ class PlanData:
     about: About
     test_after: float = 0.0
     washout: int = 0
+    notices: tuple[str, ...] = ()
 
     @property
     def test(self) -> Clients:
@@ -203,7 +204,7 @@ def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanDat
     (6, 2)
     """
     train, test = _divided(found, sharing, washout)
-    return PlanData(train, test, found.about, sharing.test_after, washout)
+    return PlanData(train, test, found.about, sharing.test_after, washout, found.notices)
 
 
 def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients, Clients]:

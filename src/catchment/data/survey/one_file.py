@@ -15,6 +15,7 @@ from catchment.data.frames import from_frame, missing_values
 from catchment.data.recording import Recording
 from catchment.data.survey.column_facts import ColumnFacts
 from catchment.data.survey.roles import Roles, near
+from catchment.errors import SettingError
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -136,7 +137,9 @@ def look_at(
             per_step=per_step if roles.predicted else None,
         )
     except ValueError as error:
-        return _refused(path, str(error), roles)
+        # A survey is for somebody who has, or is about to write, a plan.
+        said = error.in_plan() if isinstance(error, SettingError) else str(error)
+        return _refused(path, said, roles)
     held = {_client(name, path, roles): one for name, one in found.items()}
     recordings = [_seen(name, path, one) for name, every in held.items() for one in every]
     channels = {name: _channels(every) for name, every in held.items()}
