@@ -89,13 +89,15 @@ def fit(
 
     Columns are guessed from their names and values, and said; every option overrules a guess.
     """
+    from catchment.cli.progress import waiting
     from catchment.plans.propose import Choices, propose
 
     asked = Asked(tuple(files), label, _names(target), horizon, client, recording, time_column,
                   _names(inputs), window, map_, out, plan, force)  # fmt: skip
     folder = out or Path("runs") / _name(files[0])
     refuse_to_overwrite(asked, folder, force=force)
-    found = look(asked)
+    with waiting("looking at the files", quiet=as_json):
+        found = look(asked)
     for line in [] if as_json else _summary(found):
         typer.echo(line)
     if strict and found.problems:
@@ -125,7 +127,7 @@ class Ran:
 
 
 def _run(plan: Path, folder: Path, threads: int | None, *, quiet: bool, again: str) -> Ran:
-    from catchment.cli.runs import progress
+    from catchment.cli.progress import progress
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 

@@ -99,6 +99,7 @@ def found_files(named: tuple[str, ...]) -> tuple[list[Path], bool]:
 
 def check(asked: Asked, found: Survey) -> None:
     """Raise ValueError, with what to do, where nothing can be learned from the files."""
+    _check_people(asked, found)
     roles = found.roles
     if not found.files:
         first = found.problems[0]
@@ -114,7 +115,12 @@ def check(asked: Asked, found: Survey) -> None:
             f"{asked.label!r} has one class only, {only!r}, so that there is nothing to learn; "
             "add files of another class, or name another --label"
         )
-    whole = found.roles.client is None and found.roles.client_by == "file" and len(found.paths) == 1
+
+
+def _check_people(asked: Asked, found: Survey) -> None:
+    """Raise ValueError where one file holds everybody, and no column is known to name them."""
+    roles = found.roles
+    whole = roles.client is None and roles.client_by == "file" and len(found.paths) == 1
     if whole and asked.horizon is None:
         columns = next(iter(found.tables.values()))
         few = [

@@ -33,14 +33,19 @@ Watch = Callable[[str, int, int, int], None]
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
 
 
-def folds_of(names: list[str], seed: int = 0, n_folds: int = FOLDS) -> list[list[str]]:
+def n_folds(file: PlanFile, held: PlanData) -> int:
+    """Return how many folds a plan has: as many as it says, or as there are clients."""
+    return min(file.sharing.folds or FOLDS, len(held.train))
+
+
+def folds_of(names: list[str], seed: int = 0, n: int = FOLDS) -> list[list[str]]:
     """Return names dealt at random into folds, each once; no more folds than names.
 
     >>> [len(fold) for fold in folds_of(list("abcdefg"))]
     [2, 2, 1, 1, 1]
     """
     order = seeded_generator(seed).permutation(len(names))
-    groups = np.array_split(order, min(n_folds, len(names)))
+    groups = np.array_split(order, min(n, len(names)))
     return [sorted(names[k] for k in group) for group in groups]
 
 
@@ -64,7 +69,7 @@ def folded(
     """
     by_client: dict[str, Score] = {}
     made = []
-    folds = folds_of(sorted(held.train), file.sharing.seed, file.sharing.folds or FOLDS)
+    folds = folds_of(sorted(held.train), file.sharing.seed, n_folds(file, held))
     for number, fold in enumerate(folds, start=1):
         name = f"fold {number} of {len(folds)}"
         others = {name: source for name, source in held.train.items() if name not in fold}
