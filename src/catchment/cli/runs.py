@@ -176,6 +176,7 @@ def _print_example(name: str | None) -> None:
 def _check(plan_file: Path, data: Path | None) -> None:
     from catchment.errors import MissingDataError
     from catchment.plans.file import read_plan
+    from catchment.plans.folds import n_folds
     from catchment.plans.seen import seen
 
     file = read_plan(plan_file)
@@ -188,9 +189,11 @@ def _check(plan_file: Path, data: Path | None) -> None:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
     course = file.course(held.about, n_clients=len(held.train))
+    who = f"{len(held.train)} training and {len(held.test)} test clients"
+    if file.sharing.test == "folds":
+        who = f"{len(held.train)} clients, tested in {n_folds(file, held)} folds"
     typer.echo(
-        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, "
-        f"{len(held.train)} training and {len(held.test)} test clients, "
+        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, {who}, "
         f"stages: {', '.join(course.stages)}"
     )
 
