@@ -31,10 +31,15 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     file
         The plan that was run.
     """
+    from catchment.federation.runs.folds import folds_sentence
+
     for line in opening_lines(done):
         typer.echo(line)
     if done.comparison is not None:
         print_comparison(done.comparison)
+    by_folds = folds_sentence(done.facts, done.scores, done.metric)
+    if by_folds:
+        typer.echo(by_folds)
     for line in (*privacy_lines(done, file), *next_lines(folder, file)):
         typer.echo(line)
 
@@ -44,6 +49,7 @@ def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ())
     from catchment.federation.left_out import left_out
     from catchment.federation.runs.bounds import bounds_of
     from catchment.federation.runs.explain import thin_clients
+    from catchment.federation.runs.folds import folds_of_run
 
     last, thin = done.rounds["training"][-1], thin_clients(done)
     print_json(
@@ -52,6 +58,7 @@ def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ())
             "metric": done.metric,
             "scores": done.scores.get("", {}),
             "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
+            "folds": [asdict(one) for one in folds_of_run(done.facts)],
             "comparison": [vars(row) for row in done.comparison or ()],
             "flags": [vars(flag) for flag in done.flags],
             "used": last.n_used,

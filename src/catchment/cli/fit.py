@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import shlex
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,13 +89,15 @@ def fit(
 
     Columns are guessed from their names and values, and said; every option overrules a guess.
     """
+    from catchment.cli.progress import waiting
     from catchment.plans.propose import Choices, propose
 
     asked = Asked(tuple(files), label, _names(target), horizon, client, recording, time_column,
                   _names(inputs), window, map_, out, plan, force)  # fmt: skip
     folder = out or Path("runs") / _name(files[0])
     refuse_to_overwrite(asked, folder, force=force)
-    found = look(asked)
+    with waiting("looking at the files", quiet=as_json):
+        found = look(asked)
     for line in [] if as_json else _summary(found):
         typer.echo(line)
     if strict and found.problems:
@@ -101,30 +109,56 @@ def fit(
     plan.write_text(made.text, encoding="utf-8")
     if not as_json:
         typer.echo(f"wrote {plan}   ({made.said})")
-    done, seconds = _run(plan, folder, threads, quiet=as_json, again=asked.command())
+    ran = _run(plan, folder, threads, quiet=as_json, again=asked.command())
     if as_json:
-        print_json(_as_json(found, made, plan, done, seconds))
+        print_json(_as_json(found, made, plan, ran))
         return
-    for line in _outcome(done, folder, seconds):
+    for line in _outcome(ran, folder):
         typer.echo(line)
 
 
-def _run(
-    plan: Path, folder: Path, threads: int | None, *, quiet: bool, again: str
-) -> tuple[Run, float]:
-    from catchment.cli.runs import progress
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """A run, how long it took, and warnings that came meanwhile."""
+
+    run: Run
+    seconds: float
+    warnings: tuple[str, ...]
+
+
+def _run(plan: Path, folder: Path, threads: int | None, *, quiet: bool, again: str) -> Ran:
+    from catchment.cli.progress import progress
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
 
-    started = time.monotonic()
+    started, said = time.monotonic(), list[str]()
     file = read_plan(plan)
     try:
-        with progress(quiet=quiet) as watch:
+        with progress(quiet=quiet) as watch, _quietly(said):
             done = run_plan(file, folder, force=True, threads=threads, watch=watch).run
     except KeyboardInterrupt:
         typer.secho(f"stopped; begin again with: {again} --force", err=True)
         raise typer.Exit(130) from None
-    return done, time.monotonic() - started
+    return Ran(done, time.monotonic() - started, tuple(said))
+
+
+@contextmanager
+def _quietly(said: list[str]) -> Iterator[None]:
+    """Keep warnings for one line each at the end; people left out are named there, too."""
+    from catchment.errors import ClippingWarning
+
+    logger = logging.getLogger("catchment")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield
+    finally:
+        logger.setLevel(level)
+    kinds = {one.category: str(one.message) for one in reversed(caught)}
+    if kinds.pop(ClippingWarning, None):
+        said.append("values more than 8 deviations from the mean were cut off there: other units?")
+    said += kinds.values()
 
 
 def _summary(found: Survey) -> list[str]:
@@ -133,76 +167,67 @@ def _summary(found: Survey) -> list[str]:
     return summary_lines(found)
 
 
-def _outcome(done: Run, folder: Path, seconds: float) -> list[str]:
+def _outcome(ran: Ran, folder: Path) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.left_out import headline
+    from catchment.federation.runs.folds import worst_client
     from catchment.federation.runs.write import MODEL
 
+    done = ran.run
     last = done.rounds["training"][-1]
     left = headline(done.rounds, most=20)
-    lines = [f"trained on {last.n_used} of {last.n_asked} people in {seconds:.1f} s"]
-    if left:
-        lines.append(f"  ! {left}")
+    lines = [f"trained on {last.n_used} of {last.n_asked} people in {ran.seconds:.1f} s"]
+    lines += [f"  ! {one}" for one in ([left] if left else []) + list(ran.warnings)]
     lines.append(score_line(done))
-    worst, mean = worst_of(done)
-    if worst and done.metric == "accuracy" and done.scores[worst][done.metric] < mean - WORSE:
-        lines.append(f"why {worst} is served badly: catchment explain {folder} --client {worst}")
-    model = folder / MODEL
-    lines.append(
-        f"saved {model} ({size(model.stat().st_size)})   next: catchment predict {folder} new.csv"
-    )
-    return lines
+    worst = worst_client(done.scores, done.metric)
+    if worst and _is_far_below(done, worst):
+        why = shlex.join(["catchment", "explain", str(folder), "--client", worst])
+        lines.append(f"why {worst} is served badly: {why}")
+    model, then = folder / MODEL, shlex.join(["catchment", "predict", str(folder), "new.csv"])
+    return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]
+
+
+def _is_far_below(done: Run, worst: str) -> bool:
+    if done.metric != "accuracy":
+        return False
+    return done.scores[worst]["accuracy"] < done.scores[""]["accuracy"] - WORSE
 
 
 def score_line(done: Run) -> str:
     """Return the score in a line: by folds with their range, or of the test part."""
-    from catchment.plans.folds import fold_facts
+    from catchment.federation.runs.folds import folds_sentence, worst_client
 
-    metric, chosen = done.metric, done.facts.get("map_chosen", "")
-    folds = [one.score for one in fold_facts(done.facts) if one.score is not None]
-    worst, total = worst_of(done)
-    said = (
-        f"{metric} {total:.2f}" if folds else f"on the part kept for the test: {metric} {total:.2f}"
-    )
-    if folds:
-        said = f"{len(folds)} folds over people: {said} ({min(folds):.2f} to {max(folds):.2f})"
-    if worst:
-        said += f", worst {worst} {done.scores[worst][metric]:.2f}"
-    return f"{said}   map chosen: {chosen}" if chosen else said
+    said = folds_sentence(done.facts, done.scores, done.metric, who="people")
+    if not said and done.scores:
+        worst = worst_client(done.scores, done.metric)
+        said = f"on the part kept for the test: {done.metric} {done.scores[''][done.metric]:.2f}"
+        said += f", worst {worst} {done.scores[worst][done.metric]:.2f}" if worst else ""
+    chosen = done.facts.get("map_chosen", "")
+    return "   ".join([said or "not tested", *([f"map chosen: {chosen}"] if chosen else [])])
 
 
-def worst_of(done: Run) -> tuple[str, float]:
-    """Return the client with the worst score, and the score of all rows together."""
-    total = done.scores.get("", {}).get(done.metric, float("nan"))
-    named = {name: one[done.metric] for name, one in done.scores.items() if name}
-    if not named:
-        return "", total
-    best = min if done.metric == "accuracy" else max
-    return best(sorted(named), key=named.__getitem__), total
-
-
-def _as_json(
-    found: Survey, made: Proposal, plan: Path, done: Run, seconds: float
-) -> dict[str, object]:
+def _as_json(found: Survey, made: Proposal, plan: Path, ran: Ran) -> dict[str, object]:
     from dataclasses import asdict
 
     from catchment.federation.left_out import left_out
-    from catchment.plans.folds import fold_facts
+    from catchment.federation.runs.folds import folds_of_run, worst_client
 
-    worst, total = worst_of(done)
+    done = ran.run
+    worst = worst_client(done.scores, done.metric)
     return {
         "survey": survey_json(found),
         "plan": str(plan),
         "chosen": made.said,
         "folder": str(done.folder),
         "metric": done.metric,
-        "score": total,
+        "score": done.scores.get("", {}).get(done.metric),
         "worst": {"client": worst, "score": done.scores[worst][done.metric]} if worst else None,
-        "folds": [asdict(one) for one in fold_facts(done.facts)],
+        "folds": [asdict(one) for one in folds_of_run(done.facts)],
         "clients": {name: one[done.metric] for name, one in done.scores.items() if name},
         "refused": [asdict(one) for one in left_out(done.rounds)],
         "map": done.facts.get("map_chosen") or done.facts.get("map_label"),
-        "seconds": seconds,
+        "warnings": list(ran.warnings),
+        "seconds": ran.seconds,
     }
 
 

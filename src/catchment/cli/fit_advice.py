@@ -99,6 +99,7 @@ def found_files(named: tuple[str, ...]) -> tuple[list[Path], bool]:
 
 def check(asked: Asked, found: Survey) -> None:
     """Raise ValueError, with what to do, where nothing can be learned from the files."""
+    _check_people(asked, found)
     roles = found.roles
     if not found.files:
         first = found.problems[0]
@@ -114,7 +115,12 @@ def check(asked: Asked, found: Survey) -> None:
             f"{asked.label!r} has one class only, {only!r}, so that there is nothing to learn; "
             "add files of another class, or name another --label"
         )
-    whole = found.roles.client is None and found.roles.client_by == "file" and len(found.paths) == 1
+
+
+def _check_people(asked: Asked, found: Survey) -> None:
+    """Raise ValueError where one file holds everybody, and no column is known to name them."""
+    roles = found.roles
+    whole = roles.client is None and roles.client_by == "file" and len(found.paths) == 1
     if whole and asked.horizon is None:
         columns = next(iter(found.tables.values()))
         few = [
@@ -129,18 +135,18 @@ def check(asked: Asked, found: Survey) -> None:
 
 
 def _check_columns(asked: Asked, found: Survey) -> None:
-    from catchment.data.survey.roles import could_be_label, near, present
+    from catchment.data.survey.roles import common, could_be_label, near
 
     tables, roles = list(found.tables.values()), found.roles
-    columns = list(dict.fromkeys(name for table in tables for name in table))
+    columns = common(tables)
     given = {"label": asked.label, "client": asked.client, "recording": asked.recording,
              "time": asked.time}  # fmt: skip
     for option, name in given.items():
-        if name is not None and not present(name, tables):
+        if name is not None and name not in columns:
             _refuse_column(asked, option, name, near(name, columns), columns)
     for option, names in (("target", asked.target), ("inputs", asked.inputs)):
         for name in names:
-            if not present(name, tables):
+            if name not in columns:
                 meant = near(name, columns)
                 joined = ",".join((meant or name) if one == name else one for one in names)
                 _refuse_column(asked, option, name, joined if meant else None, columns, meant)
@@ -184,9 +190,9 @@ def _refuse_column(
     shown: str | None = None,
 ) -> NoReturn:
     if meant is None:
-        raise ValueError(f"no file has a column {name!r}; there are {', '.join(columns)}")
+        raise ValueError(f"the files have no column {name!r}; there are {', '.join(columns)}")
     raise ValueError(
-        f"no file has a column {name!r}; did you mean {shown or meant!r}? then type: "
+        f"the files have no column {name!r}; did you mean {shown or meant!r}? then type: "
         f"{asked.command(**{option: meant})}"
     )
 

@@ -72,6 +72,8 @@ def run(
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
+    if folder.is_file():
+        raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     if engine is Engine.ray:
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         return
@@ -174,6 +176,7 @@ def _print_example(name: str | None) -> None:
 def _check(plan_file: Path, data: Path | None) -> None:
     from catchment.errors import MissingDataError
     from catchment.plans.file import read_plan
+    from catchment.plans.folds import n_folds
     from catchment.plans.seen import seen
 
     file = read_plan(plan_file)
@@ -186,9 +189,11 @@ def _check(plan_file: Path, data: Path | None) -> None:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
     course = file.course(held.about, n_clients=len(held.train))
+    who = f"{len(held.train)} training and {len(held.test)} test clients"
+    if file.sharing.test == "folds":
+        who = f"{len(held.train)} clients, tested in {n_folds(file, held)} folds"
     typer.echo(
-        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, "
-        f"{len(held.train)} training and {len(held.test)} test clients, "
+        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, {who}, "
         f"stages: {', '.join(course.stages)}"
     )
 

@@ -42,6 +42,7 @@ from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
+from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.read import Run, read_run
@@ -392,7 +393,7 @@ def _by_folds(
 ) -> Scores:
     """Return the scores by folds, and keep what each fold gave."""
     found = folded(file, held, threads, watch, models)
-    store.write_facts(found.facts)
+    store.write_facts(folds_fact(found.folds))
     return found.scores
 
 

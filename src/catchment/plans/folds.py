@@ -7,9 +7,8 @@ not part of the run's ledger, and are summed in the clear whatever protects the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
 
@@ -23,6 +22,7 @@ from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Masking, Plan
+from catchment.federation.runs.folds import Fold
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import Clients
@@ -30,37 +30,24 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.predictor import Predictor
 
 FOLDS = 5
-FACT = "folds"  # of a run
 Watch = Callable[[str, int, int, int], None]
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
 
 
-def folds_of(names: list[str], seed: int = 0, n_folds: int = FOLDS) -> list[list[str]]:
+def n_folds(file: PlanFile, held: PlanData) -> int:
+    """Return how many folds a plan has: as many as it says, or as there are clients."""
+    return min(file.sharing.folds or FOLDS, len(held.train))
+
+
+def folds_of(names: list[str], seed: int = 0, n: int = FOLDS) -> list[list[str]]:
     """Return names dealt at random into folds, each once; no more folds than names.
 
     >>> [len(fold) for fold in folds_of(list("abcdefg"))]
     [2, 2, 1, 1, 1]
     """
     order = seeded_generator(seed).permutation(len(names))
-    groups = np.array_split(order, min(n_folds, len(names)))
+    groups = np.array_split(order, min(n, len(names)))
     return [sorted(names[k] for k in group) for group in groups]
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One fold: who was tested in it, the leading metric of their rows together, and the worst.
-
-    Parameters
-    ----------
-    untested
-        Who could not be tested, and why.
-    """
-
-    clients: tuple[str, ...]
-    rows: int
-    score: float | None
-    worst: str | None = None
-    untested: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,23 +56,6 @@ class Folded:
 
     scores: Scores
     folds: tuple[Fold, ...]
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """What a run's folder keeps of the folds."""
-        return {FACT: json.dumps([asdict(one) for one in self.folds])}
-
-
-def fold_facts(facts: Mapping[str, str]) -> tuple[Fold, ...]:
-    """Return the folds of a run's facts; none if it was tested otherwise.
-
-    >>> fold_facts(Folded(Scores(), (Fold(("ann",), 3, 0.5, "ann"),)).facts)[0].score
-    0.5
-    """
-    return tuple(
-        Fold(**{**one, "clients": tuple(one["clients"])})
-        for one in json.loads(facts.get(FACT, "[]"))
-    )
 
 
 def folded(
@@ -106,7 +76,7 @@ def folded(
     """
     by_client: dict[str, Score] = {}
     made = []
-    folds = folds_of(sorted(held.train), file.sharing.seed, file.sharing.folds or FOLDS)
+    folds = folds_of(sorted(held.train), file.sharing.seed, n_folds(file, held))
     for number, fold in enumerate(folds, start=1):
         name = f"fold {number} of {len(folds)}"
         others = {name: source for name, source in held.train.items() if name not in fold}

@@ -54,8 +54,10 @@ def seen(file: PlanFile, *, most: int = MOST_FILES) -> list[str]:
 
 def _refuse(origin: Files, found: Survey) -> None:
     """Raise ValueError where a run of these files would fail."""
+    from catchment.data.survey.roles import common
+
     tables = list(found.tables.values())
-    columns = list(dict.fromkeys(name for table in tables for name in table))
+    columns = common(tables)
     named = {"label": origin.label, "client": origin.client, "recording": origin.recording,
              "time": origin.time}  # fmt: skip
     several = [(n, one) for n in ("target", "inputs") for one in _listed(getattr(origin, n))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -91,9 +92,10 @@ def guessed(given: Roles, tables: Sequence[Facts]) -> Roles:
     return Roles(inputs, given.label, given.target, client, by, recording, time, unused)
 
 
-def present(name: str, tables: Sequence[Facts]) -> bool:
-    """Return whether any file has a column of this name."""
-    return any(name in table for table in tables)
+def common(tables: Sequence[Facts]) -> list[str]:
+    """Return the columns that at least half of the files have, or all if there are none."""
+    counts = Counter(name for table in tables for name in table)
+    return [name for name, n in counts.items() if n * 2 >= len(tables)] or list(counts)
 
 
 def near(name: str, known: Sequence[str]) -> str | None:
