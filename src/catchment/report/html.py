@@ -22,6 +22,7 @@ from catchment.federation.runs.write import PLAN
 from catchment.files import replace_file
 from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.report.page import figure, page, score, table
+from catchment.report.served import served_section
 
 MOST_CLIENTS = 30  # in a chart with a row each
 MOST_ROUNDS = 30
@@ -64,6 +65,7 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
         _tiles(run),
         _compared(run),
         _pictures(run),
+        served_section(run),
         _course(run),
         _confused(run),
         _left(run),
