@@ -45,6 +45,7 @@ from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.served import write_confusions
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
     CHARGED,
@@ -62,6 +63,7 @@ from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
 from catchment.plans.results import write_drawn, write_forecast
+from catchment.plans.served import keep_worst
 from catchment.plans.sources import About
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
@@ -244,6 +246,7 @@ class Conductor:
     def _keep(self, done: Done) -> None:
         kept = done.plan.whole.kept(done.result.state)
         write_results(self.store, kept, done.scores, self.about.classes)
+        write_confusions(self.store, done.scores, self.about.classes)
         if done.scores.total is not None:
             self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
         facts = self._facts(done)
@@ -364,6 +367,7 @@ def run_plan(
             shown = held.train if tested else held.test
             model_of = partial(_model_of, models, done.model)
             write_drawn(store, model_of, done.scores, shown, held.about.channels)
+            keep_worst(store, file, held, done.model, done.scores, models)
         if tested is not None:
             conductor.finish(own_rows(file, done))
         elif "finished" not in store.facts():
