@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ from PIL import Image
 
 import catchment as ct
 from catchment.data import ACTIVITIES, contiguous, mackey_glass, narma, synthetic_wearables
-from catchment.demo import run_demo
 from catchment.readout import (
     accumulate,
     bayesian_readout,
@@ -101,7 +101,9 @@ def report_pictures() -> None:
     with tempfile.TemporaryDirectory() as place:
         # An empty data directory: the pictures are of the invented wearables alone.
         (Path(place) / "none").mkdir()
-        page = run_demo(Path(place) / "demo", data=Path(place) / "none").report
+        demo = [sys.executable, "-m", "catchment.cli", "demo", "--out", place]
+        subprocess.run([*demo, "--data", f"{place}/none"], check=True, capture_output=True)
+        page = Path(place) / "report.html"
         narrow = page.with_name("narrow.html")
         narrow.write_text(PHONE, encoding="utf-8")
         shots = (("report", page, 1, 1100, 1840), ("report-dark", page, 0, 1100, 1840))

@@ -218,10 +218,14 @@ def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "What never left" in result.output
     name = sorted(read_run(folder).rows_by_client)[0]
     one = RUNNER.invoke(app, ["explain", str(folder), "--client", name])
+    assert one.output.startswith(f"How {name} is served")
     assert one.output.count("sha256") == 3  # scaling, training, delivery
-    assert "'nobody' sent nothing" in failure(
-        ["explain", str(folder), "--client", "nobody"], capsys
-    )
+    sent = RUNNER.invoke(app, ["explain", str(folder), "--client", name, "--messages"])
+    assert one.output.endswith(sent.output)
+    nobody = ["explain", str(folder), "--client", "nobody"]
+    assert "'nobody' is no client of this run; there are user-000" in failure(nobody, capsys)
+    assert "'nobody' sent nothing" in failure([*nobody, "--messages"], capsys)
+    assert "pass --client" in failure(["explain", str(folder), "--json"], capsys)
 
 
 def test_report(folder: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
 from catchment.cli.data import data_app
+from catchment.cli.explain import explain
 from catchment.cli.fit import fit
 from catchment.cli.flower import flower_app
 from catchment.cli.predict import evaluate, predict
@@ -36,10 +37,10 @@ app.command("run")(runs.run)
 app.command("plan")(runs.plan)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
+app.command("explain")(explain)
+app.command("report")(runs.report)
 app.command("unlearn")(unlearn)
 app.command("verify")(verify)
-app.command("explain")(runs.explain)
-app.command("report")(runs.report)
 app.command("search")(search)
 app.command("audit")(audit)
 app.add_typer(data_app, name="data")

@@ -1,4 +1,4 @@
-"""`catchment run`, `plan`, `explain`, `report` and `demo`."""
+"""`catchment run`, `plan`, `report` and `demo`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ RunOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Folder of the run; runs/ and the plan's name."),
 ]
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 
 
 def run(
@@ -196,24 +195,6 @@ def _check(plan_file: Path, data: Path | None) -> None:
         f"{plan_file} is a good plan: {file.algorithm} on {file.source}, {who}, "
         f"stages: {', '.join(course.stages)}"
     )
-
-
-def explain(
-    folder: RunArgument,
-    client: Annotated[
-        str | None, typer.Option("--client", help="List every message of one client.")
-    ] = None,
-) -> None:
-    """Say in plain words what left each client, what can be read from it, and what never left."""
-    from catchment.federation.runs.explain import in_words
-    from catchment.federation.runs.read import messages_of, read_run
-
-    found = read_run(folder)
-    limit = 100_000 if client else 30
-    messages = messages_of(folder, client, limit + 1)
-    if client and not messages:
-        raise ValueError(f"{client!r} sent nothing in {folder}; check the name")
-    typer.echo(in_words(found, messages[:limit], more=len(messages) > limit).rstrip())
 
 
 def report(

@@ -46,6 +46,7 @@ from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.served import write_confusions
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
     CHARGED,
@@ -64,6 +65,7 @@ from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
 from catchment.plans.notices import notices
 from catchment.plans.results import write_drawn, write_forecast
+from catchment.plans.served import keep_worst
 from catchment.plans.sources import About
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
@@ -246,6 +248,7 @@ class Conductor:
     def _keep(self, done: Done) -> None:
         kept = done.plan.whole.kept(done.result.state)
         write_results(self.store, kept, done.scores, self.about.classes)
+        write_confusions(self.store, done.scores, self.about.classes)
         if done.scores.total is not None:
             self.store.write_facts({"metric": metrics(done.scores.total)[0][0]})
         facts = self._facts(done)
@@ -352,7 +355,7 @@ def run_plan(
             course = file.course(held.about, identities, len(held.train))
             tested, models = None, dict[str, Predictor]()
             if file.sharing.test == "folds":
-                tested = partial(_by_folds, file, held, threads, watch, models, store)
+                tested = partial(_by_folds, file, held, threads, watch, store, models)
             conductor = Conductor(
                 file,
                 course,
@@ -370,6 +373,7 @@ def run_plan(
             shown = held.train if tested else held.test
             model_of = partial(_model_of, models, done.model)
             write_drawn(store, model_of, done.scores, shown, held.about.channels)
+            keep_worst(store, file, held, done.model, done.scores, models)
         if tested is not None:
             conductor.finish(own_rows(file, done))
         elif "finished" not in store.facts():
@@ -388,10 +392,10 @@ def _by_folds(
     held: PlanData,
     threads: int | None,
     watch: Watch | None,
-    models: dict[str, Predictor],
     store: Store,
+    models: dict[str, Predictor],
 ) -> Scores:
-    """Return the scores by folds, and keep what each fold gave."""
+    """Return the scores by folds, and keep what each fold gave; models by client are put in."""
     found = folded(file, held, threads, watch, models)
     store.write_facts(folds_fact(found.folds))
     return found.scores

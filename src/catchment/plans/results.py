@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.engine.local import data_of
+from catchment.errors import CatchmentError
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.runs.drawn import draw
 from catchment.federation.runs.write import Store
@@ -19,6 +21,8 @@ from catchment.readout.answers import output_names
 from catchment.readout.predictor import Predictor
 
 SHOWN_STEPS = 300
+
+log = logging.getLogger(__name__)
 
 
 def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
@@ -54,6 +58,7 @@ def write_drawn(
     """Keep some signals of the test clients served best and worst, with what was predicted.
 
     They are raw, which is more than any client sent. A plan that hides its clients keeps none.
+    What goes wrong here is told and does not end a run that is done.
 
     Parameters
     ----------
@@ -64,11 +69,15 @@ def write_drawn(
     channels
         What the channels are called.
     """
-    drawn = [
-        draw(model_of(name), list(data_of(tested[name])()), name, channels=channels).to_dict()
-        for name in dict.fromkeys(best_and_worst(scores))
-        if name in tested
-    ]
+    drawn = []
+    for name in dict.fromkeys(best_and_worst(scores)):
+        if name not in tested:
+            continue
+        try:
+            recordings = list(data_of(tested[name])())
+            drawn.append(draw(model_of(name), recordings, name, channels=channels).to_dict())
+        except (CatchmentError, ValueError, ArithmeticError) as error:
+            log.info("signals of %s are not drawn: %s", name, error)
     store.write_facts({"drawn": json.dumps(drawn)})
 
 

@@ -72,7 +72,7 @@ def verify_run(
     """
     run = read_run(folder)
     sys.path.insert(0, "")  # a map of one's own may lie in the folder where one is
-    file = _plan(run, plan)
+    file = plan_of(run, plan)
     known = tuple(use)
     made = partial(load, use=known)
     found: Clients | None = None
@@ -93,7 +93,7 @@ def verify_run(
     return Verification((*_plan_checks(run), *checked.checks))
 
 
-def _plan(run: Run, plan: str | Path | None) -> PlanFile | None:
+def plan_of(run: Run, plan: str | Path | None) -> PlanFile | None:
     """Return the plan of a run, None if it has none; what it imports is known from here on."""
     if plan is not None:
         return read_plan(plan)

@@ -16,6 +16,7 @@ from catchment.report import headline, ledger, rounds, scores
 from catchment.report.compared import beside, compared
 from catchment.report.headline import title_of
 from catchment.report.page import page
+from catchment.report.served import served_section
 
 
 def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
@@ -91,4 +92,5 @@ def _pictures(run: Run, number: int) -> str:
 
 def _served(run: Run, number: int) -> str:
     """Return why the worst client is badly served, where the run kept what that takes."""
-    return ""
+    told = served_section(run)
+    return f'<section id="served-{number}">{told}</section>' if told else ""

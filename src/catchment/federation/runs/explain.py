@@ -233,6 +233,11 @@ def _kept(run: Run) -> list[str]:
             f"raw signals: up to {_count(len(one.times), 'step')} of {one.client}, a test client, "
             "with the truth, to be drawn beside what was predicted"
         )
+    if run.served:
+        kept.append(
+            f"how {run.served}, a test client, is served and why: what its recordings are like in "
+            "numbers, its confusions, and raw signals of its three worst recordings"
+        )
     beside = [row.name for row in run.comparison or () if row.name != run.facts.get("own_row")]
     if beside:
         kept.append(

@@ -100,7 +100,8 @@ class Run:
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
     each kind of message holds and tells, where that is known. `damage` says what is not as it was
     written, and `sealed` is the last seal of the ledger, if it has any. `drawn` are signals of the
-    test clients served best and worst, in this order, where all are in one process.
+    test clients served best and worst, in this order, where all are in one process. `served` is
+    the client of whom the folder says why, if it does.
     """
 
     folder: Path
@@ -121,6 +122,7 @@ class Run:
     damage: tuple[str, ...] = ()
     sealed: str = ""
     drawn: tuple[DrawnRecording, ...] = ()
+    served: str = ""
 
     @property
     def metric(self) -> str:
@@ -256,7 +258,16 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         damage(database),
         last_seal(database),
         tuple(map(DrawnRecording.from_dict, json.loads(facts.get("drawn", "[]")))),
+        _served(database),
     )
+
+
+def _served(database: sqlite3.Connection) -> str:
+    """Return of whom the folder says how they are served; runs of earlier versions say nothing."""
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'served'").fetchone():
+        return ""
+    found = database.execute("SELECT client FROM served").fetchone()
+    return str(found[0]) if found else ""
 
 
 def _records(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:

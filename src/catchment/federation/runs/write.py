@@ -89,12 +89,19 @@ CREATE TABLE comparison (position INTEGER, name TEXT, metric TEXT, score REAL, w
     worst REAL, spread REAL, bytes_up INTEGER, bytes_down INTEGER, rounds INTEGER, seconds REAL,
     note TEXT);
 """
-# Runs of earlier versions lack it and are read all the same.
+# Runs of earlier versions lack these and are read all the same.
 _DIGESTS = """
 CREATE TABLE IF NOT EXISTS digests (stage TEXT, round INTEGER, client TEXT, sha256 TEXT,
     exact INTEGER, PRIMARY KEY (stage, round, client)) WITHOUT ROWID
 """
-_TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", _SCHEMA)) | {"digests"}
+_SERVED = (
+    "CREATE TABLE IF NOT EXISTS served (client TEXT, content TEXT)",
+    "CREATE TABLE IF NOT EXISTS confusions (client TEXT, truth INTEGER, predicted INTEGER, "
+    "count INTEGER)",
+)
+_TABLES = frozenset(re.findall(r"CREATE TABLE (\w+)", _SCHEMA)) | {
+    *("digests", "served", "confusions")
+}
 _NOTE = """
 INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 ON CONFLICT DO UPDATE SET times = times + 1
@@ -469,7 +476,8 @@ def _opened(path: Path) -> sqlite3.Connection:
         (n_tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if n_tables == 0:
             database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
-        database.execute(_DIGESTS)
+        for table in (_DIGESTS, *_SERVED):
+            database.execute(table)
         database.execute(SEALS)
     except sqlite3.DatabaseError as error:
         database.close()

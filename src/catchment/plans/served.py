@@ -1,0 +1,452 @@
+"""Why one person is served as they are: their recordings, a model that may judge them, the others.
+
+Computed where the data are. Where only a server is, it says what the server knows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Integers
+from catchment.data.recording import Recording
+from catchment.engine.local import Source, data_of
+from catchment.errors import CatchmentError
+from catchment.federation.loop import model_of
+from catchment.federation.measure.evaluation import Scores
+from catchment.federation.measure.person import Person
+from catchment.federation.measure.reasons import Evidence, fitted_line, reasons
+from catchment.federation.measure.repairs import repairs
+from catchment.federation.measure.shift import channel_shifts, class_shifts, feature_shift
+from catchment.federation.measure.trials import RowByRow, personal_trial, row_by_row, tried, unheard
+from catchment.federation.runs.drawn import draw
+from catchment.federation.runs.features import channel_names, kept_moments, moments_of
+from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.served import (
+    Quantity,
+    Served,
+    WorstRecording,
+    read_confusions,
+    write_served,
+)
+from catchment.federation.runs.write import MODEL, Store
+from catchment.plans.data import PlanData
+from catchment.plans.file import PlanFile
+from catchment.plans.judges import Judge, saved_judge, trained_without, without
+from catchment.plans.verify import plan_of
+from catchment.readout.answers import read_for
+from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
+from catchment.storage import load
+
+log = logging.getLogger(__name__)
+
+MOST_OTHERS = 40  # people whose recordings are looked at, evenly spread
+MOST_ROWS_OF = 12  # people whose features are computed, where their statistics were not kept
+N_DRAWN = 3
+MOST_FEATURES = 4000  # beyond this a readout of one's own takes too long
+
+
+def served(
+    folder: str | Path,
+    client: str,
+    *,
+    files: Sequence[str | Path] = (),
+    data: Path | None = None,
+    use: Iterable[Callable[..., Any]] = (),
+    threads: int | None = None,
+) -> Served:
+    """Return how one person is served by a run's model, and likely reasons.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    client
+        Whose recordings are looked at: any client of the run or, with files, anybody.
+    files
+        The person's raw recordings, in place of those that the plan names.
+    data
+        Directory of public data sets; the usual ones if not given.
+    use
+        Classes of feature maps of one's own.
+
+    >>> import tempfile
+    >>> from catchment.plans import parse_plan, run_plan
+    >>> data = '[data]\\nsource = "wearables"\\nusers = 5\\nwindows_per_user = 12\\n'
+    >>> plan = parse_plan(data + 'test = "folds"\\n[features]\\nunits = 10\\n')
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = run_plan(plan, Path(place) / "run")
+    ...     served(Path(place) / "run", "user-001").rows
+    12
+    """
+    run = read_run(folder)
+    model = load(run.folder / MODEL, use=tuple(use))
+    file = plan_of(run, None)
+    held, missing = _held(file, data)
+    if files:
+        recordings: Sequence[Recording] | None = _of_files(model, files, client)
+    else:
+        recordings = _of_client(held, client)
+    if recordings is None:
+        return as_the_server_knows(run, client, missing)
+    judge = saved_judge(client, model, held) or without(run.folder, client, model)
+    if judge is None:
+        assert file is not None
+        assert held is not None
+        judge = trained_without(file, held, client, threads)
+    notes = (f"the others' recordings are not here ({missing})",) if held is None else ()
+    about = About(run, client, held, judge, model, read_confusions(folder, len(run.classes)))
+    return about.served(recordings, notes)
+
+
+def keep_worst(
+    store: Store,
+    file: PlanFile,
+    held: PlanData,
+    model: Predictor,
+    scores: Scores,
+    models: Mapping[str, Predictor],
+) -> None:
+    """Keep how the worst client is served, at the end of a run in this process.
+
+    It has raw signals and exact numbers of one client, so that plans that hide their clients keep
+    none of it. What goes wrong here is told and does not end a run that is done.
+
+    Parameters
+    ----------
+    models
+        By client: the model that it was tested by, where that is not the run's own.
+    """
+    known = {name: one for name, one in scores.by_client.items() if not np.isnan(one.value)}
+    if file.is_noisy or file.is_secret or len(known) < 3:
+        return
+    client, _ = Scores(scores.total, known).worst()
+    judge = Judge(models[client], "by the model of the other folds", False) if models else None
+    judge = judge or saved_judge(client, model, held)
+    recordings = _of_client(held, client)
+    if judge is None or recordings is None:
+        return
+    try:
+        run = read_run(store.folder)
+        counts = {k: one.counts.confusion for k, one in known.items() if one.counts is not None}
+        write_served(store, About(run, client, held, judge, model, counts).served(recordings))
+    except (CatchmentError, ValueError, ArithmeticError) as error:
+        log.info("why %s is served badly is not known: %s", client, error)
+
+
+def _held(file: PlanFile | None, data: Path | None) -> tuple[PlanData | None, str]:
+    if file is None:
+        return None, "the run's folder has no plan that names them"
+    try:
+        held = file.load_data(data)
+    except (CatchmentError, ValueError, OSError) as error:
+        return None, str(error)
+    return held, ""
+
+
+def _of_files(model: Predictor, files: Sequence[str | Path], client: str) -> list[Recording]:
+    """Return all recordings of files; only the client's where they name several clients."""
+    from catchment.data.files import find_files
+
+    found: dict[str, list[Recording]] = {}
+    for path in find_files([str(one) for one in files]):
+        for name, recordings in read_for(model, path, targets=True).items():
+            found.setdefault(name, []).extend(recordings)
+    if "client" in model.columns and client in found:
+        return found[client]
+    return [one for recordings in found.values() for one in recordings]
+
+
+def _of_client(held: PlanData | None, client: str) -> list[Recording] | None:
+    if held is None:
+        return None
+    source = held.test.get(client, held.train.get(client))
+    if source is None:
+        names = ", ".join(held.names[:8]) + (", ..." if len(held.names) > 8 else "")
+        raise ValueError(
+            f"{client!r} is no client of this run; there are {names}. For somebody else pass "
+            "their recordings: --files FILES"
+        )
+    return list(data_of(source)())
+
+
+def as_the_server_knows(run: Run, client: str, missing: str) -> Served:
+    """Return what a run's folder alone says of a client, and that the rest is not here."""
+    asked = {name for name in (*run.scores, *run.rows_by_client) if name}
+    if client not in asked:
+        known = ", ".join(sorted(asked)[:8])
+        raise ValueError(f"{client!r} is no client of this run; there are {known or 'none'}")
+    others = {n: s[run.metric] for n, s in run.scores.items() if n not in ("", client)}
+    own = run.scores.get(client, {})
+    counts = read_confusions(run.folder, len(run.classes))
+    rest = [one for name, one in counts.items() if name != client]
+    notes = [
+        f"Their recordings are not here ({missing}). The server knows scores, the messages and "
+        "what is below; it does not know their signals, and nothing about them is said here.",
+        "Whoever has the recordings learns the rest with the run's folder: catchment explain "
+        f"RUN --client {client} --files FILES",
+    ]
+    notes += [f"It stands out: {flag}" for flag in run.flags if flag.client == client]
+    return Served(
+        client,
+        run.metric,
+        own.get(run.metric, float("nan")),
+        run.score_rows.get(client, 0),
+        "as the run's own test had it" if own else "not tested: they trained the model",
+        others,
+        run.classes,
+        counts.get(client),
+        sum(rest[1:], start=rest[0]) if rest else None,
+        features=_features_of_sums(run, client),
+        notes=tuple(notes),
+    )
+
+
+def _features_of_sums(run: Run, client: str) -> Any:
+    """Return how far a training client's features lie off, by the sums that it sent."""
+    try:
+        model = model_of(load(run.folder / MODEL))
+        kept = kept_moments(run, model) if model is not None else {}
+    except (CatchmentError, ValueError, OSError):
+        return None
+    if model is None or client not in kept or len(kept) < 3:
+        return None
+    own = kept.pop(client)
+    return feature_shift(own, list(kept.values()), channel_names(model))
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """All that is needed to say how a client is served, but its recordings."""
+
+    run: Run
+    client: str
+    held: PlanData | None
+    judge: Judge
+    saved: Predictor
+    confusions: Mapping[str, Integers]
+
+    def served(self, recordings: Sequence[Recording], notes: tuple[str, ...] = ()) -> Served:
+        """Return how the client is served on raw recordings with targets."""
+        model = self.judge.model
+        rows = row_by_row(model, recordings, self.client)
+        if not len(rows.y):
+            raise ValueError(
+                f"no row of {self.client} has a target to compare with; pass files that have it"
+            )
+        score = rows.score
+        channels = model.channels or tuple(f"channel {k}" for k in range(recordings[0].n_inputs))
+        own = Person.of(recordings)
+        enough = len(self.others) >= 2
+        found = Served(
+            self.client,
+            "accuracy" if model.classes else "NRMSE",
+            score.value,
+            score.errors.n,
+            self.judge.how,
+            self.scores,
+            model.classes or (),
+            None if score.counts is None else score.counts.confusion,
+            self._others_confusion(score.counts.confusion if score.counts else None),
+            _quantities(own, self.people) if enough else (),
+            channel_shifts(own, self.people, channels) if enough else (),
+            self._features(recordings),
+            self._classes(rows),
+            self._personal(recordings),
+            *self._worst(rows, recordings),
+            notes=(*notes, *self._score_notes(score.value)),
+        )
+        changes = repairs(own, self.people, channels, has_rate=self._has_rate) if enough else ()
+        mended = tuple(tried(model, recordings, changes, self.client))
+        told = Evidence(
+            found.metric,
+            found.value,
+            found.rows,
+            list(found.others.values()),
+            mended,
+            found.confusion,
+            found.others_confusion,
+            found.classes,
+            found.channels,
+            found.features,
+            found.personal,
+            self._line(rows),
+            found.names,
+        )
+        return replace(found, reasons=reasons(told))
+
+    @property
+    def _has_rate(self) -> bool:
+        return self.judge.model.prepare.rate is not None
+
+    @cached_property
+    def others(self) -> dict[str, Source]:
+        """Some of the others who can be read, by name: their raw recordings."""
+        if self.held is None:
+            return {}
+        every = {**self.held.whole, **self.held.train}
+        every.pop(self.client, None)
+        names = sorted(every)
+        places = np.linspace(0, len(names) - 1, min(MOST_OTHERS, len(names))).round().astype(int)
+        return {names[k]: every[names[k]] for k in np.unique(places) if _reads(every[names[k]])}
+
+    @cached_property
+    def people(self) -> list[Person]:
+        """What the others' recordings are like."""
+        return [Person.of(list(data_of(source)())) for source in self.others.values()]
+
+    @cached_property
+    def scores(self) -> dict[str, float]:
+        """The others' scores, as the run's own test had them."""
+        metric = self.run.metric
+        return {n: s[metric] for n, s in self.run.scores.items() if n not in ("", self.client)}
+
+    def _score_notes(self, value: float) -> tuple[str, ...]:
+        own = self.run.scores.get(self.client, {}).get(self.run.metric)
+        if own is None or np.isclose(own, value, atol=5e-4):
+            return ()
+        return (
+            f"The run's own test had {own:.3g} here, by a model without several people at once; "
+            "the rest of this is by the model named above.",
+        )
+
+    def _others_confusion(self, own: Integers | None) -> Integers | None:
+        rest = [counts for name, counts in self.confusions.items() if name != self.client]
+        if rest:
+            return np.asarray(np.sum(rest, axis=0))
+        total = self.run.confusion
+        if total is None or own is None or self.client not in self.run.scores:
+            return total
+        left = total - own
+        return left if (left >= 0).all() else None
+
+    def _classes(self, rows: RowByRow) -> Any:
+        """Return the shares of classes beside those of the others, whose targets are counted."""
+        if rows.classes is None:
+            return ()
+        counts = np.zeros(len(rows.classes), dtype=np.int64)
+        for source in self.others.values():
+            counts += _counts(list(data_of(source)()), rows.classes)
+        own = rows.y.sum(axis=0).round().astype(int)
+        return class_shifts(own.tolist(), counts.tolist(), rows.classes) if counts.any() else ()
+
+    def _features(self, recordings: Sequence[Recording]) -> Any:
+        model = model_of(self.judge.model)
+        if model is None:
+            return None
+        kept = {}
+        if self.judge.prepares_alike:
+            kept = kept_moments(self.run, model)
+        elif self.others:
+            some = list(self.others.items())[:: max(1, len(self.others) // MOST_ROWS_OF)]
+            kept = {name: moments_of(model, list(data_of(one)())) for name, one in some}
+        kept.pop(self.client, None)
+        if len(kept) < 2:
+            return None
+        own = moments_of(model, recordings)
+        return feature_shift(own, list(kept.values()), channel_names(model))
+
+    def _personal(self, recordings: Sequence[Recording]) -> Any:
+        model = model_of(self.judge.model)
+        if not isinstance(model, Model) or model.features.n_features > MOST_FEATURES:
+            return None
+        return personal_trial(model, recordings)
+
+    def _line(self, rows: RowByRow) -> tuple[float, float, float] | None:
+        alone = rows.classes is None and rows.y.shape[1] == 1
+        if not alone or self.judge.model.prepare.horizon is not None:
+            return None
+        return fitted_line(rows.y[:, 0], rows.outputs[:, 0])
+
+    def _worst(self, rows: RowByRow, recordings: Sequence[Recording]) -> tuple[Any, Any]:
+        """Return the worst recordings in words, and drawn."""
+        bad = rows.badness()
+        worst = [
+            WorstRecording(k, _taken_for(rows, k), bad[k])
+            for k in sorted(bad, key=lambda k: (-bad[k], k))
+        ]
+        # One mistake three times over shows less than three mistakes.
+        first = {one.words: one for one in reversed(worst)}.values()
+        words = tuple(sorted(worst, key=lambda one: (one not in first, -one.score))[:N_DRAWN])
+        words = tuple(sorted(words, key=lambda one: (-one.score, one.number)))
+        steady = _scaled_by(self.judge.model, recordings)
+        with unheard():
+            return words, tuple(
+                draw(steady, [recordings[one.number]], self.client) for one in words
+            )
+
+
+def _reads(source: Source) -> bool:
+    """Return whether recordings can be had; a run leaves out those whose cannot, and says so."""
+    try:
+        return next(iter(data_of(source)()), None) is not None
+    except (CatchmentError, ValueError, OSError):
+        return False
+
+
+def _counts(recordings: Sequence[Recording], classes: Sequence[str]) -> Integers:
+    counts = np.zeros(len(classes), dtype=np.int64)
+    for one in recordings:
+        y = one.among(classes).y
+        if y is None:
+            continue
+        rows = np.atleast_2d(y)
+        known = rows[~np.isnan(rows).any(axis=1)]
+        counts += known.sum(axis=0).round().astype(np.int64)
+    return counts
+
+
+def _scaled_by(model: Predictor, recordings: Sequence[Recording]) -> Predictor:
+    """Return the model with a scale of one's own fitted to all recordings, to draw single ones."""
+    from catchment.data.scaling import Scaler
+
+    prepare = model.prepare
+    if prepare.scale != "own":
+        return model
+    scale = Scaler.fit(prepare.before_scaling(recordings))
+    return model.prepared_by(replace(prepare, scale=scale), model.channels)
+
+
+def _taken_for(rows: RowByRow, number: int) -> str:
+    here = rows.source == number
+    if rows.classes is None:
+        error = np.sqrt(((rows.y[here] - rows.outputs[here]) ** 2).mean())
+        return f"{int(here.sum())} rows, root mean squared error {error:.3g}"
+    truth, said = (
+        rows.classes[k]
+        for k in (_most(rows.y[here].argmax(axis=1)), _most(rows.outputs[here].argmax(axis=1)))
+    )
+    wrong = int((rows.y[here].argmax(axis=1) != rows.outputs[here].argmax(axis=1)).sum())
+    n = int(here.sum())
+    if n == 1:
+        return f"{truth}, taken for {said}" if wrong else f"{truth}, right"
+    return f"{wrong} of {n} rows wrong; mostly {truth}, mostly taken for {said}"
+
+
+def _most(numbers: Integers) -> int:
+    return int(np.bincount(numbers).argmax())
+
+
+def _quantities(own: Person, others: Sequence[Person]) -> tuple[Quantity, ...]:
+    """Return what recordings are like but for their values."""
+
+    def median(values: Iterable[float | None]) -> float:
+        known = [value for value in values if value is not None]
+        return float(np.median(known)) if known else float("nan")
+
+    named: list[tuple[str, Callable[[Person], float | None]]] = [
+        ("recordings", lambda one: one.n_recordings),
+        ("steps in a recording", lambda one: one.length),
+        ("seconds in a recording", lambda one: one.seconds),
+        ("steps per second", lambda one: one.rate),
+        ("missing values, %", lambda one: 100 * float(one.missing.mean())),
+    ]
+    found = [Quantity(name, median([of(own)]), median(map(of, others))) for name, of in named]
+    return tuple(one for one in found if not np.isnan(one.own))
