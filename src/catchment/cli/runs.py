@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.cli.show import DataOption, JsonOption, print_json, print_table, size
+from catchment.cli.track import TrackOption, track_run
 
 if TYPE_CHECKING:
     from catchment.federation.measure.comparison import Comparison
@@ -52,6 +53,7 @@ def run(
     threads: Annotated[
         int | None, typer.Option(help="Threads; all cores if not given. Results do not change.")
     ] = None,
+    track: TrackOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
@@ -71,6 +73,7 @@ def run(
     folder = out or Path("runs") / plan_file.stem
     if engine is Engine.ray:
         _simulate(file, folder, data, resume=resume, force=force)
+        track_run(track, folder)
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
@@ -89,6 +92,7 @@ def run(
         again = f"catchment run {plan_file} --out {folder} --resume"
         typer.secho(f"stopped; go on with: {again}", err=True)
         raise typer.Exit(130) from None
+    track_run(track, folder)
     comparison, last = done.comparison or (), done.rounds["training"][-1]
     used, asked = last.n_used, last.n_asked
     said, thin = headline(done.rounds, most=MOST_NAMED), thin_clients(done)

@@ -44,6 +44,7 @@ from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
+from catchment.federation.runs.progress import reported
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
@@ -174,7 +175,9 @@ class Conductor:
             title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
             # From here to the plan's files, so that they are found again wherever both are moved.
             base = os.path.relpath(self.file.base.resolve(), self.store.folder.resolve())
-            self.store.write_facts({"started": now(), "title": title, "base": base})
+            stages = json.dumps(self.course.stages)
+            first = {"started": now(), "title": title, "base": base, "stages": stages}
+            self.store.write_facts(first | {"engine": self.engines.name})
         known, result = conduct(self.course, self.stage)
         model = result.predictor.read_from(dict(self.about.columns))
         self.store.save_model(model)
@@ -333,7 +336,8 @@ def run_plan(
         Called with (stage, round, clients done, clients asked).
     """
     held = file.load_data(data)
-    with opened(file, folder, resume=resume, force=force) as store:
+    kept = opened(file, folder, resume=resume, force=force)
+    with kept as store, reported(folder, watch) as tell:
         # Of a finished run only the public keys are left.
         identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
         memories: dict[str, Memory] = {}
@@ -346,7 +350,7 @@ def run_plan(
             course = file.course(held.about, identities, len(held.train))
             tested = None
             if file.sharing.test == "folds":
-                tested = partial(folded, file, held, threads, watch)
+                tested = partial(folded, file, held, threads, tell)
             conductor = Conductor(
                 file,
                 course,
@@ -354,7 +358,7 @@ def run_plan(
                 InProcess(held, threads, memories),
                 store,
                 journal,
-                watch=watch,
+                watch=tell,
                 tested=tested,
                 known=_known(held) if file.is_noisy else {},
             )
@@ -365,7 +369,7 @@ def run_plan(
         elif "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
             beside = compared(
-                file, plan, held, done.result, done.model, done.features, threads, watch
+                file, plan, held, done.result, done.model, done.features, threads, tell
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret:
