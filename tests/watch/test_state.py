@@ -66,7 +66,7 @@ def test_a_finished_run_is_seen_as_its_reader_sees_it(finished: Path) -> None:
 
 def test_refusals_and_epsilon_are_seen(finished: Path) -> None:
     seen = look(finished)
-    assert [(one.client, one.round) for one in seen.refusals] == [("ann <b>", k) for k in (2, 1, 0)]
+    assert [(one.client, one.round, one.times) for one in seen.refusals] == [("ann <b>", 2, 3)]
     assert seen.refused == {"no-answer": 3}
     assert RUDE in seen.refusals[0].reason
     (spent,) = seen.spent

@@ -81,10 +81,10 @@ def in_words(one: Snapshot) -> Iterator[str]:
             f"in {spent.stage}, per {spent.unit}"
         )
     for refused in one.refusals[:5]:
-        yield f"not used: {refused.client}, {refused.stage}: {refused.reason}"
-    more = sum((one.refused or {}).values()) - 5
-    if more > 0:
-        yield f"and {more} more"
+        often = f", {refused.times} times" if refused.times > 1 else ""
+        yield f"not used: {refused.client}, {refused.stage}{often}: {refused.reason}"
+    if len(one.refusals) > 5:
+        yield f"and {len(one.refusals) - 5} more"
     if one.scores and one.worst:
         score = one.scores.get(one.metric)
         yield f"{one.metric} {score:.4g}, worst client {one.worst[0]} {one.worst[1]:.4g}"

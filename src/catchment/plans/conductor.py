@@ -175,9 +175,8 @@ class Conductor:
             title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
             # From here to the plan's files, so that they are found again wherever both are moved.
             base = os.path.relpath(self.file.base.resolve(), self.store.folder.resolve())
-            stages = json.dumps(self.course.stages)
-            first = {"started": now(), "title": title, "base": base, "stages": stages}
-            self.store.write_facts(first | {"engine": self.engines.name})
+            first = {"started": now(), "title": title, "base": base}
+            self.store.write_facts(first | self._planned)
         known, result = conduct(self.course, self.stage)
         model = result.predictor.read_from(dict(self.about.columns))
         self.store.save_model(model)
@@ -188,6 +187,16 @@ class Conductor:
         done = Done(known, result.plan, result, model, scores)
         self._keep(done)
         return done
+
+    @property
+    def _planned(self) -> dict[str, str]:
+        """What is known of a run before it begins, for whoever watches it."""
+        return {
+            "algorithm": self.file.algorithm,
+            "source": self.file.source,
+            "engine": self.engines.name,
+            "stages": json.dumps(self.course.stages),
+        }
 
     def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
         """Run a stage, or what is left of it."""
@@ -262,9 +271,7 @@ class Conductor:
     def _facts(self, done: Done) -> dict[str, str]:
         features, last = done.features, done.result.records[-1]
         units = features.reservoir.n_units if isinstance(features, EchoStateMap) else None
-        facts = {
-            "source": self.file.source,
-            "algorithm": self.file.algorithm,
+        facts = self._planned | {
             "own_row": label(self.file),
             "classes": json.dumps(self.about.classes),
             "channels": json.dumps(self.about.channels),
@@ -278,7 +285,6 @@ class Conductor:
             "plan_fingerprint": done.plan.fingerprint(),
             "course": done.known.course,
             "scaling": str(self.file.prepare.settings()["scale"]),
-            "engine": self.engines.name,
             "upload": self.course.upload(done.known),
         }
         facts |= map_facts(done.plan.whole.kept(done.result.state), self._map_note)

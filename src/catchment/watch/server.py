@@ -1,6 +1,6 @@
 """A page about one run for browsers on this machine, and for nobody else.
 
-It listens on the loopback address alone, answers GET alone, and knows five addresses, none of which
+It listens on the loopback address alone, answers GET alone, and knows six addresses, none of which
 names a file. A request for another host's name is refused: a page of the web could else give its
 own name this machine's address and read along. What clients call themselves, and why they refuse,
 reaches the page as JSON and is shown as text.

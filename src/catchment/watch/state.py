@@ -67,13 +67,17 @@ class Series:
 
 @dataclass(frozen=True)
 class RefusalState:
-    """A client whose answer was not used in a round, and why, in its own or our words."""
+    """A client whose answers were not used, and why, in its own or our words.
+
+    `round` is the last one in which it was so, of so many `times`.
+    """
 
     stage: str
-    round: int
     client: str
     code: str
     reason: str
+    round: int
+    times: int
 
 
 @dataclass(frozen=True)
@@ -336,7 +340,8 @@ def _series(database: sqlite3.Connection, stage: str, n_rounds: int) -> list[Ser
 
 def _refusals(database: sqlite3.Connection) -> tuple[RefusalState, ...]:
     rows = database.execute(
-        "SELECT stage, round, client, code, reason FROM refusals ORDER BY rowid DESC LIMIT ?",
+        "SELECT stage, client, code, reason, max(round), count(*) FROM refusals "
+        "GROUP BY stage, client, code, reason ORDER BY max(rowid) DESC LIMIT ?",
         (MOST_REFUSALS,),
     )
     return tuple(RefusalState(*row) for row in rows)

@@ -30,7 +30,7 @@ function isShare(name, beside = []) {
 function digits(value, n = 4) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace(/\.?0+e/, "e");
   return String(Number(value.toPrecision(n)));
 }
 
@@ -134,7 +134,7 @@ function drawTiles(run) {
   tiles.push(tile("down", bytes(total(run.bytes_down)), "sent down to clients"));
   tiles.push(tile("refused", String(refused), "answers not used"));
   for (const spent of run.spent) {
-    const says = `epsilon spent in ${spent.stage} at delta ${spent.delta}, per ${spent.unit}; ${spent.made} of ${spent.releases} releases`;
+    const says = `epsilon spent per ${spent.unit} in ${spent.stage}, delta ${digits(spent.delta)}, ${spent.made} of ${spent.releases} releases`;
     tiles.push(tile("epsilon", digits(spent.epsilon, 3), says, `of ${digits(spent.allowed, 3)}`));
   }
   const facts = run.facts || {};
@@ -207,16 +207,18 @@ const cell = (kind, ...inside) => el("td", kind, ...inside);
 function drawRefusals(run) {
   at("refused").hidden = !run.refusals.length;
   const codes = Object.entries(run.refused || {}).map(([code, count]) => `${code}: ${count}`);
-  const more = total(run.refused) > run.refusals.length ? `; the latest ${run.refusals.length} are shown` : "";
+  const shown = run.refusals.reduce((sum, one) => sum + one.times, 0);
+  const more = total(run.refused) > shown ? `; those of the latest ${run.refusals.length} reasons are shown` : "";
   at("codes").textContent = codes.join(", ") + more;
   at("refusals").replaceChildren(...run.refusals.map((one) => el("tr", "",
-    cell("who", theirs(one.client)), cell("", one.stage), cell("n", String(one.round + 1)), cell("why", theirs(one.reason)))));
+    cell("who", theirs(one.client)), cell("", one.stage), cell("n desk", String(one.round + 1)), cell("n", String(one.times)),
+    cell("why", theirs(one.reason)))));
 }
 
 function drawRounds(run) {
   at("latest").hidden = !run.rounds.length;
   const all = total(run.n_rounds), shown = run.rounds.length;
-  at("many").textContent = all > shown ? `The latest ${shown} of ${all}; the report has all of them.` : "";
+  at("many").textContent = all > shown ? `The latest ${shown} of ${all}.` : "";
   at("rounds").replaceChildren(...run.rounds.map((one) => {
     const names = Object.keys(one.figures);
     const after = names.map((name) => `${name} ${figure(name, one.figures[name], names)}`).join(", ");
