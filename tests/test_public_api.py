@@ -75,6 +75,7 @@ FACES = {
     "plans.flower": "client_of server_of simulate_plan write_app",
     "report": "plots write_report",
     "search": "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan",
+    "watch": "Snapshot log_run look watching",
 }
 # Single files, and packages that say in full what they hold.
 MODULES = {

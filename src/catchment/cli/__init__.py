@@ -23,6 +23,7 @@ from catchment.cli.predict import evaluate, predict
 from catchment.cli.search import search
 from catchment.cli.unlearn import unlearn
 from catchment.cli.verify import verify
+from catchment.cli.watch import watch
 from catchment.errors import CatchmentError
 
 app = typer.Typer(
@@ -41,6 +42,9 @@ app.command("explain")(explain)
 app.command("report")(runs.report)
 app.command("unlearn")(unlearn)
 app.command("verify")(verify)
+app.command("explain")(runs.explain)
+app.command("report")(runs.report)
+app.command("watch")(watch)
 app.command("search")(search)
 app.command("audit")(audit)
 app.add_typer(data_app, name="data")

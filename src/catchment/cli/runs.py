@@ -21,6 +21,7 @@ from catchment.cli.finished import (
 from catchment.cli.progress import progress as progress
 from catchment.cli.progress import waiting
 from catchment.cli.show import DataOption, JsonOption, print_json
+from catchment.cli.track import TrackOption, track_run
 
 if TYPE_CHECKING:
     from catchment.plans.file import PlanFile
@@ -59,6 +60,7 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
     ] = False,
+    track: TrackOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
@@ -75,6 +77,7 @@ def run(
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     if engine is Engine.ray:
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
+        track_run(track, folder)
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
@@ -83,6 +86,7 @@ def run(
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch
         )
+    track_run(track, folder)
     if as_json:
         print_finished_as_json(done.run, folder, done.notices)
     else:

@@ -45,6 +45,7 @@ from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
 from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
+from catchment.federation.runs.progress import reported
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.served import write_confusions
 from catchment.federation.runs.tables import write_comparison, write_results
@@ -178,7 +179,8 @@ class Conductor:
             title = self.file.title or f"{self.file.algorithm} on {self.file.source}"
             # From here to the plan's files, so that they are found again wherever both are moved.
             base = os.path.relpath(self.file.base.resolve(), self.store.folder.resolve())
-            self.store.write_facts({"started": now(), "title": title, "base": base})
+            first = {"started": now(), "title": title, "base": base}
+            self.store.write_facts(first | self._planned)
         known, result = conduct(self.course, self.stage)
         model = result.predictor.read_from(dict(self.about.columns))
         self.store.save_model(model)
@@ -189,6 +191,16 @@ class Conductor:
         done = Done(known, result.plan, result, model, scores)
         self._keep(done)
         return done
+
+    @property
+    def _planned(self) -> dict[str, str]:
+        """What is known of a run before it begins, for whoever watches it."""
+        return {
+            "algorithm": self.file.algorithm,
+            "source": self.file.source,
+            "engine": self.engines.name,
+            "stages": json.dumps(self.course.stages),
+        }
 
     def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
         """Run a stage, or what is left of it."""
@@ -264,9 +276,7 @@ class Conductor:
     def _facts(self, done: Done) -> dict[str, str]:
         features, last = done.features, done.result.records[-1]
         units = features.reservoir.n_units if isinstance(features, EchoStateMap) else None
-        facts = {
-            "source": self.file.source,
-            "algorithm": self.file.algorithm,
+        facts = self._planned | {
             "own_row": label(self.file),
             "classes": json.dumps(self.about.classes),
             "channels": json.dumps(self.about.channels),
@@ -280,7 +290,6 @@ class Conductor:
             "plan_fingerprint": done.plan.fingerprint(),
             "course": done.known.course,
             "scaling": str(self.file.prepare.settings()["scale"]),
-            "engine": self.engines.name,
             "upload": self.course.upload(done.known),
         }
         facts |= map_facts(done.plan.whole.kept(done.result.state), self._map_note)
@@ -342,7 +351,8 @@ def run_plan(
         Called with (stage, round, clients done, clients asked).
     """
     held = file.load_data(data)
-    with opened(file, folder, resume=resume, force=force) as store:
+    kept = opened(file, folder, resume=resume, force=force)
+    with kept as store, reported(folder, watch) as tell:
         # Of a finished run only the public keys are left.
         identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
         memories: dict[str, Memory] = {}
@@ -355,7 +365,7 @@ def run_plan(
             course = file.course(held.about, identities, len(held.train))
             tested, models = None, dict[str, Predictor]()
             if file.sharing.test == "folds":
-                tested = partial(_by_folds, file, held, threads, watch, store, models)
+                tested = partial(_by_folds, file, held, threads, tell, store, models)
             conductor = Conductor(
                 file,
                 course,
@@ -363,7 +373,7 @@ def run_plan(
                 InProcess(held, threads, memories),
                 store,
                 journal,
-                watch=watch,
+                watch=tell,
                 tested=tested,
                 known=_known(held) if file.is_noisy else {},
             )
@@ -379,7 +389,7 @@ def run_plan(
         elif "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
             beside = compared(
-                file, plan, held, done.result, done.model, done.features, threads, watch
+                file, plan, held, done.result, done.model, done.features, threads, tell
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret:

@@ -131,6 +131,15 @@ def score(value: float, metric: str, digits: int = 4) -> str:
     return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.{digits}g}"
 
 
+def style() -> str:
+    """Return the style sheet of pages, light and dark.
+
+    >>> "prefers-color-scheme: dark" in style()
+    True
+    """
+    return _style()
+
+
 def _style() -> str:
     css = (resources.files("catchment.report") / "page.css").read_text(encoding="utf-8")
     dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}"

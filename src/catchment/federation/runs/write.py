@@ -4,6 +4,7 @@
     run.sqlite         tidy tables: stages, rounds, messages, refusals, digests, scores, ...
     states/            the state after the last finished round of each stage, as it would travel
     model.safetensors  the final model
+    progress.json      while it runs: how far the round is, as `catchment.federation.runs.progress`
 
 A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
 is finished once its state is on the disk and its row is committed, in this order; a run that stops
@@ -59,7 +60,9 @@ MODEL = "model.safetensors"
 CLIENTS = "clients"  # what clients of this process remember, while the run lasts
 CHARGED = "run"  # the fact by which a ledger of noise knows the run
 JOURNAL = "sums"  # the journal of secure sums
+PROGRESS = "progress.json"  # how far the round under way is
 PRIVATE = 0o600
+GLANCE = 0.5  # seconds in which whoever only looks whether a folder is locked has looked
 BATCH = 2048  # messages per transaction: few enough to be flat in memory, many enough to be quick
 
 Cell = str | int | float | None
@@ -409,7 +412,7 @@ def remove_run(folder: str | Path) -> None:
     _locked(place).close()
     for name in ("states", CLIENTS, JOURNAL):
         shutil.rmtree(place / name, ignore_errors=True)
-    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL):
+    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL, PROGRESS):
         (place / name).unlink(missing_ok=True)
     with suppress(OSError):
         place.rmdir()
@@ -488,7 +491,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _locked(folder: Path) -> sqlite3.Connection:
     """Return a lock on the folder, let go when it is closed or its process ends."""
     _make_private(folder / "lock")
-    lock = sqlite3.connect(folder / "lock", isolation_level=None, timeout=0)
+    lock = sqlite3.connect(folder / "lock", isolation_level=None, timeout=GLANCE)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:

@@ -14,6 +14,7 @@ from catchment.engine.flower.app import needed
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.federation.course import AnyPlan
 from catchment.federation.loop import Engine
+from catchment.federation.runs.progress import reported
 from catchment.federation.runs.write import JOURNAL, MODEL, Store
 from catchment.plans.conductor import Conductor, own_rows
 from catchment.plans.flower.agreement import Agreement
@@ -55,8 +56,11 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
         # A simulated client forgets its secrets with the simulation: its round begins anew.
         if file.is_secret and not agreed.simulated:
             journal = stack.enter_context(Journal(Path(folder) / JOURNAL))
+        tell = stack.enter_context(reported(folder))
         engines = OverFlower(agreed, engine)
-        conductor = Conductor(file, agreed.course, agreed.about, engines, store, journal)
+        conductor = Conductor(
+            file, agreed.course, agreed.about, engines, store, journal, watch=tell
+        )
         done = conductor.conduct()
         conductor.finish(own_rows(file, done))
     return Path(folder) / MODEL
