@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from PIL import Image
 
 import catchment as ct
 from catchment.data import ACTIVITIES, contiguous, mackey_glass, narma, synthetic_wearables
+from catchment.demo import run_demo
 from catchment.readout import (
     accumulate,
     bayesian_readout,
@@ -20,6 +25,10 @@ from catchment.readout import (
 from catchment.report import plots
 
 IMAGES = Path(__file__).parent / "images"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# A window has a least width, so that a page as narrow as a phone's is shown in a frame.
+PHONE = """<!doctype html><meta name="color-scheme" content="light dark"><body style="margin:0">
+<iframe style="width:390px;height:1500px;border:0" src="report.html"></iframe>"""
 
 
 def reservoir_pictures() -> None:
@@ -84,6 +93,32 @@ def ridge_picture() -> None:
     _save(figure, "ridge")
 
 
+def report_pictures() -> None:
+    """Photograph the report of the demonstration: light, dark, and on a phone."""
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        raise SystemExit("the report is drawn with chromium, which is not here; run make browser")
+    with tempfile.TemporaryDirectory() as place:
+        # An empty data directory: the pictures are of the invented wearables alone.
+        (Path(place) / "none").mkdir()
+        page = run_demo(Path(place) / "demo", data=Path(place) / "none").report
+        narrow = page.with_name("narrow.html")
+        narrow.write_text(PHONE, encoding="utf-8")
+        shots = (("report", page, 1, 1100, 1840), ("report-dark", page, 0, 1100, 1840))
+        for name, shown, scheme, width, height in (*shots, ("report-phone", narrow, 1, 390, 1500)):
+            raw = Path(place) / f"{name}.png"
+            command = [
+                *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+                *("--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={place}/profile"),
+                *(f"--screenshot={raw}", f"--window-size={width},{height}"),
+                *(f"--blink-settings=preferredColorScheme={scheme}", shown.as_uri()),
+            ]
+            subprocess.run(command, check=True, capture_output=True, timeout=120)
+            IMAGES.mkdir(exist_ok=True)
+            small = Image.open(raw).convert("RGB").crop((0, 0, width, height)).quantize(128)
+            small.save(IMAGES / f"{name}.png", optimize=True)
+
+
 def _save(figure: Figure, name: str) -> None:
     IMAGES.mkdir(exist_ok=True)
     figure.savefig(IMAGES / f"{name}.png", dpi=90, metadata={"Software": None})
@@ -94,3 +129,4 @@ if __name__ == "__main__":
     forecast_picture()
     confusion_picture()
     ridge_picture()
+    report_pictures()

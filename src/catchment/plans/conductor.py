@@ -365,7 +365,8 @@ def run_plan(
         write_forecast(store, done.model, done.scores, held)
         if not (file.is_noisy or file.is_secret):
             shown = held.train if tested else held.test
-            write_drawn(store, lambda name: models.get(name, done.model), done.scores, shown)
+            model_of = partial(_model_of, models, done.model)
+            write_drawn(store, model_of, done.scores, shown, held.about.channels)
             keep_worst(store, file, held, done.model, done.scores, models)
         if tested is not None:
             conductor.finish(own_rows(file, done))
@@ -378,6 +379,11 @@ def run_plan(
         if file.is_secret:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores)
+
+
+def _model_of(models: Mapping[str, Predictor], final: Predictor, client: str) -> Predictor:
+    """Return the model that a client was tested with: that of its fold, or the final one."""
+    return models.get(client, final)
 
 
 def _known(held: PlanData) -> dict[str, Sequence[str]]:

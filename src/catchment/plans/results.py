@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.engine.local import data_of
+from catchment.errors import CatchmentError
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.runs.drawn import draw
 from catchment.federation.runs.write import Store
@@ -19,6 +21,8 @@ from catchment.readout.answers import output_names
 from catchment.readout.predictor import Predictor
 
 SHOWN_STEPS = 300
+
+log = logging.getLogger(__name__)
 
 
 def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanData) -> None:
@@ -45,11 +49,16 @@ def write_forecast(store: Store, model: Predictor, scores: Scores, held: PlanDat
 
 
 def write_drawn(
-    store: Store, model_of: Callable[[str], Predictor], scores: Scores, tested: Clients
+    store: Store,
+    model_of: Callable[[str], Predictor],
+    scores: Scores,
+    tested: Clients,
+    channels: Sequence[str],
 ) -> None:
     """Keep some signals of the test clients served best and worst, with what was predicted.
 
     They are raw, which is more than any client sent. A plan that hides its clients keeps none.
+    What goes wrong here is told and does not end a run that is done.
 
     Parameters
     ----------
@@ -57,12 +66,18 @@ def write_drawn(
         The model that a client was tested with, which has not seen what it is tested on.
     tested
         What the clients were tested on.
+    channels
+        What the channels are called.
     """
-    drawn = [
-        draw(model_of(name), list(data_of(tested[name])()), name).to_dict()
-        for name in dict.fromkeys(best_and_worst(scores))
-        if name in tested
-    ]
+    drawn = []
+    for name in dict.fromkeys(best_and_worst(scores)):
+        if name not in tested:
+            continue
+        try:
+            recordings = list(data_of(tested[name])())
+            drawn.append(draw(model_of(name), recordings, name, channels=channels).to_dict())
+        except (CatchmentError, ValueError, ArithmeticError) as error:
+            log.info("signals of %s are not drawn: %s", name, error)
     store.write_facts({"drawn": json.dumps(drawn)})
 
 

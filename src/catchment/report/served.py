@@ -96,6 +96,7 @@ def _chart(one: Served) -> str:
         marked=one.client,
         write=lambda value: score(value, one.metric, digits=3),
         tick=lambda value: f"{100 * value:.3g} %" if one.metric == "accuracy" else f"{value:.3g}",
+        limits=(0.0, 1.0 if one.metric == "accuracy" else math.inf),
     )
     caption = "The worst first; the others as the run's own test had them."
     return f'<div class="charts">{figure("Beside the others", chart, caption)}</div>'

@@ -17,12 +17,25 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.federation.runs.drawn import DrawnRecording, Span, thinned
-from catchment.report.svg import LETTER, WIDTH, Axis, number, straight, stretches, svg, text
+from catchment.report.svg import (
+    LETTER,
+    WIDTH,
+    Axis,
+    letters,
+    number,
+    shortened,
+    spaced,
+    straight,
+    stretches,
+    svg,
+    text,
+)
 
 MOST_LANES = 6
 MOST_CLASSES = 12
 NAME = 14  # letters of a name
 LANE = 34
+SMALL = 11 / 13  # of the size of letters
 ROW = 20
 PANEL = 110
 RIGHT = 12
@@ -61,14 +74,27 @@ def signal_chart(one: DrawnRecording) -> str:
 
 
 def _place(one: DrawnRecording) -> _Place:
+    """Return where things are, with room on the left for all that is written there."""
     names = [_cut(name) for name in one.channels[:MOST_LANES]]
-    names += [_cut(str(name)) for name in _rows(one.spans)] if one.names_classes else ["-0.0000"]
-    if one.names_classes and one.spans:
-        names.append("predicted")
+    names += [_cut(name) for name in _rows(one.spans)] if one.names_classes else ["-0.0001"]
+    reaches = [_reach(one.signals[:, k]) for k in range(min(MOST_LANES, len(one.channels)))]
+    widths = [*map(letters, names), *(SMALL * letters(reach) for reach in reaches), 4.0]
     ends = [one.times[0], one.times[-1]] if len(one.times) else []
     ends += [end for span in one.spans for end in (span.start, span.end)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    return _Place(14 + LETTER * max(map(len, names), default=4), Axis(low, max(high, low + 1e-9)))
+    return _Place(12 + LETTER * max(widths), Axis(low, max(high, low + 1e-9)))
+
+
+def _ends(values: Array) -> tuple[float, float]:
+    """Return the least and the largest value, apart from each other."""
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _reach(values: Array) -> str:
+    low, high = (number(float(f"{end:.2g}")) for end in _ends(values))
+    return f"{low} to {high}"
 
 
 def _lanes(
@@ -78,16 +104,14 @@ def _lanes(
     parts, y = [], 6.0
     for k, name in enumerate(channels[:MOST_LANES]):
         values = signals[:, k]
-        known = values[np.isfinite(values)]
-        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+        low, high = _ends(values)
         up = _scaled(low, high, y + LANE - 4, y + 4)
         parts.append(straight("grid", place.left, y + LANE, WIDTH - RIGHT, y + LANE))
         points = [(place.x(t), up(v)) for t, v in zip(times, values, strict=True)]
         parts += [f'<polyline class="signal" points="{run}"/>' for run in stretches(points)]
         parts.append(_named(place.left, y + LANE / 2 - 2, name))
-        told = f"{number(float(f'{low:.2g}'))} to {number(float(f'{high:.2g}'))}"
-        parts.append(text(place.left - 8, y + LANE / 2 + 11, told, "end", "muted small"))
+        reach = _reach(values)
+        parts.append(text(place.left - 8, y + LANE / 2 + 11, reach, "end", "muted small"))
         y += LANE
     if len(channels) > MOST_LANES:
         more = f"and {len(channels) - MOST_LANES} more channels, not drawn"
@@ -135,7 +159,7 @@ def _numbers(place: _Place, one: DrawnRecording, top: float) -> tuple[list[str],
 
 def _time(place: _Place, unit: str, y: float) -> list[str]:
     parts = []
-    for tick in place.axis.ticks(5):
+    for tick in spaced(place.axis, WIDTH - RIGHT - place.left, number):
         parts.append(straight("grid", place.x(tick), y, place.x(tick), y + 4))
         parts.append(text(place.x(tick), y + 17, number(tick), "middle", "muted"))
     parts.append(text((place.left + WIDTH - RIGHT) / 2, y + 34, f"{unit}s", "middle", "muted"))
@@ -210,7 +234,7 @@ def _scaled(low: float, high: float, bottom: float, top: float) -> Callable[[flo
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+    return shortened(name, NAME)
 
 
 def _float(value: str | float | None) -> float:

@@ -8,7 +8,7 @@ the least and the largest of each stretch are kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -25,6 +25,7 @@ from catchment.readout.predictor import Predictor
 MOST_POINTS = 600  # per channel
 MOST_SPANS = 300
 MOST_RECORDINGS = 12
+MOST_LOOKED_AT = 400  # recordings, evenly spread, among which mistakes are looked for
 MOST_CHANNELS = 12
 ENOUGH_STEPS = 6000  # beyond this, further recordings are not added
 
@@ -128,19 +129,26 @@ class DrawnRecording:
 
 
 def draw(
-    model: Predictor, recordings: Sequence[Recording], client: str = "", *, output: int = 0
+    model: Predictor,
+    recordings: Sequence[Recording],
+    client: str = "",
+    *,
+    output: int = 0,
+    channels: Sequence[str] | None = None,
 ) -> DrawnRecording:
     """Return some of a client's raw recordings with what a model says of them.
 
     Parameters
     ----------
     recordings
-        All of the client's, since some scales are of all of them; about a dozen are drawn, evenly
-        spread, or as many as are not too long.
+        All of the client's, since some scales are of all of them. About a dozen are drawn, evenly
+        spread, or fewer where they are long; up to half are ones with a mistake.
     client
         Whose they are, and whose part of the model is used.
     output
         Which number is drawn where several are predicted.
+    channels
+        What the channels are called, where neither recordings nor model know it.
 
     >>> from catchment import EchoState, Recording, fit
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
@@ -150,18 +158,26 @@ def draw(
     [(0.0, 60.0, 'fast'), (61.0, 121.0, 'slow'), (122.0, 182.0, 'fast')]
     """
     raw = list(recordings)
-    chosen = _chosen(raw)
-    unit = "second" if all(raw[k].times is not None for k in chosen) else "step"
+    if not raw:
+        raise ValueError("there are no recordings to draw; pass at least one")
+    looked_at = _spread(range(len(raw)), MOST_LOOKED_AT)
+    unit = "second" if all(raw[k].times is not None for k in looked_at) else "step"
+    spans = _spans(model, raw, client, set(looked_at), unit, output)
+    chosen = _chosen(raw, looked_at, spans)
     starts, times, signals = _joined([raw[k] for k in chosen], unit)
-    shift = dict(zip(chosen, starts, strict=True))
-    spans = _spans(model, raw, client, shift, unit, output)
-    if spans:
-        kept = times <= max(span.end for span in spans)
+    moved = [
+        replace(span, start=start + span.start, end=start + span.end)
+        for k, start in zip(chosen, starts, strict=True)
+        for span in spans.get(k, ())
+    ][:MOST_SPANS]
+    if moved:
+        kept = times <= moved[-1].end
         times, signals = times[kept], signals[kept]
     times, signals = thinned(times, signals[:, :MOST_CHANNELS])
-    names = raw[0].channels or tuple(f"channel {k + 1}" for k in range(raw[0].n_inputs))
+    names = raw[0].channels or model.channels or tuple(channels or ())
+    names = names or tuple(f"channel {k + 1}" for k in range(raw[0].n_inputs))
     named = "" if model.classes is not None else output_names(model)[output]
-    return DrawnRecording(client, names[:MOST_CHANNELS], times, signals, spans, named, unit)
+    return DrawnRecording(client, names[:MOST_CHANNELS], times, signals, tuple(moved), named, unit)
 
 
 def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Array, Array]:
@@ -191,14 +207,29 @@ def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Arra
     return times[np.stack([edges[:-1], middles], axis=1).ravel()], np.array(rows)
 
 
-def _chosen(recordings: Sequence[Recording]) -> list[int]:
-    """Return which recordings are drawn: evenly spread, fewer where they are long."""
-    if not recordings:
-        raise ValueError("there are no recordings to draw; pass at least one")
-    length = int(np.median([one.n_steps for one in recordings]))
-    least = 1 if any(one.per_step for one in recordings) else 3
-    n = min(len(recordings), max(least, min(MOST_RECORDINGS, ENOUGH_STEPS // max(1, length))))
-    return [int(k) for k in np.unique(np.linspace(0, len(recordings) - 1, n).round())]
+def _spread(numbers: Sequence[int], n: int) -> list[int]:
+    """Return at most n of these, evenly spread.
+
+    >>> _spread(range(10), 3)
+    [0, 4, 9]
+    """
+    places = np.linspace(0, len(numbers) - 1, min(n, len(numbers))).round().astype(int)
+    return [numbers[k] for k in places]
+
+
+def _chosen(
+    raw: Sequence[Recording], looked_at: Sequence[int], spans: Mapping[int, Sequence[Span]]
+) -> list[int]:
+    """Return which recordings are drawn: fewer where they are long, up to half with a mistake."""
+    length = int(np.median([raw[k].n_steps for k in looked_at]))
+    least = 1 if any(raw[k].per_step for k in looked_at) else 3
+    n = max(least, min(MOST_RECORDINGS, ENOUGH_STEPS // max(1, length)))
+    wrong = [k for k in looked_at if any(span.is_wrong for span in spans.get(k, ()))]
+    first = _spread(wrong, max(1, n // 2)) if wrong else []
+    others = [k for k in looked_at if k not in wrong]
+    chosen = [*first, *(_spread(others, n - len(first)) if others else [])]
+    rest = [k for k in wrong if k not in first]
+    return sorted([*chosen, *_spread(rest, n - len(chosen))] if rest else chosen)
 
 
 def _joined(recordings: Sequence[Recording], unit: str) -> tuple[list[float], Array, Array]:
@@ -229,27 +260,25 @@ def _spans(
     model: Predictor,
     raw: list[Recording],
     client: str,
-    shift: Mapping[int, float],
+    chosen: Set[int],
     unit: str,
     output: int,
-) -> tuple[Span, ...]:
-    """Return what the model says of the recordings that have a place in time."""
+) -> dict[int, list[Span]]:
+    """Return what the model says of chosen recordings, by their number; each begins at 0."""
     # Prepared twice: once with their targets, once with their places. Both cut the same pieces.
     every = zip(model.prepare.inputs(raw), model.prepare.apply(raw), strict=True)
-    pieces = [(piece, whole) for piece, whole in every if piece.source in shift]
+    pieces = [(piece, whole) for piece, whole in every if piece.source in chosen]
     outputs = model.outputs_of([whole for _, whole in pieces], client)
-    found: list[Span] = []
+    found: dict[int, list[Span]] = {}
     said = partial(_said_of, model, output)
     for (piece, whole), rows in zip(pieces, outputs, strict=True):
         begin = raw[piece.source].times
         first = 0.0 if unit == "step" or begin is None else float(begin[0])
-        place = shift[piece.source] - first
         places, truths = _places(piece, len(rows), model, unit), _truths(whole, model, len(rows))
         for (start, end), row, y in zip(places, rows, truths, strict=True):
-            _add(found, Span(place + start, place + end, *said(row, y)))
-        if len(found) > MOST_SPANS:
-            break
-    return tuple(found[:MOST_SPANS])
+            span = Span(start - first, end - first, *said(row, y))
+            _add(found.setdefault(piece.source, []), span)
+    return found
 
 
 def _places(piece: Prepared, n_rows: int, model: Predictor, unit: str) -> list[tuple[float, float]]:

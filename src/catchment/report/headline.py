@@ -1,0 +1,189 @@
+"""The top of a report: who trained and who did not, the figures in short, and the data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from catchment.federation.course import EVALUATION, TRAINING
+from catchment.federation.left_out import LeftOut, left_out
+from catchment.federation.messages import Record
+from catchment.federation.runs.explain import say_bytes, thin_clients
+from catchment.federation.runs.read import Run
+from catchment.report.page import listed, named, score
+
+MOST_NAMED = 3  # clients that were left out
+MOST_LINES = 12  # of the data's summary
+DELIVERY = "delivery"
+
+
+def title_of(run: Run) -> str:
+    """Return what a run is called."""
+    return run.facts.get("title") or run.folder.name
+
+
+def worst_client(run: Run) -> tuple[str, float]:
+    """Return the test client with the worst score, and the score; "" if nobody has one."""
+    values = {
+        name: found[run.metric]
+        for name, found in run.scores.items()
+        if name and not math.isnan(found.get(run.metric, math.nan))
+    }
+    if not values:
+        return "", math.nan
+    name = (min if run.metric == "accuracy" else max)(values, key=values.__getitem__)
+    return name, values[name]
+
+
+def lead(run: Run) -> str:
+    """Return in one sentence what was run, and on how many clients of those asked."""
+    facts = run.facts
+    when = facts.get("started", "")[:10]
+    words = [
+        f"{facts.get('algorithm', 'A plan')} on {facts.get('source', 'data')}",
+        _trained(run.rounds.get(TRAINING, ())),
+        _tested(run),
+        *([when] if when else []),
+    ]
+    return f"{', '.join(words)}."
+
+
+def notes(run: Run, number: int) -> str:
+    """Return what nobody should overlook: damage, who was left out, whose inputs can be rebuilt."""
+    texts = [f"<b>DAMAGED: {escape('; '.join(run.damage))}</b>"] if run.damage else []
+    if "finished" not in run.facts:
+        texts.append("<b>The run is not finished.</b> What is here may still change.")
+    texts += _left_out(run, number)
+    for fact, words in (("untested", "The model is not tested"), ("undelivered", "Not delivered")):
+        if run.facts.get(fact):
+            texts.append(f"<b>{words}:</b> {escape(run.facts[fact])}")
+    if thin := thin_clients(run):
+        texts.append(f"<b>{escape(thin)}</b>")
+    return "".join(f'<div class="note">{text}</div>' for text in texts)
+
+
+def tiles(run: Run, link: str) -> str:
+    """Return the figures of a run in short.
+
+    Parameters
+    ----------
+    link
+        Where the page says more of the worst client; "" if it does not.
+    """
+    up, down, seconds = run.totals()
+    training = run.rounds.get(TRAINING, ())
+    trained_up = sum(record.bytes_up for record in training)
+    n = max((record.n_used for record in training), default=0)
+    shown = []
+    if "" in run.scores:
+        folds = f", in {len(_folds(run))} folds" if _folds(run) else ""
+        total = score(run.scores[""][run.metric], run.metric)
+        shown.append((total, f"{escape(run.metric)}, all test clients{folds}"))
+        name, value = worst_client(run)
+        if name:
+            more = f' <a href="#{link}">why?</a>' if link else ""
+            shown.append((score(value, run.metric), f"worst client: {named(name)}{more}"))
+    shown += [
+        (str(len(training)), "round of training" if len(training) == 1 else "rounds of training"),
+        *([(say_bytes(trained_up // n), "sent by each client in training")] if n else []),
+        (say_bytes(up), f"sent up in all; {say_bytes(down)} down"),
+        (f"{seconds:.1f} s", "in all rounds"),
+    ]
+    cells = (f'<div class="tile"><b>{escape(a)}</b><span>{b}</span></div>' for a, b in shown)
+    return f'<div class="tiles">{"".join(cells)}</div>'
+
+
+def summary(run: Run) -> str:
+    """Return what was seen in the data, where the run wrote it down."""
+    lines = [str(line) for line in json.loads(run.facts.get("summary", "[]"))]
+    if not lines:
+        return ""
+    shown = f"<h3>The data</h3>{listed(lines[:MOST_LINES])}"
+    if len(lines) <= MOST_LINES:
+        return shown
+    more = f"<summary>{len(lines) - MOST_LINES} more lines about the data</summary>"
+    return f"{shown}<details>{more}{listed(lines[MOST_LINES:])}</details>"
+
+
+def fold_scores(run: Run) -> list[float]:
+    """Return the score of each fold, where a run was tested by folds and wrote them down."""
+    scores = (one.get("score") if isinstance(one, dict) else one for one in _folds(run))
+    return [math.nan if value is None else float(value) for value in scores]
+
+
+def _folds(run: Run) -> list[Any]:
+    """Return what is known of each fold: its score, or that among other things by name."""
+    found: list[Any] = json.loads(run.facts.get("folds", "[]"))
+    return found
+
+
+def _untested(run: Run) -> dict[str, str]:
+    """Return whom no fold could test, and why."""
+    found: dict[str, str] = {}
+    for one in _folds(run):
+        if isinstance(one, dict):
+            found |= one.get("untested", {})
+    return found
+
+
+def _trained(training: Sequence[Record]) -> str:
+    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    if fewest is None:
+        return "nobody has trained yet"
+    least = "at least " if len({record.n_used for record in training}) > 1 else ""
+    return f"{least}{_of(fewest)} trained"
+
+
+def _tested(run: Run) -> str:
+    records = run.rounds.get(EVALUATION, ())
+    if records:
+        one = records[-1]
+        return f"{_share(one)} {'was' if one.n_used == 1 else 'were'} tested"
+    n = sum(bool(name) for name in run.scores)
+    return (
+        f"{n:,} were tested, each by a model that had not seen them" if n else "nobody was tested"
+    )
+
+
+def _of(record: Record) -> str:
+    return f"{_share(record)} {'client' if record.n_asked == 1 else 'clients'}"
+
+
+def _share(record: Record) -> str:
+    if record.n_used == record.n_asked:
+        return f"{record.n_used:,}"
+    return f"{record.n_used:,} of {record.n_asked:,}"
+
+
+def _left_out(run: Run, number: int) -> list[str]:
+    """Return who did not train or was not tested, and why; nothing if nobody was left out."""
+    training = run.rounds.get(TRAINING, ())
+    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    found: dict[str, LeftOut] = {}
+    for one in sorted(left_out(run.rounds), key=lambda one: one.stage != TRAINING):
+        found.setdefault(one.client, one)
+    for name, reason in _untested(run).items():
+        found.setdefault(name, LeftOut(name, EVALUATION, "", reason))
+    silent = 0
+    if fewest is not None:
+        silent = fewest.n_asked - fewest.n_used - len({r.client for r in fewest.refused})
+    if not found and silent <= 0:
+        return []
+    who = "" if fewest is None else f"<b>{escape(_of(fewest))} trained</b>"
+    told = [_sentence(one) for one in list(found.values())[:MOST_NAMED]]
+    if len(found) > MOST_NAMED:
+        more = len(found) - MOST_NAMED
+        told.append(f'<a href="#refused-{number}">{more:,} more were left out</a>')
+    if silent > 0:
+        told.append(f"{silent:,} did not answer to the end")
+    if len(told) > 1:
+        return [f"{who}<ul>{''.join(f'<li>{one}</li>' for one in told)}</ul>"]
+    return ["; ".join([*([who] if who else []), *told])]
+
+
+def _sentence(one: LeftOut) -> str:
+    how = {EVALUATION: "was not tested", DELIVERY: "did not get the model"}
+    return f"{named(one.client)} {how.get(one.stage, 'was left out')}: {escape(one.reason)}"
