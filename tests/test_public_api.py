@@ -48,7 +48,7 @@ FACES = {
     ),
     "federation.measure": (
         "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
-        "PersonalEvaluation Row Score Scores autoregression mean_target"
+        "PersonalEvaluation Reason Row Score Scores autoregression mean_target"
     ),
     "privacy": (
         "Budget Clip FileMemory GaussianNoise Identities Journal PerSequence "
@@ -69,11 +69,11 @@ FACES = {
         "closed_form_start find_model label_targets ridge_data serve values_of"
     ),
     "plans": (
-        "Check Finished PlanFile Verification example_names example_plan parse_plan plan_schema "
-        "read_plan run_plan verify_run"
+        "Check Finished PlanFile Verification example_names example_plan how_served parse_plan "
+        "plan_schema read_plan run_plan verify_run"
     ),
     "plans.flower": "client_of server_of simulate_plan write_app",
-    "report": "plots write_report",
+    "report": "plots write_report write_served_page",
     "search": "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan",
     "watch": "Snapshot log_run look watching",
 }

@@ -73,9 +73,9 @@ def _served(
     folder: Path, client: str, files: list[str], data: Path | None, use: list[str]
 ) -> Served:
     from catchment.features.own import imported
-    from catchment.plans.served import served
+    from catchment.plans.served import how_served
 
-    return served(folder, client, files=files, data=data, use=[imported(name) for name in use])
+    return how_served(folder, client, files=files, data=data, use=[imported(name) for name in use])
 
 
 def _has_sent(folder: Path, client: str) -> bool:

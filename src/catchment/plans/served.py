@@ -53,7 +53,7 @@ N_DRAWN = 3
 MOST_FEATURES = 4000  # beyond this a readout of one's own takes too long
 
 
-def served(
+def how_served(
     folder: str | Path,
     client: str,
     *,
@@ -83,7 +83,7 @@ def served(
     >>> plan = parse_plan(data + 'test = "folds"\\n[features]\\nunits = 10\\n')
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run_plan(plan, Path(place) / "run")
-    ...     served(Path(place) / "run", "user-001").rows
+    ...     how_served(Path(place) / "run", "user-001").rows
     12
     """
     run = read_run(folder)

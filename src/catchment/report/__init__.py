@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.report import plots as plots
     from catchment.report.html import write_report as write_report
+    from catchment.report.served import write_served_page as write_served_page
 
 __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "html": ["write_report"],
         "plots": [],
+        "served": ["write_served_page"],
     },
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from catchment.federation.measure.personal_evaluation import (
         PersonalEvaluation as PersonalEvaluation,
     )
+    from catchment.federation.measure.reasons import Reason as Reason
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -33,5 +34,6 @@ __all__, __getattr__, __dir__ = face(
         "evaluation": ["Evaluation", "Score", "Scores"],
         "outliers": ["Flag", "InfluenceCap", "RowsFlag"],
         "personal_evaluation": ["PersonalEvaluation"],
+        "reasons": ["Reason"],
     },
 )

@@ -21,7 +21,9 @@ LEAST_WEIGHT = 0.3
 SURE = 2.5  # standard errors
 FEW_ROWS = 50
 TOO_FEW = 8  # rows, of which nothing can be said
-UNSPECIFIC = {"another level or spread": 0.15, "labels exchanged": 0.05}
+LEVEL = "another level or spread"
+SPECIFIC = ("a turned sensor", "another unit", "another rate")
+UNSPECIFIC = {LEVEL: 0.15, "labels exchanged": 0.05}
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,10 @@ def reasons(found: Evidence) -> tuple[Reason, ...]:
     for one in every:
         if one.name not in best or one.weight > best[one.name].weight:
             best[one.name] = one
-    return tuple(sorted(best.values(), key=_order))
+    ranked = sorted(best.values(), key=_order)
+    # What is said more exactly by the first reason is not said again.
+    specific = bool(ranked) and ranked[0].name in SPECIFIC
+    return tuple(one for one in ranked if not (specific and one.name == LEVEL))
 
 
 def _order(one: Reason) -> float:

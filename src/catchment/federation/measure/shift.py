@@ -61,9 +61,9 @@ class ChannelShift:
 
     @property
     def stands_out(self) -> bool:
-        """Whether it lies further off than any other person, by a margin."""
+        """Whether it lies further off than others do; one other odd person does not hide that."""
         far = max(abs(self.mean_shift), abs(self.spread_shift)) > 3.0
-        return far and self.distance > max(self.most, 0.1)
+        return far and self.distance > max(0.1, min(self.most, 3 * self.usual))
 
 
 @dataclass(frozen=True)
