@@ -101,7 +101,7 @@ locked:
 wheel: $(VENV)/.installed
 	@$(BIN)/python $(INSTALL) -c $(PINS) hatchling
 	@rm -rf dist
-	@$(BIN)/python -m hatchling -q build -d dist
+	@$(BIN)/python -m hatchling build -d dist >/dev/null
 	@cd dist && sha256sum *
 
 # MATRIX="3.12 3.13" for some of them; PYTEST="-n 4" for more processes.

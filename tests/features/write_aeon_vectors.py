@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 TARGET = Path(__file__).parent / "data" / "aeon.npz"
 # Recordings, channels, steps, columns asked for.
@@ -39,6 +38,7 @@ def minirocket(n: int, channels: int, steps: int, columns: int) -> dict[str, Any
 
 
 def hydra(n: int, channels: int, steps: int, groups: int) -> dict[str, Any]:
+    import torch
     from aeon.transformations.collection.convolution_based import HydraTransformer
 
     X = recordings(n, channels, steps)

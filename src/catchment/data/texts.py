@@ -115,9 +115,11 @@ def _rows(values: NDArray[Any] | None, column: Texts) -> Any:
         return None if values is None else values[column.codes]
     if values.dtype.kind in "biu":
         values = values.astype(np.float64)
-    gap = {"f": np.nan, "M": np.datetime64("NaT")}.get(values.dtype.kind)
     rows = values[column.codes]
-    rows[column.codes < 0] = gap
+    if values.dtype.kind == "M":
+        rows[column.codes < 0] = np.array("NaT", dtype=values.dtype)
+    else:
+        rows[column.codes < 0] = np.nan if values.dtype.kind == "f" else None
     return rows
 
 

@@ -72,7 +72,6 @@ from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
-from catchment.privacy.secure_sum.keys import new_identity
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
@@ -358,6 +357,9 @@ def run_plan(
         memories: dict[str, Memory] = {}
         if file.is_secret and not identities:
             memories = client_memories(store.folder, held.names)
+            # Of the extra "secure", which a plan without a secure sum does not need.
+            from catchment.privacy.secure_sum.keys import new_identity
+
             identities = {name: new_identity(memory) for name, memory in memories.items()}
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
         place = store.folder / JOURNAL

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 import torch
 
 DEVICES = [
