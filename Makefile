@@ -10,6 +10,7 @@
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
+#   make interop  the classifier for aeon and the forecaster for sktime, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
 #   make check   lint, types and import order only
@@ -21,6 +22,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BENCH := .venv-bench
+INTEROP := .venv-interop
 NODE := .venv-node
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
@@ -39,7 +41,7 @@ QUICK := $(addprefix tests/,contracts data features federation laws privacy read
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx spin
+.PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -131,8 +133,13 @@ docs: $(VENV)/.docs
 bench: $(BENCH)/.installed
 	@$(BENCH)/bin/python -m benchmarks.peers
 
+# aeon and sktime ask for an older numba and pandas than the pins; sktime warns of its next release.
+interop: $(INTEROP)/.installed
+	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning tests/interop src/catchment/interop \
+		--ignore tests/interop/test_reservoirpy.py
+
 clean:
-	rm -rf $(VENV) $(BENCH) $(NODE) docs/_build docs/api/generated build dist .data
+	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples docs reproductions tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -161,6 +168,12 @@ $(BENCH)/.installed: $(INPUTS)
 	$(call environment,$(BENCH))
 	@echo "installing catchment and its peers into $(BENCH)"
 	@$(BENCH)/bin/python $(INSTALL) -c $(PINS) -e . -r requirements/bench.txt
+	@touch $@
+
+$(INTEROP)/.installed: $(INPUTS)
+	$(call environment,$(INTEROP))
+	@echo "installing catchment, aeon and sktime into $(INTEROP)"
+	@$(INTEROP)/bin/python $(INSTALL) -e . -r requirements/interop.txt
 	@touch $@
 
 # Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.
