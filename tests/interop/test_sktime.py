@@ -71,7 +71,7 @@ def test_what_is_known_ahead_may_have_holes() -> None:
     from catchment.interop.sktime import EchoStateForecaster
 
     y = monthly()
-    X = pd.DataFrame({"month": y.index.month.astype(float)}, index=y.index)
+    X = pd.DataFrame({"month": pd.PeriodIndex(y.index).month.astype(float)}, index=y.index)
     fitted = EchoStateForecaster(30).fit(y[:-6], X=X[:-6])
     whole = fitted.predict(fh=[2, 5], X=X[-6:])
     assert whole.index.equals(y.index[[-5, -2]])

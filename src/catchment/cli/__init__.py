@@ -15,6 +15,7 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
+from catchment.cli.compile import compile_command
 from catchment.cli.data import data_app
 from catchment.cli.flower import flower_app
 from catchment.cli.predict import evaluate, predict
@@ -40,6 +41,7 @@ app.command("explain")(runs.explain)
 app.command("report")(runs.report)
 app.command("search")(search)
 app.command("audit")(audit)
+app.command("compile")(compile_command)
 app.add_typer(data_app, name="data")
 app.add_typer(flower_app, name="flower")
 
