@@ -49,6 +49,7 @@ def _cases() -> Iterator[tuple[AnyMap, int]]:
         yield EchoState(8, topology="ring", leak_rate=0.5), width
         yield EchoState(20, grid=None, feature_grid=None), width
         yield EchoState(20, precision="float32"), width
+    yield EchoState(300, density=0.5), 12  # dense enough for a product of matrices
     for described in (MiniRocket(84), Hydra(8), WindowStatistics(), DiagonalReservoir(16)):
         yield described, 3
         yield described, 48
@@ -57,7 +58,8 @@ def _cases() -> Iterator[tuple[AnyMap, int]]:
 def _learn(described: AnyMap, width: int) -> None:
     """Fit classes and numbers of whole recordings and, with a reservoir, of steps; predict all."""
     rng = np.random.default_rng(0)
-    raw = [rng.normal(size=(40 + k % 3, 2)) for k in range(width)]
+    length = 1200 if width == 1 else 40  # long ones have sums of their own
+    raw = [rng.normal(size=(length + k % 3, 2)) for k in range(width)]
     labels = ["a", "b"]
     if width > 1:
         named = [Recording.labelled(u, labels[k % 2], labels) for k, u in enumerate(raw)]
