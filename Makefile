@@ -12,6 +12,7 @@
 #   make bench   measure against the peers, in an environment of its own
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
 #   make matrix  the tests of the core on every Python here, with the newest packages, each in its own .venv-3.x
+#   make interop  the classifier for aeon and the forecaster for sktime, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
 #   make check   lint, types and import order only
@@ -23,6 +24,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BENCH := .venv-bench
+INTEROP := .venv-interop
 NODE := .venv-node
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
@@ -41,7 +43,7 @@ QUICK := $(addprefix tests/,contracts data features federation laws privacy read
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
-.PHONY: demo quick test security mutants portable cross flower locked bench docs check clean lint browser nginx spin
+.PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
 .PHONY: wheel matrix
 
 demo: $(VENV)/.installed
@@ -147,8 +149,13 @@ docs: $(VENV)/.docs
 bench: $(BENCH)/.installed
 	@$(BENCH)/bin/python -m benchmarks.peers
 
+# aeon and sktime ask for an older numba and pandas than the pins; sktime warns of its next release.
+interop: $(INTEROP)/.installed
+	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning tests/interop src/catchment/interop \
+		--ignore tests/interop/test_reservoirpy.py
+
 clean:
-	rm -rf $(VENV) $(BENCH) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data
+	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks examples docs reproductions tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -177,6 +184,12 @@ $(BENCH)/.installed: $(INPUTS)
 	$(call environment,$(BENCH))
 	@echo "installing catchment and its peers into $(BENCH)"
 	@$(BENCH)/bin/python $(INSTALL) -c $(PINS) -e . -r requirements/bench.txt
+	@touch $@
+
+$(INTEROP)/.installed: $(INPUTS)
+	$(call environment,$(INTEROP))
+	@echo "installing catchment, aeon and sktime into $(INTEROP)"
+	@$(INTEROP)/bin/python $(INSTALL) -e . -r requirements/interop.txt
 	@touch $@
 
 # Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.

@@ -58,6 +58,7 @@ FACES = {
     "privacy.audit": "Finding Outcome Report Setting audit",
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",
     "engine.flower": "FlowerEngine client_app fit_simulated server_app",
+    "interop": "from_reservoirpy model_from_reservoirpy",
     "partial": (
         "Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
         "PartialNetwork RecordingTraining Schedule Share schedule_epsilon suggest_freeze "
@@ -83,7 +84,8 @@ MODULES = {
     "catchment.arrays",
     "catchment.data.loaders",
     "catchment.errors",
-    "catchment.interop",
+    "catchment.interop.aeon",
+    "catchment.interop.sktime",
     "catchment.parallel",
     "catchment.sklearn",
     "catchment.structure",

@@ -15,6 +15,7 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
+from catchment.cli.compile import compile_command
 from catchment.cli.data import data_app
 from catchment.cli.explain import explain
 from catchment.cli.fit import fit
@@ -47,6 +48,7 @@ app.command("report")(runs.report)
 app.command("watch")(watch)
 app.command("search")(search)
 app.command("audit")(audit)
+app.command("compile")(compile_command)
 app.add_typer(data_app, name="data")
 app.add_typer(flower_app, name="flower")
 

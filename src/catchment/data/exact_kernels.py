@@ -8,7 +8,9 @@ makes them vectorise.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
+
+from catchment.compiling import njit
 
 PIECES = 5
 CHUNK = 256  # rows whose pieces stay in the first cache

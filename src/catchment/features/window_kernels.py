@@ -9,7 +9,8 @@ them is a whole number below 2^53, so float64 and any order give the same.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from catchment.compiling import njit
 
 FRACTION = 12  # binary digits of a logarithm after the point
 

@@ -13,9 +13,11 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from catchment.compiling import njit
 
 GROUP = 128  # columns laid out together, twice as many in float32: a panel stays in the cache
 PIECE = 32  # columns whose squares are summed together, and the fewest of a product

@@ -11,9 +11,11 @@ each lane by itself.
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from catchment.compiling import njit
 
 LANES, TILE = 8, 4
 

@@ -16,8 +16,8 @@ a block reads state i plus the block's shift: neighbours read neighbours, and no
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from catchment.compiling import njit
 from catchment.features.echo_state.activations import GRID_MATH, grid_sin
 from catchment.features.echo_state.whole_weights import ROUND
 

@@ -28,8 +28,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from catchment.compiling import njit
 from catchment.features.echo_state.whole_weights import LEAST_DIGITS as LEAST_DIGITS
 from catchment.features.echo_state.whole_weights import LINEAR_BOUND as LINEAR_BOUND
 from catchment.features.echo_state.whole_weights import MOST_DIGITS as MOST_DIGITS

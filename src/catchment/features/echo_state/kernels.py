@@ -20,10 +20,11 @@ import math
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from catchment.compiling import njit
 from catchment.features.echo_state.activations import (
     grid_linear,
     grid_sigmoid,

@@ -28,8 +28,8 @@ rule diverged.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from catchment.compiling import njit
 from catchment.features.echo_state.activations import (
     GRID_MATH,
     ROUND,

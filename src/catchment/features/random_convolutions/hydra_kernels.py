@@ -6,8 +6,8 @@ Inputs, weights and responses are whole numbers of 32 bits; sums of responses ha
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from catchment.compiling import njit
 from catchment.features.random_convolutions.kernels import whole_inputs
 from catchment.features.random_convolutions.vector_loops import LANES, compete
 

@@ -11,8 +11,8 @@ registers. Sums wrap at 2^32, which only the last one must not reach.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from catchment.compiling import njit
 from catchment.features.random_convolutions.vector_loops import (
     LANES,
     add_row,

@@ -1,0 +1,77 @@
+"""Kernels are compiled for the processor when they are first called, and kept for the next time.
+
+numba keeps them in `__pycache__` beside the source, in the user's cache folder if that cannot be
+written, or where NUMBA_CACHE_DIR says. The first compilation of a process says so, once, through
+logging: without any set-up that is a line on stderr before the wait begins. Nothing is said where
+everything is loaded from the cache. Where no folder can be written kernels are compiled in every
+process, and the line says that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from numba.core import event
+
+ONCE = (
+    "compiling for this processor, once: this takes seconds to a minute and is kept for the next "
+    "time (`catchment compile` does it beforehand)"
+)
+ALWAYS = (
+    "compiling for this processor, in every process: no folder can be written to keep the result; "
+    "set NUMBA_CACHE_DIR to one that can"
+)
+
+
+class Compilations(event.Listener):  # type: ignore[misc]  # numba has no types
+    """Counts what of this library is compiled in this process, and tells of the first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.kept = True
+        self._lock = threading.Lock()
+
+    def on_start(self, found: Any) -> None:
+        """Take note of a kernel that is about to be compiled."""
+        module = found.data["dispatcher"].py_func.__module__
+        if module.partition(".")[0] != "catchment":
+            return
+        with self._lock:
+            self.count += 1
+            first = self.count == 1
+        if first:
+            logging.getLogger("catchment").warning(ONCE if self.kept else ALWAYS)
+
+    def on_end(self, found: Any) -> None:
+        """Nothing is to be done."""
+
+
+compilations = Compilations()
+event.register("numba:compile", compilations)
+
+
+# Options are numba's own, of which there are many: they go through as they are.
+def njit(*given: Any, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
+    """Return numba's decorator; what is to be cached and cannot be is compiled all the same.
+
+    >>> @njit(error_model="numpy")
+    ... def twice(x):
+    ...     return 2 * x
+    >>> twice(4)
+    8
+    """
+
+    def compiled(function: Any) -> Any:
+        try:
+            return numba.njit(*given, cache=cache, **options)(function)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            compilations.kept = False
+            return numba.njit(*given, **options)(function)
+
+    return compiled

@@ -1,0 +1,143 @@
+"""A forecaster with sktime's manners: frames with an index in, frames with an index out.
+
+It is `catchment.sklearn.EchoStateForecaster` inside, to the bit; sktime looks after the index, the
+horizon, several instances, and pipelines.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from catchment.errors import MissingExtraError
+from catchment.sklearn import forecaster
+
+try:
+    import pandas as pd
+    from sktime.forecasting.base import BaseForecaster, ForecastingHorizon
+except ImportError as error:
+    raise MissingExtraError("sktime", needed_for="forecasters of sktime") from error
+
+
+class EchoStateForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no types
+    """The next values of one series or several, closed loop, with intervals of any coverage.
+
+    Parameters
+    ----------
+    units, spectral_radius, input_scaling, leak_rate, washout
+        The reservoir, as in `EchoState`.
+    ridge, calibration, gaps, scale, random_state, n_jobs
+        As in `catchment.sklearn.EchoStateForecaster`, where intervals are explained.
+    settings
+        Other settings of `catchment.sklearn.EchoStateForecaster` by name, such as
+        {"topology": "ring"}.
+
+    Attributes
+    ----------
+    forecaster_
+        The fitted `catchment.sklearn.EchoStateForecaster`; its `model_` can be saved.
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from catchment.interop.sktime import EchoStateForecaster
+    >>> y = pd.Series(np.sin(np.arange(200) / 5), name="wave")
+    >>> fitted = EchoStateForecaster(50).fit(y)
+    >>> fitted.predict(fh=[1, 2]).index.tolist()
+    [200, 201]
+    >>> fitted.predict_interval(fh=[1, 2], coverage=0.9).shape
+    (2, 2)
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "authors": "The catchment authors",
+        "maintainers": "The catchment authors",
+        "y_inner_mtype": "pd.DataFrame",
+        "X_inner_mtype": "pd.DataFrame",
+        "capability:multivariate": True,
+        "capability:exogenous": True,
+        "capability:insample": False,
+        "capability:pred_int": True,
+        "capability:pred_int:insample": False,
+        "capability:missing_values": True,
+        "capability:categorical_in_X": False,
+        "capability:random_state": True,
+        "property:randomness": "derandomized",
+        "requires-fh-in-fit": False,
+    }
+
+    def __init__(
+        self,
+        units: int = 200,
+        spectral_radius: float | str = "auto",
+        input_scaling: float | str = "auto",
+        leak_rate: Any = "auto",
+        washout: int = 0,
+        ridge: Any = "gcv",
+        calibration: float = 0.3,
+        gaps: str = "hold",
+        scale: bool = True,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.units = units
+        self.spectral_radius = spectral_radius
+        self.input_scaling = input_scaling
+        self.leak_rate = leak_rate
+        self.washout = washout
+        self.ridge = ridge
+        self.calibration = calibration
+        self.gaps = gaps
+        self.scale = scale
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.settings = settings
+        super().__init__()
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return the settings that sktime's own checks run with."""
+        return [{"units": 10}, {"units": 8, "leak_rate": 0.5, "settings": {"topology": "ring"}}]
+
+    def _fit(self, y: Any, X: Any, fh: Any) -> EchoStateForecaster:
+        own = self.get_params(deep=False)
+        more = own.pop("settings") or {}
+        described = forecaster.EchoStateForecaster(**own | more)
+        self.forecaster_ = described.fit(_numbers(y), None if X is None else _numbers(X))
+        return self
+
+    def _predict(self, fh: Any, X: Any) -> Any:
+        steps = self._steps(fh)
+        values = self.forecaster_.predict(steps, self._ahead(max(steps), X))
+        return pd.DataFrame(values, index=self._index(fh), columns=self._get_varnames())
+
+    def _predict_interval(self, fh: Any, X: Any, coverage: list[float]) -> Any:
+        steps = self._steps(fh)
+        names = self._get_varnames()
+        columns = pd.MultiIndex.from_product([names, coverage, ["lower", "upper"]])
+        found = pd.DataFrame(index=self._index(fh), columns=columns, dtype=np.float64)
+        ahead = self._ahead(max(steps), X)
+        for one in coverage:
+            ends = self.forecaster_.predict_interval(steps, ahead, one)
+            for end, values in zip(("lower", "upper"), ends, strict=True):
+                for k, name in enumerate(names):
+                    found[(name, one, end)] = values[:, k]
+        return found
+
+    def _steps(self, fh: Any) -> list[int]:
+        return [int(step) for step in fh.to_relative(self.cutoff).to_pandas()]
+
+    def _index(self, fh: Any) -> Any:
+        return fh.to_absolute(self.cutoff).to_pandas()
+
+    def _ahead(self, horizon: int, X: Any) -> Any:
+        """Return what is known of every step ahead; steps that X leaves out hold the one before."""
+        if X is None:
+            return None
+        steps = ForecastingHorizon(np.arange(1, horizon + 1), is_relative=True)
+        return _numbers(X.reindex(self._index(steps)).ffill().bfill())
+
+
+def _numbers(frame: Any) -> Any:
+    return frame.to_numpy(dtype=np.float64)

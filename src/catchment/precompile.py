@@ -1,0 +1,74 @@
+"""Everything that needs a compiled kernel, run once on tiny data, so that the cache has it.
+
+For images and build machines: `catchment compile` fills the cache that every later process reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from catchment import verbs
+from catchment.compiling import compilations
+from catchment.data.recording import Recording
+from catchment.features import DiagonalReservoir, EchoState, Hydra, MiniRocket, WindowStatistics
+from catchment.features.pipeline import AnyMap
+
+# Sequences side by side are padded to 1, 8, 16, 32 or 64; each width is a kernel of its own.
+WIDTHS = (1, 3, 12, 24, 48)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """How many kernels were compiled, and in how many seconds of this process."""
+
+    kernels: int
+    seconds: float
+    kept: bool
+
+
+def compile_kernels() -> Compiled:
+    """Compile what the maps, the readout and closed loops need, unless the cache has it.
+
+    >>> compile_kernels().kernels >= 0  # doctest: +SKIP
+    True
+    """
+    before, start = compilations.count, time.perf_counter()
+    for described, width in _cases():
+        _learn(described, width)
+    return Compiled(compilations.count - before, time.perf_counter() - start, compilations.kept)
+
+
+def _cases() -> Iterator[tuple[AnyMap, int]]:
+    for width in WIDTHS:
+        yield EchoState(20), width
+        yield EchoState((8, 8)), width
+        yield EchoState(8, topology="ring", leak_rate=0.5), width
+        yield EchoState(20, grid=None, feature_grid=None), width
+        yield EchoState(20, precision="float32"), width
+    yield EchoState(300, density=0.5), 12  # dense enough for a product of matrices
+    for described in (MiniRocket(84), Hydra(8), WindowStatistics(), DiagonalReservoir(16)):
+        yield described, 3
+        yield described, 48
+
+
+def _learn(described: AnyMap, width: int) -> None:
+    """Fit classes and numbers of whole recordings and, with a reservoir, of steps; predict all."""
+    rng = np.random.default_rng(0)
+    length = 1200 if width == 1 else 40  # long ones have sums of their own
+    raw = [rng.normal(size=(length + k % 3, 2)) for k in range(width)]
+    labels = ["a", "b"]
+    if width > 1:
+        named = [Recording.labelled(u, labels[k % 2], labels) for k, u in enumerate(raw)]
+        model = verbs.fit(described, named)
+        model.classify(raw)
+        verbs.fit(described, [Recording(u, [1.0 * k]) for k, u in enumerate(raw)]).predict(raw)
+    if isinstance(described, EchoState | DiagonalReservoir):
+        steps = [Recording(u[:-1], u[1:]) for u in raw]
+        ahead = verbs.fit(described, steps)
+        ahead.predict(raw)
+        if isinstance(described, EchoState):
+            ahead.forecast(raw[0], 3)
