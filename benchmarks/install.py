@@ -44,7 +44,7 @@ def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
 
 
 def required(package: str) -> list[str]:
-    """Return what a package asks for; ours as pyproject.toml says today, not when it was installed."""
+    """Return what a package asks for; ours as pyproject.toml says, not as it was installed."""
     if package != "catchment":
         return metadata.requires(package) or []
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

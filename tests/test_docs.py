@@ -17,6 +17,7 @@ import pytest
 from benchmarks import grid_tables
 from benchmarks.peer_table import RESULTS, peer_table
 
+from catchment import __version__
 from catchment.features.echo_state.echo_state import AUTO_GRID
 from catchment.plans.file import parse_plan
 
@@ -67,8 +68,8 @@ def test_the_first_lines_print_what_is_shown(
     exec(code, {"__name__": "page"})
     printed = capsys.readouterr().out
     assert DIGITS.sub("#", printed) == DIGITS.sub("#", shown)
-    numbers = [np.array(DIGITS.findall(text), float) for text in (printed, shown)]
-    np.testing.assert_allclose(*numbers, atol=0.02)
+    ours, theirs = (np.array(DIGITS.findall(text), float) for text in (printed, shown))
+    np.testing.assert_allclose(ours, theirs, atol=0.02)
 
 
 def test_pages_have_blocks() -> None:
@@ -101,6 +102,11 @@ def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
     pages = {page.with_suffix("") for page in files if "_build" not in page.parts}
     assert pages - listed == set()
     assert listed - pages == set()
+
+
+def test_the_citation_names_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in text
 
 
 MEASURED = ROOT / "docs" / "measured.md"

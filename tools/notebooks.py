@@ -1,4 +1,4 @@
-"""Run the notebooks of the documentation and keep their outputs: python -m tools.notebooks [FILE ...].
+"""Run notebooks of the documentation, keep their outputs: python -m tools.notebooks [FILE ...].
 
 A notebook is its own source. It runs in an empty folder, without public data sets, so that it
 gives the same on every machine. A cell with the tag `long` keeps the outputs that it has: it runs
