@@ -14,7 +14,6 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
@@ -36,9 +35,8 @@ def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
         found.add(normal(package))
         for text in required(package):
             requirement = Requirement(text)
-            environments = [{**default_environment(), "extra": extra} for extra in (*asked, "")]
             marker = requirement.marker
-            if marker is None or any(marker.evaluate(here) for here in environments):
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in (*asked, "")):
                 waiting.append((normal(requirement.name), frozenset(requirement.extras)))
     return found
 
@@ -62,8 +60,8 @@ def normal(name: str) -> str:
 
 def size(package: str) -> float:
     """Return the megabytes of an installed package's files."""
-    files = metadata.files(package) or []
-    return sum(path.locate().stat().st_size for path in files if path.locate().is_file()) / 1e6
+    files = [Path(str(path.locate())) for path in metadata.files(package) or []]
+    return sum(path.stat().st_size for path in files if path.is_file()) / 1e6
 
 
 def main() -> None:
