@@ -17,8 +17,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy", "flower", "flower-sim")
-EXTRAS += ("torch", "llm")
+SMALL = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy")
+EXTRAS = (*SMALL, "flower", "flower-sim", "torch", "llm")
 
 
 def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:

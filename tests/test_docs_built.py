@@ -98,7 +98,7 @@ def test_formulas_are_drawn_by_the_browser_itself(built: Path) -> None:
         for formula in drawn:
             assert not re.search(r"<m\w+[^>]*>[^<]*(?:\\|&<)", formula), formula
         assert not re.search(r"<script[^>]+mathjax", text, re.IGNORECASE)
-    assert formulas > 200
+    assert formulas > 150
 
 
 def test_every_page_says_what_it_is_about(built: Path) -> None:
