@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 
 class CatchmentError(Exception):
     """Base of every error below."""
@@ -17,6 +19,64 @@ class MissingExtraError(CatchmentError, ImportError):
 
     def __init__(self, extra: str, *, needed_for: str) -> None:
         super().__init__(f'{needed_for} need an extra; pip install "catchment[{extra}]"')
+
+
+class SettingError(CatchmentError, ValueError):
+    """Something is wrong that a setting mends.
+
+    What raises it does not know where the user writes settings: the message is for Python, and who
+    reads a plan file says it with `in_plan`.
+
+    Parameters
+    ----------
+    wrong
+        What is wrong, with the value got.
+    setting, value
+        What to set.
+    table
+        Where in a plan file it stands.
+    otherwise
+        What else would help.
+
+    >>> error = SettingError("ann.csv has no column 'z'", "inputs", ["x", "y"])
+    >>> print(error)
+    ann.csv has no column 'z'; pass inputs=['x', 'y']
+    >>> print(error.in_plan())
+    ann.csv has no column 'z'; write inputs = ["x", "y"] into [data]
+    """
+
+    def __init__(
+        self,
+        wrong: str,
+        setting: str,
+        value: object,
+        *,
+        table: str = "data",
+        otherwise: str = "",
+    ) -> None:
+        self.wrong, self.setting, self.value = wrong, setting, value
+        self.table, self.otherwise = table, otherwise
+        super().__init__(self._said(f"pass {setting}={value!r}"))
+
+    def in_plan(self) -> str:
+        """Return the message for somebody who writes a plan file."""
+        return self._said(f"write {self.setting} = {_toml(self.value)} into [{self.table}]")
+
+    def within(self, where: str) -> SettingError:
+        """Return the error with the place before it."""
+        wrong = f"{where}: {self.wrong}"
+        return SettingError(
+            wrong, self.setting, self.value, table=self.table, otherwise=self.otherwise
+        )
+
+    def _said(self, remedy: str) -> str:
+        return f"{self.wrong}; {f'{self.otherwise}, or ' if self.otherwise else ''}{remedy}"
+
+
+def _toml(value: object) -> str:
+    """Return a value as a plan file has it: text, numbers, truths and lists of these."""
+    plain = [*value] if isinstance(value, tuple) else value
+    return json.dumps(plain, ensure_ascii=False, default=str)
 
 
 class MissingDataError(CatchmentError, FileNotFoundError):

@@ -71,7 +71,7 @@ def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
     result = RUNNER.invoke(app, ["run", str(plan), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0
     lines = result.output.splitlines()
-    assert lines[0] == "A small run: 4 of 4 clients trained"
+    assert lines[0] == "A small run: 4 of 4 clients trained, 1 of 1 were tested"
     assert lines[1].startswith("4 of 4 clients have fewer rows than features")
     assert lines[2].split() == [
         "accuracy",
@@ -166,14 +166,15 @@ def test_plan_says_what_it_saw_in_the_files(
     path.write_text(FILES)
     result = RUNNER.invoke(app, ["plan", str(path)])
     assert result.exit_code == 0
-    first, second, last = result.output.splitlines()
-    assert first == (
-        "ann.csv: columns t, x, what; 1 channel (x); 1 recording of 10 steps; classes a; 10 % gaps"
-    )
-    assert second.startswith("more/cyd.csv: columns t, x, what")
+    first, *warnings, last = result.output.splitlines()
+    assert first == "3 files, 3 people (one per file), 1 channel (x), 1 Hz, 2 classes; 10 % gaps"
+    assert "  ! ann, bob and cyd have one class only" in warnings
+    assert "  ! x never changes for ann" in warnings
     assert "2 training and 1 test clients" in last
     path.write_text(FILES.replace('"what"', '"wat"'))
-    assert "has no column 'wat'; it has t, x, what" in failure(["plan", str(path)], capsys)
+    said = failure(["plan", str(path)], capsys)
+    assert "label in [data] names 'wat', which no file has" in said
+    assert said.rstrip().endswith("did you mean 'what'? then write label = \"what\"")
     path.write_text(FILES.replace('"*.csv"', '"*.parquet"'))
     assert "there is no file" in failure(["plan", str(path)], capsys)
     path.write_text(FILES + "inputs = ['x', 'y']\n")
@@ -190,11 +191,15 @@ def test_run_says_who_was_left_out(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "catchment.cli", "run", str(path), "--out", "out"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "3 of 4 clients; b: b.csv: " in done.stdout.splitlines()[0]
-    lines = done.stderr.splitlines()
-    assert [line.split(":")[0] for line in lines] == [
-        f"b was left out of the {stage}" for stage in ("scaling", "training", "evaluation")
-    ]
+    assert done.stdout.splitlines()[0].endswith("3 of 4 clients trained, 3 of 4 were tested")
+    (line,) = done.stderr.splitlines()
+    said = "warning: b was left out of the scaling, training and evaluation: b.csv"
+    assert line.startswith(said)
+    strict = subprocess.run(
+        [*command, "--strict", "--force"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert strict.returncode == 1
+    assert strict.stderr.splitlines()[0] == line
 
 
 def test_plan_schema_and_examples() -> None:

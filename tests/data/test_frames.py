@@ -83,7 +83,7 @@ def test_without_columns_for_them_there_is_one_client_and_one_sequence(make: Mak
 @makes
 def test_text_needs_classes_and_the_error_names_them(make: Make) -> None:
     frame = make(recordings())
-    with pytest.raises(ValueError, match=r"holds text; pass .* classes=\('sit', 'walk'\)"):
+    with pytest.raises(ValueError, match=r"holds text; pass classes=\('sit', 'walk'\)"):
         from_frame(frame, inputs="x", target="activity")
     assert class_labels(frame, "activity") == ("sit", "walk")
     with pytest.raises(ValueError, match="no class 'sit'; there are run, walk"):
@@ -205,7 +205,7 @@ def test_values_that_are_no_numbers_are_refused() -> None:
     for name in ("s", "d"):
         with pytest.raises(ValueError, match=f"column '{name}' is not numeric"):
             from_frame(frame, inputs=["x", name])
-    with pytest.raises(ValueError, match="client 'all': inputs is infinite at row 1"):
+    with pytest.raises(ValueError, match=r"^inputs is infinite at row 1"):
         from_frame({"x": [0.0, np.inf]}, inputs="x")
 
 

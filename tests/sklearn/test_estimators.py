@@ -27,6 +27,7 @@ import catchment
 from catchment import EchoState, Spread
 from catchment.arrays import Array
 from catchment.features.echo_state.echo_state import PER_RECORDING, PER_STEP
+from catchment.readout.forecast import ForecastLimitWarning
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
@@ -193,6 +194,23 @@ def test_deviation_of_a_prediction_follows_the_formula() -> None:
     noise = ((y - mean) ** 2).sum() / (len(y) - freedom)
     leverage = 1 / len(y) + np.einsum("nf,fg,ng->n", centred, inverse, centred)
     assert_allclose(deviation, np.sqrt(noise * (1 + leverage)), rtol=1e-6)
+
+
+def test_a_forecast_is_held_in_the_range_of_training_unless_it_is_let_go() -> None:
+    s = np.cumsum(np.ones(300))[:, None] / 100  # grows for ever
+    model = EchoStateRegressor(units=20, washout=20, ridge=1e-8, random_state=0)
+    model.fit(s[:-1], s[1:])
+    free = model.forecast(s, horizon=3000, limit=None)
+    with pytest.warns(ForecastLimitWarning, match="was held at the limit"):
+        held = model.forecast(s, horizon=3000, limit=[[0.0], [3.0]])
+    assert free.max() > 3.5
+    assert held.max() == 3.0
+    low, high = model.model_.target_range
+    assert (model.forecast(s, horizon=5) <= high).all()
+    np.testing.assert_array_equal(
+        model.model_.forecast(s, 50, limit=None)[:, 0], model.forecast(s, 50, limit=None).ravel()
+    )
+    assert low[0] < 0 < 3 < high[0]
 
 
 def test_forecast_goes_on_by_itself() -> None:

@@ -16,6 +16,7 @@ import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
 from catchment.cli.data import data_app
+from catchment.cli.fit import fit
 from catchment.cli.flower import flower_app
 from catchment.cli.predict import evaluate, predict
 from catchment.cli.search import search
@@ -30,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("demo")(runs.demo)
+app.command("fit")(fit)
 app.command("run")(runs.run)
 app.command("plan")(runs.plan)
 app.command("predict")(predict)

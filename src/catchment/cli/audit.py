@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catchment.cli.progress import waiting
 from catchment.cli.show import DataOption, JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def audit(
     from catchment.privacy.audit.report import audit as run_audit
 
     setting = None if source is None else _setting(source, data)
-    report = run_audit(setting)
+    with waiting("attacking", quiet=as_json):
+        report = run_audit(setting)
     if as_json:
         print_json(report.to_json())
     else:

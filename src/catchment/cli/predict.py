@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from catchment.cli.progress import each, waiting
 from catchment.cli.show import JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def predict(
     paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")
-        for k, path in enumerate(shown_on_terminal(paths, "predicting")):
+        for k, path in enumerate(each(paths, "predicting")):
             found = list(table.rows(path))  # whole files only: one that does not fit adds no row
             writer.writerows([*([] if k else [table.header()]), *found])
 
@@ -86,10 +87,11 @@ def evaluate(
 
     model = load_predictor(model_path, use)
     clients: dict[str, list[Recording]] = {}
-    for path in shown_on_terminal(find_files(files), "reading"):
+    for path in each(find_files(files), "reading"):
         for client, recordings in read_for(model, path, targets=True).items():
             clients.setdefault(client, []).extend(recordings)
-    scores = scored(model, clients)
+    with waiting("evaluating"):
+        scores = scored(model, clients)
     assert scores.total is not None
     if not scores.total.errors.n:
         raise ValueError("no row has a target to compare with; fill in the column of targets")
@@ -132,18 +134,6 @@ def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
         )
     sys.path.insert(0, "")  # what --use names may lie in the folder where one is
     return load(inside, use=[imported(name) for name in use or ()])
-
-
-def shown_on_terminal(paths: Iterable[Path], what: str) -> Iterator[Path]:
-    """Yield paths, with a bar on stderr if someone is looking."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    if not sys.stderr.isatty():
-        yield from paths
-        return
-    yield from track(list(paths), description=what, console=console, transient=True)
 
 
 @contextmanager

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catchment.cli.show import DataOption, JsonOption, print_json, print_table, size
+from catchment.cli.finished import (
+    print_comparison,
+    print_finished,
+    print_finished_as_json,
+    warn,
+    warn_of_left_out,
+)
+from catchment.cli.progress import progress as progress
+from catchment.cli.progress import waiting
+from catchment.cli.show import DataOption, JsonOption, print_json
 
 if TYPE_CHECKING:
-    from catchment.federation.measure.comparison import Comparison
     from catchment.plans.file import PlanFile
-
-
-MOST_NAMED = 100  # clients that were left out, on the terminal
 
 
 class Engine(StrEnum):
@@ -53,91 +57,69 @@ def run(
     threads: Annotated[
         int | None, typer.Option(help="Threads; all cores if not given. Results do not change.")
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
 
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
-    from catchment.federation.left_out import headline, left_out
-    from catchment.federation.runs.bounds import bounds_of
-    from catchment.federation.runs.explain import thin_clients
-    from catchment.federation.runs.maps import map_sentence
     from catchment.federation.runs.write import is_empty
     from catchment.plans.conductor import run_plan
     from catchment.plans.file import read_plan
-    from catchment.plans.names import own_classes
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
     if engine is Engine.ray:
-        _simulate(file, folder, data, resume=resume, force=force)
+        _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
+    again = f"catchment run {plan_file} --out {folder} --resume"
+    with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
+        done = run_plan(
+            file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch
+        )
+    if as_json:
+        print_finished_as_json(done.run, folder, done.notices)
+    else:
+        print_finished(done.run, folder, file)
+    for notice in done.notices:
+        warn(notice)
+    warn_of_left_out(done.run, strict=strict)
+
+
+@contextmanager
+def stoppable(again: str) -> Iterator[None]:
+    """Let Ctrl-C end the program with the command that goes on, and exit code 130."""
     try:
-        with progress(quiet=as_json) as watch:
-            done = run_plan(
-                file,
-                folder,
-                data=data,
-                resume=resume,
-                force=force,
-                threads=threads,
-                watch=watch,
-            ).run
+        yield
     except KeyboardInterrupt:
-        again = f"catchment run {plan_file} --out {folder} --resume"
         typer.secho(f"stopped; go on with: {again}", err=True)
         raise typer.Exit(130) from None
-    comparison, last = done.comparison or (), done.rounds["training"][-1]
-    used, asked = last.n_used, last.n_asked
-    said, thin = headline(done.rounds, most=MOST_NAMED), thin_clients(done)
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "metric": done.metric,
-                "scores": done.scores.get("", {}),
-                "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
-                "comparison": [vars(row) for row in comparison],
-                "flags": [vars(flag) for flag in done.flags],
-                "used": used,
-                "asked": asked,
-                "refused": [asdict(one) for one in left_out(done.rounds)],
-                "notes": [thin] if thin else [],
-                "bounds": [vars(bound) for bound in bounds_of(done)],
-                "facts": dict(done.facts),
-            }
-        )
-        return
-    typer.echo(f"{done.facts['title']}: {said or f'{used} of {asked} clients trained'}")
-    if map_sentence(done.facts):
-        typer.echo(map_sentence(done.facts))
-    if thin:
-        typer.secho(thin, fg=typer.colors.YELLOW)
-    if done.comparison is not None:
-        print_comparison(done.comparison)
-    if file.protect and len(comparison) > 1:
-        own = done.facts["own_row"]
-        typer.echo(f"rows but {own!r} are from raw data, outside the federation's protections")
-    for bound in bounds_of(done):
-        typer.echo(f"privacy of the {bound}")
-    if file.is_noisy:
-        typer.echo("other releases of the same data add to that; the plan's budget counts them")
-    for flag in done.flags:
-        typer.echo(f"stands out: {flag}")
-    typer.echo(f"run: {folder}")
-    use = "".join(f" --use {name}" for name in own_classes(file.features))
-    typer.echo(f"predict: catchment predict {folder} FILES...{use}")
-    typer.echo(f"what left each client: catchment explain {folder}")
-    typer.echo(f"report: catchment report {folder}")
+
+
+@contextmanager
+def one_line_each() -> Iterator[None]:
+    """Keep the log from saying who is left out of every stage: it is said once, at the end."""
+    logger = logging.getLogger("catchment.federation.runs.logged")
+
+    def silent(record: logging.LogRecord) -> bool:
+        return record.levelno < logging.WARNING
+
+    logger.addFilter(silent)
+    try:
+        yield
+    finally:
+        logger.removeFilter(silent)
 
 
 def _simulate(
-    file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool
+    file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool, strict: bool
 ) -> None:
-    from catchment.federation.left_out import headline
+    from catchment.federation.left_out import counts
     from catchment.federation.runs.read import read_run
     from catchment.federation.runs.write import is_begun, remove_run
     from catchment.plans.flower.simulation import simulate_plan
@@ -147,58 +129,69 @@ def _simulate(
     if is_begun(folder) and not resume:
         raise ValueError(f"{folder} already holds a run; pass --resume or --force")
     model = simulate_plan(file, folder, data=data)
-    said = headline(read_run(folder).rounds, most=MOST_NAMED)
-    if said:
-        typer.echo(said)
+    done = read_run(folder)
+    typer.echo(counts(done.rounds))
     typer.echo(f"model: {model}")
+    warn_of_left_out(done, strict=strict)
 
 
 def plan(
     plan_file: Annotated[
-        Path | None, typer.Argument(metavar="[PLAN]", help="A plan to check, in TOML.")
+        Path | None,
+        typer.Argument(metavar="[PLAN]", help="A plan to check, in TOML; or an example's name."),
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON schema of plans.")
     ] = False,
+    # A flag, so that it lists the examples by itself: PLAN is the name then.
     example: Annotated[
-        str | None,
-        typer.Option("--example", metavar="NAME", help="Print an example; `list` lists them."),
-    ] = None,
+        bool, typer.Option("--example", help="Print the example called PLAN; without it, a list.")
+    ] = False,
     data: DataOption = None,
 ) -> None:
     """Check a plan, or show what plans look like."""
-    if [plan_file is not None, schema, example is not None].count(True) != 1:
+    if schema == (plan_file is not None or example):
         raise ValueError("pass a plan to check, or --schema, or --example NAME")
     if schema:
         from catchment.plans.schema import plan_schema
 
         print_json(plan_schema())
-    elif example is not None:
-        from catchment.plans.examples import example_names, example_plan
-
-        listed = "\n".join(example_names())
-        typer.echo(listed if example == "list" else example_plan(example).rstrip())
+    elif example:
+        _print_example(None if plan_file is None else str(plan_file))
     elif plan_file is not None:
         _check(plan_file, data)
+
+
+def _print_example(name: str | None) -> None:
+    from catchment.plans.examples import example_names, example_plan
+
+    if name is None or name == "list":
+        typer.echo("\n".join(example_names()))
+    else:
+        typer.echo(example_plan(name).rstrip())
 
 
 def _check(plan_file: Path, data: Path | None) -> None:
     from catchment.errors import MissingDataError
     from catchment.plans.file import read_plan
+    from catchment.plans.folds import n_folds
     from catchment.plans.seen import seen
 
     file = read_plan(plan_file)
+    for line in seen(file):
+        typer.echo(line)
     try:
-        held = file.load_data(data)
+        with waiting("reading the data"):
+            held = file.load_data(data)
     except MissingDataError as error:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
-    for line in seen(file):
-        typer.echo(line)
     course = file.course(held.about, n_clients=len(held.train))
+    who = f"{len(held.train)} training and {len(held.test)} test clients"
+    if file.sharing.test == "folds":
+        who = f"{len(held.train)} clients, tested in {n_folds(file, held)} folds"
     typer.echo(
-        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, "
-        f"{len(held.train)} training and {len(held.test)} test clients, "
+        f"{plan_file} is a good plan: {file.algorithm} on {file.source}, {who}, "
         f"stages: {', '.join(course.stages)}"
     )
 
@@ -231,7 +224,9 @@ def report(
     """Write one HTML file about runs that works offline."""
     from catchment.report.html import write_report
 
-    typer.echo(str(write_report(folders, out or folders[0] / "report.html")))
+    with waiting("writing the report"):
+        path = write_report(folders, out or folders[0] / "report.html")
+    typer.echo(str(path))
 
 
 def demo(
@@ -251,43 +246,3 @@ def demo(
     for note in shown.notes:
         typer.echo(note)
     typer.echo(f"\nreport: {shown.report}")
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Print a comparison as a table, a star at the best score."""
-    metric, best = comparison.rows[0].metric, comparison.best.score
-    header = ("", metric, "worst client", "spread", "sent up", "rounds", "seconds")
-    rows = [
-        (
-            f"{row.name} *" if row.score == best else row.name,
-            f"{row.score:.4f}",
-            f"{row.worst:.4f} {row.worst_client}",
-            f"{row.spread:.3f}",
-            size(row.bytes_up) if row.bytes_up else "-",
-            row.rounds or "-",
-            f"{row.seconds:.1f}",
-        )
-        for row in comparison
-    ]
-    print_table(header, rows, right=(metric, "spread", "sent up", "rounds", "seconds"))
-
-
-@contextmanager
-def progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int, int], None] | None]:
-    """Show on stderr which stage is running and how far it is, if someone is looking."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def watch(stage: str, round_: int, done: int, asked: int) -> None:
-            label = f"{stage}, round {round_ + 1}" if asked else stage
-            bar.update(task, description=label, completed=done, total=asked or None)
-
-        yield watch

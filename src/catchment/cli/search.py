@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catchment.cli.progress import counting
 from catchment.cli.show import DataOption
+
+if TYPE_CHECKING:
+    from catchment.plans.file import PlanFile
+    from catchment.search.trials import SearchResult, Trial
 
 UNPROTECTED = (
     "warning: a search reads the training clients without noise, and no epsilon of the plan covers "
@@ -21,23 +26,23 @@ def search(
         Path | None,
         typer.Option(help="File that keeps the trials; PLAN.trials if left out."),
     ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", metavar="FILE", help="Write the plan with the best settings."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write all trials to this JSON file.")] = None,
     data: DataOption = None,
 ) -> None:
     """Search a plan's ranges on its training clients; run it again to go on where it stopped."""
     from catchment.plans.file import read_plan
-    from catchment.search.plan_search import advice, search_plan
-    from catchment.search.trials import Trial
-
-    kept = storage or plan.with_suffix(".trials")
-
-    def watch(trial: Trial) -> None:
-        typer.echo(f"trial {trial.number}: {trial.state}, {trial.score:.4f}", err=True)
+    from catchment.search.plan_search import advice
 
     file = read_plan(plan)
+    _check_written(write, plan)
+    kept = storage or plan.with_suffix(".trials")
     if file.is_noisy:
         typer.echo(UNPROTECTED, err=True)
-    result = search_plan(file, data=data, storage=kept, watch=watch)
+    result = _searched(file, data, kept)
     finished = sum(trial.state == "complete" for trial in result.trials)
     typer.echo(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "
@@ -54,3 +59,43 @@ def search(
         )
     if out is not None:
         result.save(out)
+    if write is not None:
+        _write_plan(file, result, write)
+        typer.echo(f"wrote {write}      next: catchment run {write}")
+    else:
+        tuned = plan.with_name(f"{plan.stem}-tuned.toml")
+        typer.echo(f"the whole plan: catchment search {plan} --write {tuned}")
+
+
+def _searched(file: PlanFile, data: Path | None, kept: Path) -> SearchResult:
+    from catchment.search.plan_search import read_search, search_plan
+
+    with counting("trials", read_search(file).settings.trials) as done:
+
+        def watch(trial: Trial) -> None:
+            done(f"the last: {trial.score:.4f}")
+
+        return search_plan(file, data=data, storage=kept, watch=watch)
+
+
+def _check_written(write: Path | None, plan: Path) -> None:
+    """Raise ValueError if a plan is to be written where its files would not be found."""
+    if write is None:
+        return
+    if write.resolve().parent != plan.resolve().parent:
+        raise ValueError(
+            f"--write {write} is in another folder than {plan}, which names its files from where "
+            f"it is; write {plan.parent / write.name}"
+        )
+    if write.resolve() == plan.resolve():
+        raise ValueError(f"--write {write} is the plan itself; choose another name")
+
+
+def _write_plan(file: PlanFile, result: SearchResult, path: Path) -> None:
+    from catchment.files import replace_file
+    from catchment.plans.file import parse_plan
+    from catchment.search.plan_search import tuned_plan
+
+    text = tuned_plan(file, result)
+    parse_plan(text, base=file.base, name=path.name)
+    replace_file(path, text.encode())

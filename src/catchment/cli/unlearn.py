@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from catchment.cli.predict import UseOption, load_predictor
+from catchment.cli.progress import waiting
 from catchment.cli.show import JsonOption, print_json
 
 
@@ -29,7 +30,8 @@ def unlearn(
     from catchment.federation.runs.verify import CERTIFICATE, file_name
     from catchment.files import replace_file
 
-    found = unlearn_from_run(folder, client, load_predictor(folder, use))
+    with waiting("forgetting", quiet=as_json):
+        found = unlearn_from_run(folder, client, load_predictor(folder, use))
     place = out or folder
     place.mkdir(parents=True, exist_ok=True)
     model = found.model.save(place / f"model-without-{file_name(client)}.safetensors")

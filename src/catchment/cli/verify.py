@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from catchment.cli.predict import UseOption
+from catchment.cli.progress import waiting
 from catchment.cli.show import DataOption, JsonOption, print_json
 
 
@@ -41,15 +42,16 @@ def verify(
     from catchment.features.own import imported
     from catchment.plans.verify import verify_run
 
-    found = verify_run(
-        folder,
-        files=files or (),
-        client=client,
-        plan=plan,
-        data=data,
-        kept_only=kept,
-        use=[imported(name) for name in use or ()],
-    )
+    with waiting("verifying", quiet=as_json):
+        found = verify_run(
+            folder,
+            files=files or (),
+            client=client,
+            plan=plan,
+            data=data,
+            kept_only=kept,
+            use=[imported(name) for name in use or ()],
+        )
     if as_json:
         print_json(found.to_json())
     else:

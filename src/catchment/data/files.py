@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from catchment.data.clients import Clients
-from catchment.data.frames import from_frame, missing_values
+from catchment.data.file_tables import (
+    Table,
+    classes_of,
+    inputs_of,
+    listed,
+    refuse_text,
+    targets_change,
+    with_comparable_labels,
+)
 from catchment.data.recording import Recording
 from catchment.data.tables import KINDS, kind_of, read_columns
-
-_Columns = Mapping[str, NDArray[Any]]
+from catchment.errors import SettingError
 
 
 def read(
@@ -30,6 +34,7 @@ def read(
     time: str | None = None,
     classes: Sequence[object] | Literal["auto"] = "auto",
     per_step: bool | None = None,
+    client_by: Literal["file", "folder"] = "file",
 ) -> Clients:
     """Return the recordings of many files by client, with the classes and channels they share.
 
@@ -51,7 +56,7 @@ def read(
         Columns of numbers to predict, in the place of a label.
     client
         Column whose value names a row's client. Without it each file is a client, called by its
-        name without the suffix.
+        name without the suffix; see `client_by`.
     recording
         Column whose value names a row's recording within its file and client.
     time
@@ -64,6 +69,8 @@ def read(
         or target throughout, and yes for all recordings if it changes within any of them. Labels
         that change are not cut apart here: `Prepare(window=...)` takes a window's label from its
         steps.
+    client_by
+        What is a client where no column names one: each "file", or each "folder" with files in it.
 
     Returns
     -------
@@ -86,42 +93,90 @@ def read(
             f"label is {label!r} and target is {target!r}; name a column of classes or columns of "
             "numbers, not both"
         )
-    tables = [_Table(path, read_columns(path)) for path in find_files(files)]
-    named = [*_listed(label), *_listed(target), *_listed(client), *_listed(recording)]
-    chosen = _inputs(tables, {*named, *_listed(time)}) if inputs is None else _listed(inputs)
+    tables = [Table(path, read_columns(path), client_by) for path in find_files(files)]
+    return together(
+        tables,
+        Named(label, target, client, recording, time, client_by),
+        inputs=inputs,
+        classes=classes,
+        per_step=per_step,
+    )
+
+
+@dataclass(frozen=True)
+class Named:
+    """The columns that are no inputs, each by what it holds."""
+
+    label: str | None
+    target: str | Sequence[str] | None
+    client: str | None
+    recording: str | None
+    time: str | None
+    client_by: Literal["file", "folder"] = "file"
+
+    @property
+    def every(self) -> set[str]:
+        """All of them."""
+        fields = (self.label, self.target, self.client, self.recording, self.time)
+        return {name for field in fields for name in listed(field)}
+
+    @property
+    def predicted(self) -> str | Sequence[str] | None:
+        """The label, or the target."""
+        return self.target if self.label is None else self.label
+
+    def kept(self, *, per_step: bool) -> dict[str, str]:
+        """Return them as a model keeps them."""
+        columns = {
+            "time": self.time,
+            "recording": self.recording,
+            "client": self.client,
+            "client_by": "folder" if self.client is None and self.client_by == "folder" else None,
+            "target": "\n".join(listed(self.predicted)),
+            "per_step": "yes" if per_step else None,
+        }
+        return {name: column for name, column in columns.items() if column}
+
+
+def together(
+    tables: list[Table],
+    named: Named,
+    *,
+    inputs: str | Sequence[str] | None,
+    classes: Sequence[object] | Literal["auto"],
+    per_step: bool | None,
+) -> Clients:
+    """Return the recordings of files that are open, with the classes and channels they share."""
+    chosen = inputs_of(tables, named.every) if inputs is None else listed(inputs)
     found: tuple[Any, ...] | None = None
-    if label is not None:
-        tables = _with_comparable_labels(tables, label)
-        found = _classes(tables, label) if classes == "auto" else tuple(classes)
-    if label is not None or target is not None:
-        per_step = _changes(tables, label or target, client, recording, per_step)
+    if named.label is not None:
+        tables = with_comparable_labels(tables, named.label)
+        found = classes_of(tables, named.label) if classes == "auto" else tuple(classes)
+    else:
+        refuse_text(tables, listed(named.target))
+    if named.predicted is not None:
+        per_step = targets_change(tables, named.predicted, named.client, named.recording, per_step)
     held: dict[str, list[Recording]] = {}
     for table in tables:
         read_here = table.recordings(
             inputs=chosen,
-            target=target if label is None else label,
-            recording=recording,
-            client=client,
-            time=time,
+            target=named.predicted,
+            recording=named.recording,
+            client=named.client,
+            time=named.time,
             classes=found,
             per_step=per_step,
         )
         for name, recordings in read_here.items():
-            if client is None and name in held:
-                raise ValueError(
-                    f"{table.path} gives client {name!r}, and so does a file in another folder; "
-                    "rename one of them or name a client column"
+            if named.client is None and named.client_by == "file" and name in held:
+                raise SettingError(
+                    f"{table.path} gives client {name!r}, and so does a file in another folder",
+                    "client_by",
+                    "folder",
+                    otherwise="rename one of them or name a client column",
                 )
             held.setdefault(name, []).extend(recordings)
-    columns = {
-        "time": time,
-        "recording": recording,
-        "client": client,
-        "target": "\n".join([*_listed(label), *_listed(target)]),
-        "per_step": "yes" if per_step else None,
-    }
-    kept = {name: column for name, column in columns.items() if column}
-    return Clients(held, found, tuple(chosen), kept)
+    return Clients(held, found, tuple(chosen), named.kept(per_step=bool(per_step)))
 
 
 def find_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
@@ -136,147 +191,35 @@ def find_files(files: str | Path | Iterable[str | Path]) -> list[Path]:
     """
     found: set[Path] = set()
     for pattern in [files] if isinstance(files, str | Path) else files:
-        path = Path(pattern)
-        if path.is_dir():
-            matched = [file for file in path.iterdir() if file.is_file() and kind_of(file) in KINDS]
-        elif path.is_file():
-            matched = [path]
-        else:
-            matched = [
-                file
-                for file in map(Path, glob.glob(str(pattern), recursive=True))  # noqa: PTH207
-                if file.is_file()
-            ]
+        matched = _matched(pattern)
         if not matched:
-            raise FileNotFoundError(
-                f"there is no file {pattern} to read, nor one that it matches; pass a folder of "
-                f"{', '.join(KINDS)} files or a pattern such as 'recordings/*.csv'"
-            )
+            raise FileNotFoundError(_nothing_there(Path(pattern)))
         found.update(matched)
     return sorted(found)
 
 
-@dataclass(frozen=True)
-class _Table:
-    """A file and its columns; what is wrong with them is told with the file's name."""
-
-    path: Path
-    columns: _Columns
-
-    @property
-    def client(self) -> str:
-        name = self.path.name
-        return name[: -len(".gz")].rpartition(".")[0] if name.endswith(".gz") else self.path.stem
-
-    def column(self, name: str) -> NDArray[Any]:
-        if name not in self.columns:
-            raise ValueError(
-                f"{self.path.name} has no column {name!r}; it has {', '.join(self.columns)}"
-            )
-        return self.columns[name]
-
-    def recordings(self, **named: Any) -> dict[str, list[Recording]]:
-        try:
-            clients = from_frame(self.columns, **named)
-        except ValueError as error:
-            raise ValueError(f"{self.path.name}: {error}") from error
-        if named["client"] is None:
-            return {self.client: [one for held in clients.values() for one in held]}
-        return clients
+def _matched(pattern: str | Path) -> list[Path]:
+    path = Path(pattern)
+    if path.is_dir():
+        return [file for file in path.iterdir() if file.is_file() and kind_of(file) in KINDS]
+    if path.is_file():
+        return [path]
+    matches = map(Path, glob.glob(str(pattern), recursive=True))  # noqa: PTH207
+    return [file for file in matches if file.is_file()]
 
 
-def _listed(columns: str | Sequence[str] | None) -> list[str]:
-    if columns is None:
-        return []
-    return [columns] if isinstance(columns, str) else list(columns)
-
-
-def _inputs(tables: list[_Table], named: set[str]) -> list[str]:
-    """Return the columns of numbers, in the order of the first file; all files must have them."""
-    chosen: dict[str, _Table] = {}
-    for table in tables:
-        for name, values in table.columns.items():
-            # The index of a table that pandas wrote has no name, or one made up for Parquet.
-            unnamed = not name or name.startswith("__index_level_")
-            if not unnamed and name not in named and values.dtype.kind in "iufb":
-                chosen.setdefault(name, table)
-    for name, origin in chosen.items():
-        for table in tables:
-            if name not in table.columns:
-                raise ValueError(
-                    f"{table.path.name} has no column {name!r}, which {origin.path.name} has; "
-                    "name the columns to use with inputs="
-                )
-            values = table.columns[name]
-            missing = missing_values(values)
-            if values.dtype.kind not in "iufb" and not missing.all():
-                raise ValueError(
-                    f"{table.path.name} has {values[~missing][0]!r} in column {name!r}, where "
-                    f"{origin.path.name} has numbers; mend it or name the columns to use with "
-                    "inputs="
-                )
-    if not chosen:
-        raise ValueError(
-            f"{tables[0].path.name} has no column of numbers besides those named; its columns are "
-            f"{', '.join(tables[0].columns)}"
-        )
-    return list(chosen)
-
-
-def _with_comparable_labels(tables: list[_Table], label: str) -> list[_Table]:
-    """Return the tables with labels of one kind: whole numbers as such, or text in all files."""
-    columns = [_whole(table.column(label)) for table in tables]
-    kinds = {type(value) for values in columns for value in values if value is not None}
-    if str in kinds and len(kinds) > 1:
-        columns = [[None if v is None else str(v) for v in values] for values in columns]
-    made = []
-    for table, values in zip(tables, columns, strict=True):
-        own = np.empty(len(values), dtype=object)
-        own[:] = values
-        made.append(_Table(table.path, {**table.columns, label: own}))
-    return made
-
-
-def _whole(values: NDArray[Any]) -> list[Any]:
-    """Return labels as Python values, None where missing; 1.0 is the label 1."""
-    missing = missing_values(values)
-    known = values[~missing]
-    if values.dtype.kind == "f" and (known == np.floor(known)).all():
-        known = known.astype(np.int64)
-    labels: list[Any] = [None] * len(values)
-    for row, value in zip(np.flatnonzero(~missing).tolist(), known.tolist(), strict=True):
-        labels[row] = value
-    return labels
-
-
-def _classes(tables: list[_Table], label: str) -> tuple[Any, ...]:
-    labels = {value for table in tables for value in table.column(label) if value is not None}
-    if not labels:
-        raise ValueError(
-            f"{tables[0].path.name} has no value in column {label!r}, nor has any other file; "
-            "fill it, or leave label= out for recordings without targets"
-        )
-    return tuple(sorted(labels))
-
-
-def _changes(
-    tables: list[_Table],
-    target: str | Sequence[str] | None,
-    client: str | None,
-    recording: str | None,
-    per_step: bool | None,
-) -> bool:
-    """Return whether a target changes within any recording, unless that is settled."""
-    if per_step is not None:
-        return per_step
-    for table in tables:
-        groups = [table.column(name).tolist() for name in (*_listed(client), *_listed(recording))]
-        keys = list(zip(*groups, strict=True)) if groups else None
-        for name in _listed(target):
-            values = table.column(name)
-            first: dict[Any, Any] = {}
-            for row in np.flatnonzero(~missing_values(values)).tolist():
-                key = None if keys is None else keys[row]
-                if first.setdefault(key, values[row]) != values[row]:
-                    return True
-    return False
+def _nothing_there(path: Path) -> str:
+    """Return why there is nothing to read, and what to do."""
+    kinds = ", ".join(KINDS)
+    remedy = f"pass a folder of {kinds} files or a pattern such as 'recordings/*.csv'"
+    if not path.is_dir():
+        return f"there is no file {path} to read, nor one that it matches; {remedy}"
+    n_inside = sum(1 for _ in path.iterdir())
+    if n_inside == 0:
+        return f"there is no file in {path}: the folder is empty; {remedy}"
+    below = next((p for p in sorted(path.rglob("*")) if kind_of(p) in KINDS and p.is_file()), None)
+    if below is not None:
+        remedy = f"its subfolders have some: '{path}/**/*{kind_of(below)}' matches them"
+    # No names: where the data are a client's own, what is said here goes to the server.
+    others = "1 other entry" if n_inside == 1 else f"{n_inside} other entries"
+    return f"there is no file of {kinds} in {path}, which has {others}; {remedy}"

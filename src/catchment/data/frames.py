@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,8 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Booleans, Integers, as_numbers, refuse_conversions
+from catchment.arrays import Array, Integers, as_numbers, refuse_conversions
+from catchment.data.columns import first_text, holds_text, is_missing, refuse_missing
+from catchment.data.columns import missing_values as missing_values
 from catchment.data.recording import Recording
+from catchment.data.times import order_of, seconds_of, times_of
+from catchment.errors import SettingError
 
 ONE_CLIENT = "all"
 
@@ -131,7 +134,7 @@ def from_frame(
     u = _inputs(frame, names)
     per_step = classes is None if per_step is None else per_step
     y = None if target is None else _targets(frame, _names(target), classes)
-    times = None if time is None else _times(_column(frame, time), time)
+    times = None if time is None else times_of(_column(frame, time), time)
     clients: dict[str, list[Recording]] = {}
     labels = None if classes is None or target is None else _text(classes)
     table = _Rows(u, y, times, tuple(names), per_step, labels)
@@ -139,7 +142,8 @@ def from_frame(
         [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
         [""] * len(u) if recording is None else _keys(frame, recording),
     ).items():
-        where = f"client {name!r}" + (f", recording {key!r}" if recording is not None else "")
+        named = {"client": client and name, "recording": recording and key}
+        where = ", ".join(f"{what} {value!r}" for what, value in named.items() if value is not None)
         clients.setdefault(name, []).append(table.recording(np.array(rows), where))
     return clients
 
@@ -157,24 +161,29 @@ class _Rows:
 
     def recording(self, rows: Integers, where: str) -> Recording:
         """Return some rows in the order of their times; an error says where they are."""
+        try:
+            return self._recording(rows)
+        except SettingError as error:
+            raise (error.within(where) if where else error) from error
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}" if where else str(error)) from error
+
+    def _recording(self, rows: Integers) -> Recording:
         seconds = None
         if self.times is not None:
-            rows = rows[_order(self.times[rows], where)]
-            seconds = _seconds(self.times[rows], where)
+            rows = rows[order_of(self.times[rows])]
+            seconds = seconds_of(self.times[rows])
         own = None if self.y is None else self.y[rows]
         if own is not None and not self.per_step:
-            own = _the_same(own, where)
-        try:
-            return Recording(
-                self.u[rows],
-                own,
-                per_step=self.per_step,
-                times=seconds,
-                channels=self.channels,
-                classes=self.classes,
-            )
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
+            own = _the_same(own)
+        return Recording(
+            self.u[rows],
+            own,
+            per_step=self.per_step,
+            times=seconds,
+            channels=self.channels,
+            classes=self.classes,
+        )
 
 
 def class_labels(frame: Frame | Mapping[str, Any], column: str) -> tuple[Any, ...]:
@@ -204,28 +213,11 @@ def one_hot(labels: Iterable[object], classes: Sequence[object]) -> Array:
     y = np.zeros((len(values), len(classes)))
     y[np.arange(len(values)), codes] = 1.0
     for row in np.flatnonzero(codes < 0).tolist():
-        if not _is_missing(values[row]):
+        if not is_missing(values[row]):
             label = values[row]
-            raise ValueError(f"there is no class {label!r}; {_nearest(str(label), classes)}")
+            raise ValueError(f"there is no class {label!r}; {nearest(str(label), classes)}")
         y[row] = np.nan
     return y
-
-
-def missing_values(values: _Values) -> Booleans:
-    """Return which values (n,) of a column are missing: NaN, NaT, None or pandas' NA.
-
-    >>> missing_values(np.array(["a", None, np.nan], dtype=object))
-    array([False,  True,  True])
-    """
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    if values.dtype.kind == "O":
-        # Text is most of what there is, and never missing.
-        missing = [not isinstance(value, str) and _is_missing(value) for value in values]
-        return np.array(missing, dtype=bool)
-    return np.zeros(len(values), dtype=bool)
 
 
 def _many_inputs(u: Any) -> list[Any] | None:
@@ -254,7 +246,7 @@ def _names(columns: str | Sequence[str]) -> list[str]:
 def _column(frame: Frame | Mapping[str, Any], name: str) -> _Values:
     known = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
     if name not in known:
-        raise ValueError(f"there is no column {name!r}; {_nearest(name, known)}")
+        raise ValueError(f"there is no column {name!r}; {nearest(name, known)}")
     column = frame[name]
     if isinstance(column, np.ma.MaskedArray):
         refuse_conversions(column, f"the values of column {name!r}")
@@ -269,7 +261,8 @@ def _column(frame: Frame | Mapping[str, Any], name: str) -> _Values:
     return values
 
 
-def _nearest(name: str, known: Iterable[object]) -> str:
+def nearest(name: str, known: Iterable[object]) -> str:
+    """Return the known name that is most like one that is not known, or which there are."""
     every = [str(other) for other in known]
     near = get_close_matches(name, every, n=1, cutoff=0.5)
     if near:
@@ -288,6 +281,11 @@ def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
                 values = np.where(missing_values(values), np.nan, values)
             columns.append(as_numbers(values, "its values"))
         except (TypeError, ValueError) as error:
+            odd = first_text(values)
+            if odd is not None:
+                raise ValueError(
+                    f"column {name!r} is not numeric: it has {odd}; mend it, or name other inputs"
+                ) from error
             raise ValueError(f"column {name!r} is not numeric: {error}") from error
     if len({len(values) for values in columns}) > 1:
         raise ValueError(f"the columns {', '.join(names)} differ in length")
@@ -299,7 +297,7 @@ def _inputs(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
         raise ValueError("inputs names no column; pass at least one")
     u = _numbers(frame, names)
     if len(u) == 0:
-        raise ValueError("the frame has no rows; leave empty frames out")
+        raise ValueError("there are no rows; leave it out, or fill it")
     return u
 
 
@@ -313,17 +311,15 @@ def _targets(
             raise ValueError(f"classes belong to one target column, not to {len(names)}")
         return one_hot(_column(frame, names[0]), classes)
     for name in names:
-        if _holds_text(_column(frame, name)):
+        if holds_text(_column(frame, name)):
             labels = class_labels(frame, name)
-            raise ValueError(
-                f"target {name!r} holds text; pass the classes, such as classes={labels[:8]!r}"
-            )
+            raise SettingError(f"target {name!r} holds text", "classes", labels)
     return _numbers(frame, names)
 
 
 def _keys(frame: Frame | Mapping[str, Any], name: str) -> list[str]:
     values = _column(frame, name)
-    _refuse_missing(values, name)
+    refuse_missing(values, name)
     return [str(key) for key in values.tolist()]
 
 
@@ -336,100 +332,9 @@ def _groups(clients: list[str], sequences: list[str]) -> dict[tuple[str, str], l
     return groups
 
 
-def _times(values: _Values, name: str) -> _Values:
-    _refuse_missing(values, name)
-    if not _holds_text(values):
-        return values
-    try:
-        return np.array([_moment(value) for value in values.tolist()], dtype=object)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"time column {name!r} holds text that is not ISO 8601 ({error}); "
-            "convert it to numbers or timestamps"
-        ) from error
-
-
-def _moment(text: str) -> dt.datetime | dt.time:
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        # Where neither reads it, the second error names the text as well as the first.
-        return dt.time.fromisoformat(text)
-
-
-def _seconds(times: _Values, where: str) -> Array:
-    """Return sorted times as seconds: numbers as they are, others from the first of them."""
-    if times.dtype.kind == "M":
-        return _seconds(times - times[0], where)
-    if times.dtype.kind == "m":
-        # Whole nanoseconds differ exactly; the division rounds once.
-        return times.astype("m8[ns]").astype(np.int64) / 1e9
-    first = times[0]
-    try:
-        if times.dtype.kind != "O":
-            return times.astype(np.float64)
-        if isinstance(first, dt.time):
-            return np.array([(_of_day(t) - _of_day(first)).total_seconds() for t in times])
-        # Datetimes, and the timestamps of pandas, differ by something that knows its seconds.
-        gaps = [moment - first for moment in times]
-        if isinstance(gaps[0], dt.timedelta):
-            return np.array([gap.total_seconds() for gap in gaps])
-        return times.astype(np.float64)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
-            f"{where}: time {first!r} cannot be counted in seconds; "
-            "convert the column to numbers or timestamps"
-        ) from error
-
-
-def _of_day(clock: dt.time) -> dt.timedelta:
-    return dt.timedelta(
-        hours=clock.hour,
-        minutes=clock.minute,
-        seconds=clock.second,
-        microseconds=clock.microsecond,
-    )
-
-
-def _order(times: _Values, where: str) -> NDArray[np.intp]:
-    try:
-        order = np.argsort(times, kind="stable")
-    except TypeError as error:
-        raise ValueError(f"{where}: times cannot be compared ({error})") from error
-    ordered = times[order]
-    twice = np.flatnonzero(ordered[1:] == ordered[:-1])
-    if len(twice):
-        raise ValueError(
-            f"{where}: time {ordered[twice[0]]} occurs twice; "
-            "keep one row per time, or name a recording column"
-        )
-    return order
-
-
-def _the_same(y: Array, where: str) -> Array:
+def _the_same(y: Array) -> Array:
     known = y[~np.isnan(y).any(axis=1)]
     if len(known) and not (known == known[0]).all():
-        raise ValueError(
-            f"{where}: the target changes from row to row; "
-            "pass per_step=True for a target at every step"
-        )
+        raise SettingError("the target changes from row to row", "per_step", True)
     first: Array = (known if len(known) else y)[0]
     return first
-
-
-def _holds_text(values: _Values) -> bool:
-    return values.dtype.kind == "O" and any(isinstance(value, str) for value in values)
-
-
-def _refuse_missing(values: _Values, name: str) -> None:
-    missing = np.flatnonzero(missing_values(values))
-    if len(missing):
-        raise ValueError(f"column {name!r} is empty in row {missing[0]}; fill it or drop the row")
-
-
-def _is_missing(value: object) -> bool:
-    if value is None:
-        return True
-    # NaN and NaT do not equal themselves, and pandas' NA answers neither yes nor no.
-    same = value == value
-    return not (isinstance(same, bool | np.bool_) and bool(same))

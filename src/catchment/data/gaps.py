@@ -93,7 +93,7 @@ def fill_recording(
         name = channel if recording.channels is None else repr(recording.channels[channel])
         raise ValueError(
             f"recording {number} has no input in channel {name} at step {step}; "
-            'choose a gap policy: "hold", "interpolate" or "restart"'
+            'set gaps to "hold", "interpolate" or "restart"'
         )
     elif policy == "restart":
         pieces, found = _cut(recording, missing)

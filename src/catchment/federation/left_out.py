@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from catchment.errors import RefusedClientsWarning
 from catchment.federation.messages import Record
 
-TRAINING = "training"
+TRAINING, EVALUATION = "training", "evaluation"
 Rounds = Mapping[str, Sequence[Record]]
 
 
@@ -58,7 +58,7 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
     "14 of 15 clients; ann: there is no column 'y'"
     """
     training = rounds.get(TRAINING) or next(iter(rounds.values()), ())
-    worst = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    worst = _worst(training)
     if worst is None:
         return ""
     named: dict[str, str] = {}
@@ -74,6 +74,62 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
     if silent > 0:
         words.append(f"{silent} did not answer to the end")
     return "; ".join(words)
+
+
+def left_out_lines(rounds: Rounds) -> list[str]:
+    """Return a line for every client that was left out: of which stages, and why.
+
+    Parameters
+    ----------
+    rounds
+        By stage: the records of its rounds.
+
+    >>> from catchment.federation.messages import Refusal
+    >>> why = Refusal("ann", "refused", "there is no column 'y'")
+    >>> record = Record(0, 15, 14, 0.1, 0, 0, (why,))
+    >>> left_out_lines({"training": [record], "evaluation": [record]})
+    ["ann was left out of the training and evaluation: there is no column 'y'"]
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for one in left_out(rounds):
+        found.setdefault(one.client, {}).setdefault(one.reason, []).append(one.stage)
+    return [
+        f"{client} was left out of the "
+        + "; and of the ".join(f"{_listed(stages)}: {why}" for why, stages in reasons.items())
+        for client, reasons in sorted(found.items())
+    ]
+
+
+def counts(rounds: Rounds) -> str:
+    """Return how many of those asked trained, and how many of those asked were tested.
+
+    Of a training of several rounds it is the round with the fewest.
+
+    Parameters
+    ----------
+    rounds
+        By stage: the records of its rounds.
+
+    >>> asked, tested = Record(0, 15, 14, 0.1, 0, 0), Record(0, 4, 3, 0.1, 0, 0)
+    >>> counts({"training": [asked], "evaluation": [tested]})
+    '14 of 15 clients trained, 3 of 4 were tested'
+    """
+    training, test = (_worst(rounds.get(stage, ())) for stage in (TRAINING, EVALUATION))
+    words = []
+    if training is not None:
+        words.append(f"{training.n_used} of {training.n_asked} clients trained")
+    if test is not None:
+        words.append(f"{test.n_used} of {test.n_asked} were tested")
+    return ", ".join(words)
+
+
+def _worst(records: Sequence[Record]) -> Record | None:
+    return min(records, key=lambda record: record.n_used - record.n_asked, default=None)
+
+
+def _listed(stages: Sequence[str]) -> str:
+    *first, last = stages
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def warn_of(rounds: Rounds) -> None:

@@ -42,6 +42,7 @@ from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
+from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.read import Run, read_run
@@ -61,6 +62,7 @@ from catchment.plans.baselines import compared
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
+from catchment.plans.notices import notices
 from catchment.plans.results import write_forecast
 from catchment.plans.sources import About
 from catchment.privacy.dp.budget import data_keys
@@ -298,11 +300,15 @@ class Conductor:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A run that is over: its folder as a reader sees it, its model and scores."""
+    """A run that is over: its folder as a reader sees it, its model and scores.
+
+    `notices` are sentences on what is odd about the data; the folder does not keep them.
+    """
 
     run: Run
     model: Predictor
     scores: Scores
+    notices: tuple[str, ...] = ()
 
 
 def run_plan(
@@ -346,7 +352,7 @@ def run_plan(
             course = file.course(held.about, identities, len(held.train))
             tested = None
             if file.sharing.test == "folds":
-                tested = partial(folded, file, held, threads, watch)
+                tested = partial(_by_folds, file, held, threads, watch, store)
             conductor = Conductor(
                 file,
                 course,
@@ -370,7 +376,16 @@ def run_plan(
             conductor.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret:
             forget_clients(store, identities)
-    return Finished(read_run(folder), done.model, done.scores)
+    return Finished(read_run(folder), done.model, done.scores, notices(file, held))
+
+
+def _by_folds(
+    file: PlanFile, held: PlanData, threads: int | None, watch: Watch | None, store: Store
+) -> Scores:
+    """Return the scores by folds, and keep what each fold gave."""
+    found = folded(file, held, threads, watch)
+    store.write_facts(folds_fact(found.folds))
+    return found.scores
 
 
 def _known(held: PlanData) -> dict[str, Sequence[str]]:

@@ -31,7 +31,9 @@ class Sharing:
         median are refused unless `over_median` in [run] is more.
     test
         Share kept for the test, or "official" for the publisher's own test part; or "folds": all
-        clients train, and each is tested by a model of the other folds, five in all.
+        clients train, and each is tested by a model of the other folds.
+    folds
+        How many folds; no more than there are clients, and all of those where there are fewer.
     test_of
         What is kept: whole "clients", the last "recordings" of each client, or the last "steps" of
         each recording, which the map may enter by its washout. If not given: clients where there
@@ -50,6 +52,7 @@ class Sharing:
     test_of: Literal["clients", "recordings", "steps"] | None = None
     test_after: float = 0.0
     seed: int = 0
+    folds: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.test_after < 1:
@@ -60,6 +63,10 @@ class Sharing:
             raise ValueError("an official test part goes with no split and no test_of of one's own")
         if self.test == "folds" and (self.test_of or self.test_after):
             raise ValueError("folds are of clients; leave out test_of and test_after")
+        if self.folds is not None and self.test != "folds":
+            raise ValueError(f'folds is {self.folds}; write test = "folds" too, or leave it out')
+        if self.folds is not None and self.folds < 2:
+            raise ValueError(f"folds is {self.folds}; pass 2 or more, such as folds = 5")
 
     def tests_of(self, about: About) -> str:
         """Return what is kept for the test: clients, recordings or steps."""
@@ -78,6 +85,7 @@ class PlanData:
     about: About
     test_after: float = 0.0
     washout: int = 0
+    notices: tuple[str, ...] = ()
 
     @property
     def test(self) -> Clients:
@@ -196,7 +204,7 @@ def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanDat
     (6, 2)
     """
     train, test = _divided(found, sharing, washout)
-    return PlanData(train, test, found.about, sharing.test_after, washout)
+    return PlanData(train, test, found.about, sharing.test_after, washout, found.notices)
 
 
 def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients, Clients]:

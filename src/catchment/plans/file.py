@@ -18,6 +18,7 @@ Only [data] is needed. `catchment.plans.names` has the tables of what can be nam
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import sys
@@ -74,6 +75,7 @@ SECTIONS = (
     *("run", "protect", "search"),
 )
 Table = Mapping[str, object]
+DATA_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".npz")
 TESTED_UNDER_NOISE = (
     "gaussian_noise bounds what the training tells of a client, and exact scores on other data of "
     'the same client would tell more; write test_of = "clients" into [data], so that nobody who is '
@@ -201,6 +203,7 @@ class PlanFile:
         found = self.origin.load(self.sharing.seed, directory, self.base)
         # Windows are entered one by one, wherever a recording is cut.
         washout = self.washout if self.prepare.window is None else 0
+        refuse_one_class(found.about.classes)
         held = arrange(found, self.sharing, washout=washout)
         if self.is_noisy and set(held.train) & set(held.whole):
             raise ValueError(TESTED_UNDER_NOISE)
@@ -406,6 +409,20 @@ class PlanFile:
         return None if self.source == "narma" else ("a", "b")
 
 
+def refuse_one_class(classes: tuple[str, ...] | None) -> None:
+    """Raise ValueError if there is one class: every model would be right.
+
+    >>> refuse_one_class(("walk",))
+    Traceback (most recent call last):
+    ValueError: every label is 'walk', and one class is nothing to tell apart; ...
+    """
+    if classes is not None and len(classes) < 2:
+        raise ValueError(
+            f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files of "
+            'another class, or name another column, label = "..." in [data]'
+        )
+
+
 def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
     """Return the plan of a TOML file.
 
@@ -416,11 +433,32 @@ def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no plan {path}; `catchment plan --example` shows some")
+        raise FileNotFoundError(_no_plan(path))
+    if path.suffix.lower() in DATA_SUFFIXES:
+        raise ValueError(
+            f"{path} holds data and is no plan; `catchment fit {path.parent} --label COLUMN` makes "
+            "a plan for a folder of files, `catchment plan --example` lists examples"
+        )
     folder = path.resolve().parent if base is None else base.resolve()
     if str(folder) not in sys.path:
         sys.path.append(str(folder))  # classes and functions of one's own lie beside the plan
     return parse_plan(path.read_text(encoding="utf-8"), base=folder, name=path.name)
+
+
+def _no_plan(path: Path) -> str:
+    """Return that a plan is not there, and which file may be meant."""
+    folder = path if path.is_dir() else path.parent
+    plans = sorted(one.name for one in folder.glob("*.toml")) if folder.is_dir() else []
+    near = plans if path.is_dir() else difflib.get_close_matches(path.name, plans, n=1)
+    if path.is_dir() and not plans:
+        return (
+            f"{path} is a folder and has no plan; `catchment fit {path} --label COLUMN` makes one, "
+            "`catchment plan --example` lists examples"
+        )
+    if near:
+        wrong = "is a folder" if path.is_dir() else "is not there"
+        return f"the plan {path} {wrong}; did you mean {folder / near[0]}?"
+    return f"there is no plan {path}; `catchment plan --example` lists examples"
 
 
 def parse_plan(text: str, *, base: Path | None = None, name: str = "the plan") -> PlanFile:

@@ -7,62 +7,107 @@ not part of the run's ledger, and are summed in the clear whatever protects the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
 
 from catchment.data.generators import seeded_generator
 from catchment.engine.local import run_locally
+from catchment.errors import TooFewClientsError
 from catchment.federation.course import AnyPlan, Course, Known, conduct
+from catchment.federation.limits import Limits
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Masking, Plan
+from catchment.federation.runs.folds import Fold
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import Clients
 from catchment.privacy.dp.noise import GaussianNoise
 
 FOLDS = 5
+Watch = Callable[[str, int, int, int], None]
+ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
 
 
-def folds_of(names: list[str], seed: int = 0, n_folds: int = FOLDS) -> list[list[str]]:
+def n_folds(file: PlanFile, held: PlanData) -> int:
+    """Return how many folds a plan has: as many as it says, or as there are clients."""
+    return min(file.sharing.folds or FOLDS, len(held.train))
+
+
+def folds_of(names: list[str], seed: int = 0, n: int = FOLDS) -> list[list[str]]:
     """Return names dealt at random into folds, each once; no more folds than names.
 
     >>> [len(fold) for fold in folds_of(list("abcdefg"))]
     [2, 2, 1, 1, 1]
     """
     order = seeded_generator(seed).permutation(len(names))
-    groups = np.array_split(order, min(n_folds, len(names)))
+    groups = np.array_split(order, min(n, len(names)))
     return [sorted(names[k] for k in group) for group in groups]
 
 
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """Scores of everybody by models of the others, and what each fold gave."""
+
+    scores: Scores
+    folds: tuple[Fold, ...]
+
+
 def folded(
-    file: PlanFile,
-    held: PlanData,
-    threads: int | None = None,
-    watch: Callable[[str, int, int, int], None] | None = None,
-) -> Scores:
-    """Return how well every client is served by a model that has not seen it."""
+    file: PlanFile, held: PlanData, threads: int | None = None, watch: Watch | None = None
+) -> Folded:
+    """Return how well every client is served by a model that has not seen it.
+
+    Parameters
+    ----------
+    watch
+        Called with (stage, round, clients done, clients asked).
+    """
     by_client: dict[str, Score] = {}
-    folds = folds_of(sorted(held.train), file.sharing.seed)
+    made = []
+    folds = folds_of(sorted(held.train), file.sharing.seed, n_folds(file, held))
     for number, fold in enumerate(folds, start=1):
-        if watch:
-            watch(f"fold {number} of {len(folds)}", 0, 0, 0)
+        name = f"fold {number} of {len(folds)}"
         others = {name: source for name, source in held.train.items() if name not in fold}
-        model = _trained(_in_the_clear(file.course(held.about, None, len(others))), others, threads)
+        course = _in_the_clear(file.course(held.about, None, len(others)))
+        model = _trained(course, others, threads, name, watch)
         test = {name: held.train[name] for name in fold}
-        plan = Plan(algorithm=Evaluation(model_under_test=model.predictor))
-        by_client |= run_locally(plan, test, threads=threads).result.by_client
+        plan = Plan(algorithm=Evaluation(model_under_test=model.predictor), limits=ANY)
+        seen = partial(watch, f"{name}, test") if watch else None
+        try:
+            result = run_locally(plan, test, threads=threads, watch=seen)
+        except TooFewClientsError as error:
+            made.append(Fold((), 0, None, None, dict.fromkeys(fold, str(error))))
+            continue
+        refused = {one.client: one.reason for r in result.records for one in r.refused}
+        found: Scores = result.result
+        scored = {name: one for name, one in found.by_client.items() if one.errors.n}
+        by_client |= scored
+        made.append(_fold(scored, refused))
+    if not by_client:
+        raise TooFewClientsError("nobody could be tested by folds; see what is said of each client")
     scores = [by_client[name] for name in sorted(by_client)]
-    return Scores(reduce(add, scores), by_client)
+    return Folded(Scores(reduce(add, scores), by_client), tuple(made))
 
 
-def _trained(course: Course, clients: Clients, threads: int | None) -> Result[object, object]:
+def _fold(scored: Mapping[str, Score], refused: Mapping[str, str]) -> Fold:
+    if not scored:
+        return Fold((), 0, None, None, refused)
+    total = reduce(add, (scored[name] for name in sorted(scored)))
+    worst = Scores(total, scored).worst()[0]
+    return Fold(tuple(sorted(scored)), total.errors.n, total.value, worst, refused)
+
+
+def _trained(
+    course: Course, clients: Clients, threads: int | None, name: str, watch: Watch | None
+) -> Result[object, object]:
     def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
-        return run_locally(plan, clients, threads=threads)
+        seen = partial(watch, f"{name}, {stage}") if watch else None
+        return run_locally(plan, clients, threads=threads, watch=seen)
 
     return conduct(course, run)[1]
 

@@ -1,47 +1,104 @@
-"""What the files of a plan look like, in a line each: the first of every pattern is opened."""
+"""What the files of a plan look like: the same words as `catchment fit` has for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import Files
 
+if TYPE_CHECKING:
+    from catchment.data.survey import Survey
 
-def seen(file: PlanFile) -> Iterator[str]:
-    """Yield what the first file of each pattern holds; nothing for data that are no files."""
+MOST_FILES = 200
+
+
+def seen(file: PlanFile, *, most: int = MOST_FILES) -> list[str]:
+    """Return what the files of a plan hold, in lines; nothing for data that are no files.
+
+    Every file is opened, up to `most`. ValueError, with what to write, if the plan cannot run on
+    them: a column is nowhere, a target is text, there is one class only, or no file can be used.
+
+    Parameters
+    ----------
+    most
+        Open so many files, evenly taken, and say so.
+    """
     origin = file.origin
     if not isinstance(origin, Files):
-        return
-    from catchment.data.tables import read_columns
+        return []
+    from catchment.data.survey import summary_lines, survey
 
-    for path in origin.first_files(file.base):
-        shown = path.relative_to(file.base) if path.is_relative_to(file.base) else path
-        columns = ", ".join(read_columns(path))
-        found = origin.read([path])
-        every = [one for held in found.values() for one in held]
-        lengths = sorted({one.n_steps for one in every})
-        steps = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
-        gaps = float(np.mean(np.concatenate([np.isnan(one.u).ravel() for one in every])))
-        channels = found.channels or ()
-        said = [
-            f"{shown}: columns {columns}",
-            f"{counted(len(channels), 'channel')} ({', '.join(channels)})",
-            f"{counted(len(every), 'recording')} of {steps} steps",
-        ]
-        if found.classes is not None:
-            said.append(f"classes {', '.join(map(str, found.classes))}")
-        if gaps > 0:
-            said.append(f"{100 * gaps:.2g} % gaps")
-        yield "; ".join(said)
+    paths = origin.paths(file.base)
+    some = paths if len(paths) <= most else paths[:: -(-len(paths) // most)]
+    found = survey(
+        some,
+        label=origin.label,
+        target=origin.target,
+        client=origin.client,
+        recording=origin.recording,
+        time=origin.time,
+        inputs=origin.inputs,
+        classes=None if origin.classes == "auto" else origin.classes,
+        per_step=origin.per_step,
+        client_by=origin.client_by,
+    )
+    _refuse(origin, found)
+    lines = summary_lines(found)
+    if len(some) < len(paths):
+        lines.insert(0, f"looked at {len(some)} of {len(paths):,} files")
+    return lines
 
 
-def counted(n: int, what: str) -> str:
-    """Return a number and what it counts.
+def _refuse(origin: Files, found: Survey) -> None:
+    """Raise ValueError where a run of these files would fail."""
+    from catchment.data.survey.roles import common
 
-    >>> counted(1, "channel"), counted(2, "channel")
-    ('1 channel', '2 channels')
-    """
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+    tables = list(found.tables.values())
+    columns = common(tables)
+    named = {"label": origin.label, "client": origin.client, "recording": origin.recording,
+             "time": origin.time}  # fmt: skip
+    several = [(n, one) for n in ("target", "inputs") for one in _listed(getattr(origin, n))]
+    for setting, name in [*named.items(), *several]:
+        if tables and name is not None and name not in columns:
+            raise ValueError(_no_column(setting, name, columns))
+    for name in _listed(origin.target):
+        if tables and all(table[name].kind == "text" for table in tables if name in table):
+            raise ValueError(
+                f"target {name!r} is text; write label = {json.dumps(name)} in its place into "
+                "[data], which is for classes"
+            )
+    if not found.files:
+        raise ValueError(
+            f"none of the {len(found.paths)} files can be used; the first: {found.problems[0]}"
+        )
+    if origin.label is not None and len(found.classes or ()) < 2:
+        only = (found.classes or ("none",))[0]
+        raise ValueError(
+            f"{origin.label!r} has one class only, {only!r}, so that there is nothing to learn; "
+            "add files of another class, or write another label into [data]"
+        )
+    together = origin.client is not None or origin.client_by == "folder"
+    if found.problems and together:
+        names = json.dumps([problem.file.name for problem in found.problems])
+        raise ValueError(
+            f"{found.problems[0]}; or write leave_out = {names} into [data] to go on without"
+        )
+
+
+def _no_column(setting: str, name: str, columns: Sequence[str]) -> str:
+    from catchment.data.survey.roles import near
+
+    meant = near(name, columns)
+    said = f"{setting} in [data] names {name!r}, which no file has as a column"
+    if meant is None:
+        return f"{said}; there are {', '.join(columns)}"
+    return f"{said}; did you mean {meant!r}? then write {setting} = {json.dumps(meant)}"
+
+
+def _listed(names: tuple[str, ...] | str | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else names

@@ -6,50 +6,21 @@ Every client is a source that is read when it is asked, once per process (`Cache
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from catchment.data.cache import Cached
 from catchment.data.catalogue import CATALOGUE
-from catchment.data.clients import Clients as ReadClients
 from catchment.data.generators import mackey_glass, narma
 from catchment.data.recording import Recording
 from catchment.data.wearables import ACTIVITIES, CHANNELS, wearable_user
-from catchment.engine.local import Source, data_of
-
-Clients = dict[str, Source]
-
-
-@dataclass(frozen=True)
-class About:
-    """What everyone must know of the data before anything is built.
-
-    Parameters
-    ----------
-    channels
-        Names of the inputs.
-    classes
-        Names of the outputs, if they are classes.
-    per_step
-        Whether raw recordings have a target for every step; False if they have none.
-    columns
-        How files name what is no channel; the model keeps it.
-    """
-
-    channels: tuple[str, ...]
-    classes: tuple[str, ...] | None = None
-    per_step: bool = False
-    columns: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class Recordings:
-    """Clients as a source has them, and the publisher's test part if there is one."""
-
-    clients: Clients
-    about: About
-    test: Clients = field(default_factory=dict)
+from catchment.engine.local import data_of
+from catchment.plans.about import About as About
+from catchment.plans.about import Clients as Clients
+from catchment.plans.about import Recordings as Recordings
+from catchment.plans.own_files import Files as Files
+from catchment.plans.own_files import client_of as client_of
 
 
 class Origin(Protocol):
@@ -188,173 +159,6 @@ class PublicSet:
         return Recordings(clients, about, dict(found.test) if held_out else {})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Files:
-    """Your own CSV, Parquet or npz files.
-
-    Parameters
-    ----------
-    files
-        A folder, a file, a pattern such as "recordings/*.csv", or a list of these, relative to the
-        plan's folder. Without a client column every file is a client, named after it.
-    inputs
-        Columns of the inputs; if not given, every column of numbers that is not named below.
-    label
-        Column of classes.
-    target
-        Columns of numbers to predict, in the place of a label. With neither, a horizon in [prepare]
-        says how far ahead the inputs are predicted.
-    client, recording, time
-        Columns that name a row's client and recording, and by which rows are sorted.
-    classes
-        The labels that may occur, in the order of the outputs; "auto" takes those of all files,
-        which only somebody who can read all files can do.
-    per_step
-        Whether every step has its own label or target. If not given, whether it changes within a
-        recording; where nobody can read all files, numbers do and labels do not.
-    """
-
-    files: str | tuple[str, ...]
-    inputs: tuple[str, ...] | str | None = None
-    label: str | None = None
-    target: tuple[str, ...] | str | None = None
-    client: str | None = None
-    recording: str | None = None
-    time: str | None = None
-    classes: tuple[str, ...] | tuple[int, ...] | Literal["auto"] = "auto"
-    per_step: bool | None = None
-
-    def __post_init__(self) -> None:
-        if self.label is not None and self.target is not None:
-            raise ValueError(
-                f"label is {self.label!r} and target is {self.target!r}; name a column of classes "
-                "or columns of numbers, not both"
-            )
-        if self.label is None and self.classes != "auto":
-            raise ValueError('classes are of a label; add the column of labels, label = "..."')
-        for name in ("files", "inputs"):
-            if getattr(self, name) == ():
-                raise ValueError(f"{name} is an empty list; name at least one")
-
-    @property
-    def has_targets(self) -> bool:
-        return self.label is not None or self.target is not None
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether the plan says everything that clients share, so that no file need be read."""
-        labels = self.label is None or self.classes != "auto"
-        steps = self.per_step is not None or not self.has_targets
-        return self.inputs is not None and labels and steps
-
-    def paths(self, base: Path) -> list[Path]:
-        """Return the files in the order of their names; FileNotFoundError if there are none."""
-        from catchment.data.files import find_files
-
-        return find_files([base / pattern for pattern in _listed(self.files)])
-
-    def first_files(self, base: Path) -> list[Path]:
-        """Return the first file of each pattern."""
-        from catchment.data.files import find_files
-
-        return [find_files(base / pattern)[0] for pattern in _listed(self.files)]
-
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
-        paths = self.paths(base)
-        if self.client is None and self.is_settled:
-            clients: Clients = {client_of(path): Cached(OneFile(path, self)) for path in paths}
-            if len(clients) < len(paths):
-                raise ValueError(f"two files of {self.files} have one name; rename one of them")
-            return Recordings(clients, self.about())
-        bad: list[Path] = []
-        try:
-            found = self.read(paths)
-        except ValueError:
-            bad = [] if self.client is not None else self._unreadable(paths)
-            if not 0 < len(bad) < len(paths):
-                raise
-            found = self.read([path for path in paths if path not in bad])
-        first = next(one for held in found.values() for one in held)
-        classes = None if found.classes is None else tuple(map(str, found.classes))
-        about = self.about(found.channels or (), classes, bool(first.per_step))
-        settled = replace(self, inputs=about.channels, per_step=about.per_step)
-        if found.classes is not None:
-            settled = replace(settled, classes=tuple(found.classes))
-        # Each of them is a client, which the run asks, names and leaves out.
-        unread = {client_of(path): OneFile(path, settled) for path in bad}
-        return Recordings({**found, **unread}, about)
-
-    def _unreadable(self, paths: list[Path]) -> list[Path]:
-        """Return the files that cannot be read even by themselves."""
-        bad = []
-        for path in paths:
-            try:
-                self.read([path])
-            except ValueError:
-                bad.append(path)
-        return bad
-
-    def read(self, paths: list[Path]) -> ReadClients:
-        """Return the recordings of some files, with the channels and classes they share."""
-        # An extra: only those who read files need it.
-        from catchment.data.files import read
-
-        return read(
-            paths,
-            inputs=self.inputs,
-            label=self.label,
-            target=self.target,
-            client=self.client,
-            recording=self.recording,
-            time=self.time,
-            classes=self.classes,
-            per_step=self.per_step,
-        )
-
-    def about(
-        self,
-        channels: tuple[str, ...] = (),
-        classes: tuple[str, ...] | None = None,
-        per_step: bool | None = None,
-    ) -> About:
-        """Return what clients share: as the plan says it, and else as it was found."""
-        known = tuple(_listed(self.inputs)) if self.inputs is not None else channels
-        named = classes if self.classes == "auto" else tuple(map(str, self.classes))
-        steps = self.per_step if self.per_step is not None else per_step
-        if steps is None:
-            steps = self.target is not None
-        columns = {
-            "time": self.time,
-            "recording": self.recording,
-            "client": self.client,
-            "target": self.label or "\n".join(_listed(self.target)),
-            "per_step": "yes" if steps else "",
-        }
-        kept = tuple((name, column) for name, column in columns.items() if column)
-        return About(known, named if self.label is not None else None, steps, kept)
-
-
-@dataclass(frozen=True)
-class OneFile:
-    """The recordings of one file, all of one client."""
-
-    path: Path
-    how: Files
-
-    def __call__(self) -> list[Recording]:
-        return [one for held in self.how.read([self.path]).values() for one in held]
-
-
-def client_of(path: Path) -> str:
-    """Return the client that a file is: its name without the suffix.
-
-    >>> client_of(Path("logs/ann.csv.gz")), client_of(Path("ann.2.parquet"))
-    ('ann', 'ann.2')
-    """
-    name = path.name.removesuffix(".gz")
-    return name.rpartition(".")[0] or name
-
-
 SOURCES: dict[str, type] = {
     "wearables": Wearables,
     "mackey_glass": MackeyGlass,
@@ -372,9 +176,3 @@ def origin_of(source: str) -> tuple[type, Mapping[str, object]]:
     if source in PUBLIC:
         return PublicSet, {"name": source}
     return SOURCES[source], {}
-
-
-def _listed(names: tuple[str, ...] | str | None) -> list[str]:
-    if names is None:
-        return []
-    return [names] if isinstance(names, str) else list(names)

@@ -198,6 +198,8 @@ def read_for(
         raise ValueError(f"{path}: {error}") from error
     if client:
         return found
+    if model.columns.get("client_by") == "folder":
+        return {path.resolve().parent.name: [one for held in found.values() for one in held]}
     return {client_of(path): [one for held in found.values() for one in held]}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -212,15 +212,21 @@ class Model:
         return [names[k] for k in self.scores(new).argmax(axis=1)]
 
     def forecast(
-        self, past: Recording | ArrayLike, horizon: int, *, known: ArrayLike | None = None
+        self,
+        past: Recording | ArrayLike,
+        horizon: int,
+        *,
+        known: ArrayLike | None = None,
+        limit: ArrayLike | Literal["training"] | None = "training",
     ) -> Array:
         """Return the next values (horizon, K) after a raw recording, in closed loop.
 
-        `catchment.readout.forecast.forecast` has the details and a limit of one's own.
+        The loop is held within the range of the training targets, and warns where it would leave
+        it; `limit=None` lets it go. `catchment.readout.forecast.forecast` has the details.
         """
         from catchment.readout.forecast import forecast
 
-        return forecast(self, past, horizon, known=known)
+        return forecast(self, past, horizon, known=known, limit=limit)
 
     def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.

@@ -18,11 +18,14 @@ Protections are not used: whatever the plan says of noise does not hold for what
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import TypeGuard
 
 from catchment.data.clients import cohorts
 from catchment.engine.local import data_of
@@ -36,6 +39,7 @@ from catchment.search.space import PlasticitySpace, Space
 from catchment.search.trials import SearchResult, SearchSettings, Watch, search
 
 RANGES = ("spectral_radius", "leak_rate", "input_scaling", "connections", "input_connections")
+_SETTINGS = {"validation", *(field.name for field in fields(SearchSettings))}
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,11 @@ def search_plan(
     watch
         Called with every trial as it ends.
     """
+    if not set(file.search) - _SETTINGS:
+        raise ValueError(
+            "the plan has no ranges to search; write them into [search], such as "
+            "spectral_radius = [0.1, 0.99] and leak_rate = [0.1, 1.0]"
+        )
     held = file.load_data(data)
     described, per_step = _described(file), file.course(held.about).per_step
     found, classes = read_search(file, per_step=per_step), held.about.classes is not None
@@ -156,3 +165,61 @@ def advice(result: SearchResult) -> Mapping[str, object]:
     names = ("units", *RANGES)
     values = {name: getattr(result.recipe, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def tuned_plan(file: PlanFile, result: SearchResult) -> str:
+    """Return the plan with the settings of the best trial, in TOML; comments are not kept.
+
+    It has no [search] any more, and says how the settings were found.
+    """
+    tables = tomllib.loads(file.text)
+    del tables["search"]
+    # Without a search a plan may have another map by default.
+    tables["features"] = {"map": "echo_state", **tables.get("features", {}), **advice(result)}
+    if result.adaptation is not None:
+        rule, rounds = result.adaptation.rule, result.adaptation.rounds
+        tables["plasticity"] = {"name": "fedip", "rounds": rounds, "rule": asdict(rule)}
+    finished = sum(trial.state == "complete" for trial in result.trials)
+    said = (
+        f"# [features] is the best of {len(result.trials)} trials ({finished} to the end): "
+        f"{result.metric} {result.best.score:.4f} on validation clients."
+    )
+    return f"{said}\n{toml_of(tables)}"
+
+
+def toml_of(tables: Mapping[str, object]) -> str:
+    """Return tables as TOML: text, numbers, truths, lists, and tables of these.
+
+    >>> print(toml_of({"title": "a", "data": {"test": 0.5}, "protect": [{"name": "float32"}]}))
+    title = "a"
+    <BLANKLINE>
+    [data]
+    test = 0.5
+    <BLANKLINE>
+    [[protect]]
+    name = "float32"
+    <BLANKLINE>
+    """
+    plain = {k: v for k, v in tables.items() if not isinstance(v, Mapping) and not _is_tables(v)}
+    blocks = ["".join(f"{name} = {_value(value)}\n" for name, value in plain.items())]
+    for name, table in tables.items():
+        many = table if _is_tables(table) else [table] if isinstance(table, Mapping) else []
+        header = f"[[{name}]]" if _is_tables(table) else f"[{name}]"
+        for one in many:
+            lines = (f"{key} = {_value(value)}\n" for key, value in one.items())
+            blocks.append(f"{header}\n{''.join(lines)}")
+    return "\n".join(block for block in blocks if block)
+
+
+def _is_tables(value: object) -> TypeGuard[list[Mapping[str, object]]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) for v in value)
+
+
+def _value(value: object) -> str:
+    """Return a value in TOML; a table within a table is written in one line."""
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_value(v)}' for key, v in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    # JSON writes text, numbers and truths as TOML does.
+    return json.dumps(value, ensure_ascii=False)

@@ -123,7 +123,14 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         weight = None if weight is None else weight[kept]
         return float(r2_score(target[kept], predicted[kept], sample_weight=weight))
 
-    def forecast(self, X: ArrayLike, horizon: int, *, known: ArrayLike | None = None) -> Array:
+    def forecast(
+        self,
+        X: ArrayLike,
+        horizon: int,
+        *,
+        known: ArrayLike | None = None,
+        limit: ArrayLike | Literal["training"] | None = "training",
+    ) -> Array:
         """Return the next values (horizon,) or (horizon, K), each one being the next input.
 
         The loop is held within the range of the training targets, and warns where it would leave
@@ -138,9 +145,12 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         known
             (horizon, I - K) future values of the inputs that are not predicted. The targets in
             `fit` were the next values of the first K inputs.
+        limit
+            Lowest and highest values (2, K) that are fed back; "training" is the range of the
+            training targets, None lets the loop go where it will.
         """
         check_is_fitted(self)
-        return self._narrow(forecast(self.model_, X, horizon, known=known))
+        return self._narrow(forecast(self.model_, X, horizon, known=known, limit=limit))
 
     def _learn(
         self, given: Given, y: Targets, sample_weight: Targets | None, past: Model | None

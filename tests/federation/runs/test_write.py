@@ -201,7 +201,12 @@ def test_a_run_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
-    with Store(tmp_path), pytest.raises(FederationError, match="another process writes"):
+    with Store(tmp_path, resume=True), pytest.raises(FederationError, match="is in use"):
+        Store(tmp_path)
+    with (
+        Store(tmp_path, resume=True),
+        pytest.raises(FederationError, match="another process writes"),
+    ):
         Store(tmp_path, resume=True)
     Store(tmp_path, resume=True).close()
 

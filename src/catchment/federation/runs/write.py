@@ -122,7 +122,7 @@ class Store:
     ...         store.write_facts({"title": "a first run"})
     ...     Store(Path(place) / "run", fingerprint="b", resume=True)
     Traceback (most recent call last):
-    catchment.errors.FederationError: .../run holds the run of another plan; choose another folder
+    catchment.errors.FederationError: .../run holds the run of another plan; replace it ...
     """
 
     def __init__(
@@ -131,6 +131,9 @@ class Store:
         self.folder = Path(folder)
         found = (self.folder / DATABASE).is_file()
         if found and not resume:
+            _locked(
+                self.folder
+            ).close()  # one that is being written is neither resumed nor replaced
             raise FederationError(
                 f"{folder} already holds a run; resume it (--resume), replace it (--force), or "
                 "choose another folder"
@@ -170,7 +173,8 @@ class Store:
             )
         if facts.get("fingerprint") != fingerprint:
             raise FederationError(
-                f"{self.folder} holds the run of another plan; choose another folder"
+                f"{self.folder} holds the run of another plan; replace it (--force), or choose "
+                "another folder"
             )
         try:
             found = damage(self._database)
@@ -482,7 +486,8 @@ def _locked(folder: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         lock.close()
         raise FederationError(
-            f"another process writes to {folder}; wait for it or choose another folder"
+            f"{folder} is in use: another process writes to it; wait for it or choose another "
+            "folder"
         ) from error
     return lock
 
