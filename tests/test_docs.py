@@ -76,6 +76,14 @@ def test_pages_have_blocks() -> None:
     assert len(WITH_BLOCKS) >= 4
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/index.md"])
+def test_links_to_files_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
+    missing = [link for link in links if not ((ROOT / page).parent / link).exists()]
+    assert missing == []
+
+
 def test_no_two_pages_have_one_title() -> None:
     titles: dict[str, list[str]] = {}
     for page in (ROOT / "docs").rglob("*"):
