@@ -14,12 +14,11 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy", "flower", "flower-sim")
-EXTRAS += ("torch", "llm")
+SMALL = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy")
+EXTRAS = (*SMALL, "flower", "flower-sim", "torch", "llm")
 
 
 def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
@@ -36,15 +35,14 @@ def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
         found.add(normal(package))
         for text in required(package):
             requirement = Requirement(text)
-            environments = [{**default_environment(), "extra": extra} for extra in (*asked, "")]
             marker = requirement.marker
-            if marker is None or any(marker.evaluate(here) for here in environments):
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in (*asked, "")):
                 waiting.append((normal(requirement.name), frozenset(requirement.extras)))
     return found
 
 
 def required(package: str) -> list[str]:
-    """Return what a package asks for; ours as pyproject.toml says today, not when it was installed."""
+    """Return what a package asks for; ours as pyproject.toml says, not as it was installed."""
     if package != "catchment":
         return metadata.requires(package) or []
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -62,8 +60,8 @@ def normal(name: str) -> str:
 
 def size(package: str) -> float:
     """Return the megabytes of an installed package's files."""
-    files = metadata.files(package) or []
-    return sum(path.locate().stat().st_size for path in files if path.locate().is_file()) / 1e6
+    files = [Path(str(path.locate())) for path in metadata.files(package) or []]
+    return sum(path.stat().st_size for path in files if path.is_file()) / 1e6
 
 
 def main() -> None:

@@ -46,6 +46,7 @@ add_module_names = False
 maximum_signature_line_length = 90
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"
 html_static_path = ["_static"]
 html_css_files = ["page.css"]
 html_title = f"catchment {version}"

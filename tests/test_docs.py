@@ -17,6 +17,7 @@ import pytest
 from benchmarks import grid_tables
 from benchmarks.peer_table import RESULTS, peer_table
 
+from catchment import __version__
 from catchment.features.echo_state.echo_state import AUTO_GRID
 from catchment.plans.file import parse_plan
 
@@ -67,12 +68,20 @@ def test_the_first_lines_print_what_is_shown(
     exec(code, {"__name__": "page"})
     printed = capsys.readouterr().out
     assert DIGITS.sub("#", printed) == DIGITS.sub("#", shown)
-    numbers = [np.array(DIGITS.findall(text), float) for text in (printed, shown)]
-    np.testing.assert_allclose(*numbers, atol=0.02)
+    ours, theirs = (np.array(DIGITS.findall(text), float) for text in (printed, shown))
+    np.testing.assert_allclose(ours, theirs, atol=0.02)
 
 
 def test_pages_have_blocks() -> None:
     assert len(WITH_BLOCKS) >= 4
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/index.md"])
+def test_links_to_files_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
+    missing = [link for link in links if not ((ROOT / page).parent / link).exists()]
+    assert missing == []
 
 
 def test_no_two_pages_have_one_title() -> None:
@@ -91,16 +100,20 @@ def test_no_two_pages_have_one_title() -> None:
 
 def test_no_page_is_left_out_of_the_tables_of_contents() -> None:
     docs = ROOT / "docs"
-    listed = {docs / "index"}
+    listed = [docs / "index"]
     for page in docs.rglob("*.md"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.DOTALL):
             lines = [line.strip() for line in tree.splitlines()]
             names = [line for line in lines if line and not line.startswith(":")]
-            listed |= {(page.parent / name).resolve() for name in names}
+            listed += [(page.parent / name).resolve() for name in names]
     files = [*docs.rglob("*.md"), *docs.rglob("*.ipynb")]
     pages = {page.with_suffix("") for page in files if "_build" not in page.parts}
-    assert pages - listed == set()
-    assert listed - pages == set()
+    assert sorted(listed) == sorted(pages)  # each of them once
+
+
+def test_the_citation_names_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {__version__}\n" in text
 
 
 MEASURED = ROOT / "docs" / "measured.md"

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tools.notebooks import METADATA, NOTEBOOKS, ROOT, cleaned, is_long, shown
+from tools.notebooks import METADATA, NOTEBOOKS, ROOT, cleaned, is_long, joined, shown
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # What a machine does faster than another.
@@ -64,6 +64,16 @@ def test_a_notebook_names_no_machine_and_is_small(path: Path) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.source for cell in code)
     assert sum(not cell.outputs for cell in code) <= 4, "run python -m tools.notebooks"
+
+
+def test_what_a_stream_gives_in_pieces_is_one_text_without_colours() -> None:
+    pieces = [nbformat.v4.new_output("stream", text=text) for text in ("a\x1b[", "1mb\n", "c")]
+    pieces.insert(2, nbformat.v4.new_output("stream", name="stderr", text="!"))
+    assert [(one.name, one.text) for one in joined(pieces)] == [
+        ("stdout", "ab\n"),
+        ("stderr", "!"),
+        ("stdout", "c"),
+    ]
 
 
 def test_a_long_cell_keeps_its_outputs_and_one_that_fails_is_noticed(tmp_path: Path) -> None:

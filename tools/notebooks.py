@@ -1,4 +1,4 @@
-"""Run the notebooks of the documentation and keep their outputs: python -m tools.notebooks [FILE ...].
+"""Run notebooks of the documentation, keep their outputs: python -m tools.notebooks [FILE ...].
 
 A notebook is its own source. It runs in an empty folder, without public data sets, so that it
 gives the same on every machine. A cell with the tag `long` keeps the outputs that it has: it runs
@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -23,6 +24,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = tuple(sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")))
 LONG = "long"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -82,10 +84,26 @@ def cleaned(notebook: NotebookNode) -> NotebookNode:
         cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k == "tags"})
         if cell.cell_type == "code":
             cell.execution_count = None
+            cell.outputs = joined(cell.outputs)
             for output in cell.outputs:
                 if "execution_count" in output:
                     output.execution_count = None
     return notebook
+
+
+def joined(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
+    """Return the outputs with what a stream gave in pieces as one text, without colours."""
+    whole: list[NotebookNode] = []
+    for output in outputs:
+        last = whole[-1] if whole else {}
+        if output.output_type == "stream" and last.get("name") == output.name:
+            last["text"] += output.text
+        else:
+            whole.append(output)
+    for output in whole:
+        if output.output_type == "stream":
+            output.text = COLOUR.sub("", output.text)
+    return whole
 
 
 def shown(cell: NotebookNode) -> str:
@@ -96,7 +114,7 @@ def shown(cell: NotebookNode) -> str:
             pieces.append(output.text)
         elif "image/png" not in output.get("data", {}):
             pieces.append(output.get("data", {}).get("text/plain", ""))
-    return re.sub(r"\x1b\[[0-9;]*m", "", "".join(pieces))
+    return "".join(pieces)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Write formulas as MathML, which browsers draw by themselves: no script, no font, no other host."""
+"""Write formulas as MathML, which browsers draw by themselves: no script and no other host."""
 
 from __future__ import annotations
 
