@@ -44,7 +44,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
-.PHONY: wheel matrix
+.PHONY: wheel matrix kernels
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -61,8 +61,14 @@ quick: $(VENV)/.dev
 # pytest is last, so that its closing line is the last one printed.
 # Tests that share one deployment run in one worker: loadgroup.
 # A build machine gets a browser and a web server; nobody else's system is touched.
-test: lint $(if $(filter true,$(CI)),browser) nginx spin
+# Before it, types are checked on one core while kernels are compiled on another.
+test: $(VENV)/.dev $(if $(filter 1 true,$(CI)),browser) nginx spin
+	@$(MAKE) --no-print-directory -j2 lint kernels
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q
+
+# Compiled code is kept beside the sources, and two workers need not compile the same.
+kernels: $(VENV)/.dev
+	@$(BIN)/catchment compile
 
 security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin
