@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.journeys.people import good_people, rows_of, write
+from tests.plans.test_every_algorithm import DATA, LEARN, MODULES, person
 
 from catchment.data import read
 from catchment.federation.learn.digests import digest_of
@@ -103,3 +104,27 @@ def test_a_client_leaves_a_run_that_chose_among_maps(tmp_path: Path) -> None:
     for what in ("readout", "p1 from recordings", "certificate: after"):
         assert checks[what] == "ok"
     assert "differs" not in checks.values()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", LEARN)
+def test_every_algorithm_is_tested_by_folds(
+    algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if algorithm == "partial":
+        pytest.importorskip("torch")
+    (tmp_path / "people").mkdir()
+    for k in range(4):
+        (tmp_path / "people" / f"p{k}.csv").write_text(person(k), encoding="utf-8")
+    for module, text in MODULES.items():
+        (tmp_path / f"{module}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    kept = 'test = 0.34\ntest_of = "recordings"'
+    assert kept in DATA
+    data = DATA.replace(kept, 'test = "folds"\nfolds = 2')
+    text = f'{data}[learn]\nalgorithm = "{algorithm}"\n{LEARN[algorithm]}\n'
+    done = run_plan(parse_plan(text, base=tmp_path), tmp_path / "run").run
+    folds = folds_of_run(done.facts)
+    assert [len(one.clients) for one in folds] == [2, 2]
+    assert sum(one.rows for one in folds) == 24
+    assert folds_sentence(done.facts, done.scores, done.metric).startswith("2 folds over clients")
