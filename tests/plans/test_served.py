@@ -1,4 +1,4 @@
-"""How a person is served: planted faults are named, numbers are those of an oracle, models honest."""
+"""How a person is served: planted faults are named, numbers are an oracle's, models are honest."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from tests.plans.people import CLASSES, person, write_people, write_plan
 
 from catchment.errors import FederationError
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.served import Served, read_confusions, read_served
 from catchment.federation.runs.served_words import served_in_words
+from catchment.federation.runs.unlearn import unlearn_from_run
 from catchment.plans import parse_plan, read_plan, run_plan
 from catchment.plans.judges import trained_without, without
 from catchment.plans.served import as_the_server_knows, how_served
 from catchment.readout.model import Model
 from catchment.storage import load
-from tests.plans.people import CLASSES, person, write_people, write_plan
 
 N_PEOPLE = 8
 ODD = 3
@@ -262,6 +263,7 @@ def test_numbers_have_errors_in_place_of_confusions(tmp_path: Path) -> None:
     assert not how_served(tmp_path / "run", "h0").reasons
 
 
+@pytest.mark.slow
 def test_a_plan_that_hides_its_clients_keeps_nothing(tmp_path: Path) -> None:
     folder = write_people(tmp_path, {ODD: "turned"}, N_PEOPLE)
     path = write_plan(folder, scale="own")
@@ -272,8 +274,6 @@ def test_a_plan_that_hides_its_clients_keeps_nothing(tmp_path: Path) -> None:
     assert read_served(folder / "run") is None
     assert read_run(folder / "run").served == ""
     with pytest.raises(FederationError, match="saw nothing but sums"):
-        from catchment.federation.runs.unlearn import unlearn_from_run
-
         unlearn_from_run(folder / "run", WHO, load(folder / "run" / "model.safetensors"))
     assert "by the model of the other folds" in how_served(folder / "run", WHO).how
 

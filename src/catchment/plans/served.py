@@ -263,7 +263,8 @@ class About:
             *self._worst(rows, recordings),
             notes=(*notes, *self._score_notes(score.value)),
         )
-        changes = repairs(own, self.people, channels, has_rate=self._has_rate) if enough else ()
+        looked_for = enough and found.is_badly_served
+        changes = repairs(own, self.people, channels, has_rate=self._has_rate) if looked_for else ()
         mended = tuple(tried(model, recordings, changes, self.client))
         told = Evidence(
             found.metric,
@@ -279,6 +280,7 @@ class About:
             found.personal,
             self._line(rows),
             found.names,
+            rows.wrong_by_recording(),
         )
         return replace(found, reasons=reasons(told))
 

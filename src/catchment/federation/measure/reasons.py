@@ -23,7 +23,7 @@ FEW_ROWS = 50
 TOO_FEW = 8  # rows, of which nothing can be said
 LEVEL = "another level or spread"
 SPECIFIC = ("a turned sensor", "another unit", "another rate")
-UNSPECIFIC = {LEVEL: 0.15, "labels exchanged": 0.05}
+UNSPECIFIC = {LEVEL: 0.15, "labels exchanged": 0.05, "a few odd recordings": 0.1}
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class Evidence:
     personal: PersonalTrial | None = None
     line: tuple[float, float, float] | None = None  # slope, offset, NRMSE with them
     names: Sequence[str] = field(default_factory=tuple)
+    # By recording: its number, how many rows are wrong, how many there are.
+    recordings: Sequence[tuple[int, int, int]] = ()
 
     @property
     def more_is_better(self) -> bool:
@@ -131,6 +133,7 @@ def reasons(found: Evidence) -> tuple[Reason, ...]:
         *_dead(found),
         *_gaps(found),
         *_few(found),
+        *_odd_recordings(found),
     ]
     explained = max((one.weight for one in every), default=0.0)
     if explained < 0.5:
@@ -307,9 +310,32 @@ def _few(found: Evidence) -> list[Reason]:
     return [Reason("few recordings", words, action, 0.5)]
 
 
+def _odd_recordings(found: Evidence) -> list[Reason]:
+    """Return whether a few recordings, wrong nearly throughout, make most of it."""
+    most = max(1, len(found.recordings) // 6)
+    bad = [one for one in found.recordings if one[2] >= 5 and one[1] > 0.7 * one[2]]
+    if len(found.recordings) < 5 or not 0 < len(bad) <= most:
+        return []
+    kept = [one for one in found.recordings if one not in bad]
+    rows = sum(n for _, _, n in kept)
+    after = 1 - sum(wrong for _, wrong, _ in kept) / rows if rows else math.nan
+    weight = (after - found.value) / found.gap
+    if not weight >= LEAST_WEIGHT:
+        return []
+    listed = " and ".join(f"recording {number + 1}" for number, _, _ in bad)
+    words = (
+        f"{listed}, of {len(found.recordings)}, {'is' if len(bad) == 1 else 'are'} wrong nearly "
+        f"throughout; without {'it' if len(bad) == 1 else 'them'} the accuracy is "
+        f"{said(after, found.metric)} instead of {said(found.value, found.metric)}"
+    )
+    action = "look at them, drawn by --html: a wrong label or a sensor that slipped looks like this"
+    return [Reason("a few odd recordings", words, action, min(weight, 1.0))]
+
+
 def _unlike(found: Evidence) -> list[Reason]:
     """Return whether their inputs are unlike everybody's, without saying how."""
     far = [one for one in found.channels if one.stands_out]
+    far = [one for one in far if one.distance > 1.3 * one.most or one.distance > 3 * one.usual]
     features = found.features
     off = features is not None and features.distance > 1.3 * features.most
     if not far and not off:

@@ -274,9 +274,9 @@ def _axis_turns() -> list[Array]:
 class _Turn:
     """How unlike the others' means and covariances a person's are after a turn (3, 3)."""
 
-    own: tuple[tuple[Array, Array], ...]
-    others: tuple[tuple[Array, Array], ...]
-    weight: Array
+    own: tuple[Array, Array]  # means (n, 3) and covariances (n, 3, 3)
+    others: tuple[Array, Array]
+    weight: Array  # (n,)
 
     @classmethod
     def of(cls, person: Person, others: Sequence[Person], groups: Sequence[Triad]) -> _Turn | None:
@@ -297,18 +297,24 @@ class _Turn:
             if size <= 0:
                 return None
             weights += [1.0 / size] * (len(own) - first)
-        return cls(tuple(own), tuple(theirs), np.array(weights)) if own else None
+        if not own:
+            return None
+        stacked = [
+            (np.array([one[0] for one in part]), np.array([one[1] for one in part]))
+            for part in (own, theirs)
+        ]
+        return cls(stacked[0], stacked[1], np.array(weights))
 
     def __call__(self, R: Array) -> float:
-        total = 0.0
-        for (m, S), (mean, cov), weight in zip(self.own, self.others, self.weight, strict=True):
-            total += weight * float(((R @ m - mean) ** 2).sum() + np.linalg.norm(R @ S @ R.T - cov))
-        return total
+        means, covs = self.own
+        apart = ((means @ R.T - self.others[0]) ** 2).sum(axis=1)
+        apart += np.linalg.norm(R @ covs @ R.T - self.others[1], axis=(1, 2))
+        return float(self.weight @ apart)
 
     def best(self) -> Array:
         """Return the turn after which they are most alike; a mirrored one only if it is needed."""
         tried = [(self(P) * _penalty(P), P) for P in _axis_turns()]
-        starts = [P for _, P in sorted(tried, key=lambda one: one[0])[:4]]
+        starts = [P for _, P in sorted(tried, key=lambda one: one[0])[:2]]
         return min(map(self._refined, starts), key=lambda R: self(R) * _penalty(R))
 
     def _refined(self, start: Array) -> Array:
@@ -322,7 +328,9 @@ class _Turn:
         def unlike(w: Array) -> float:
             return self(turned(w))
 
-        return turned(np.asarray(minimize(unlike, np.zeros(3), method="Nelder-Mead").x))
+        near = {"xatol": 1e-3, "fatol": 1e-6}
+        done = minimize(unlike, np.zeros(3), method="Nelder-Mead", options=near)
+        return turned(np.asarray(done.x))
 
 
 def _penalty(R: Array) -> float:

@@ -18,7 +18,7 @@ from catchment.federation.measure.person import Person
 
 NORMAL = 1.4826  # median absolute deviation of a normal distribution to its standard deviation
 LEAST = 0.05
-MOST_OTHERS = 12  # people who are held against the rest too, to know what is usual
+MOST_OTHERS = 8  # people who are held against the rest too, to know what is usual
 
 
 @dataclass(frozen=True)

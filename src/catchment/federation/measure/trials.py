@@ -14,7 +14,8 @@ from catchment.arrays import Array, Integers
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.errors import CatchmentError
-from catchment.federation.learn.personal import own_readout
+from catchment.federation.learn.personal import own_path, personalise
+from catchment.federation.learn.personal_rows import own_readout_of_rows
 from catchment.federation.measure.evaluation import Score, evaluate
 from catchment.federation.measure.reasons import PersonalTrial, Tried
 from catchment.federation.measure.repairs import Repair
@@ -57,6 +58,16 @@ class RowByRow:
         return {
             int(k): float(np.sqrt(each[self.source == k].mean())) for k in np.unique(self.source)
         }
+
+    def wrong_by_recording(self) -> list[tuple[int, int, int]]:
+        """Return the number of each raw recording, its wrong rows, and all of its rows."""
+        if not self.classes:
+            return []
+        wrong = self.y.argmax(axis=1) != self.outputs.argmax(axis=1)
+        return [
+            (int(k), int(wrong[self.source == k].sum()), int((self.source == k).sum()))
+            for k in np.unique(self.source)
+        ]
 
 
 def row_by_row(model: Predictor, raw: Sequence[Recording], client: str = "") -> RowByRow:
@@ -110,10 +121,8 @@ def personal_trial(model: Model, raw: Sequence[Recording]) -> PersonalTrial | No
     with unheard():
         try:
             earlier, later = halves(model.prepare, among, washout=model.washout)
-            own = own_readout(
-                model.features, model.readout, earlier, classes=model.classes is not None
-            ).readout
             rows = Rows.of(model.features, earlier)
+            own = _own(model, rows)
             scores = [
                 evaluate(Model(model.features, one, model.classes), lambda: later)
                 for one in (model.readout, own)
@@ -124,6 +133,17 @@ def personal_trial(model: Model, raw: Sequence[Recording]) -> PersonalTrial | No
         alone = _alone(model, rows, later)
     n = scores[0].errors.n
     return PersonalTrial(shared, theirs, alone, len(rows), n) if n else None
+
+
+def _own(model: Model, rows: Rows) -> Readout:
+    """Return the shared readout continued on rows, as a client makes it."""
+    blocks, classes = rows.blocks(), model.classes is not None
+    divided = model.features.standardise
+    if len(rows) < model.features.n_features:
+        few = own_readout_of_rows(model.readout, blocks, classes=classes, standardise=divided)
+        return few.readout
+    path = own_path(model.readout, blocks, standardise=divided)
+    return personalise(model.readout, blocks, path, classes=classes).readout
 
 
 def _alone(model: Model, rows: Rows, later: list[Recording]) -> float:
