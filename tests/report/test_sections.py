@@ -62,6 +62,20 @@ def test_personal_rows_say_whose_labels_they_use(runs: list[Run]) -> None:
     assert 'personalised<small class="warn">uses labels of the new people</small>' in page
 
 
+def test_nothing_is_compared_with_itself(runs: list[Run]) -> None:
+    alone = Comparison((Row(runs[0].facts["own_row"], "accuracy", 0.9),))
+    assert "Compared with" not in render([replace(runs[0], comparison=alone)])
+    other = Comparison((*alone.rows, Row("local", "accuracy", 0.9)))
+    assert "Compared with" in render([replace(runs[0], comparison=other)])
+
+
+def test_a_single_recording_is_not_called_several(runs: list[Run]) -> None:
+    one = replace(drawing(spans_of(("a", "b"))), client=runs[0].drawn[0].client)
+    page = Checked(render([replace(runs[0], drawn=(one,))]))
+    assert "Raw signals of one recording. 1 of 1 stretches are wrong here." in page.text
+    assert "one after the other" in Checked(render(runs[:1])).text
+
+
 def test_folds_are_drawn_with_their_mean_and_range(runs: list[Run]) -> None:
     values = [0.5, 0.75, 1.0, None]
     page = render([replace(runs[0], facts={**runs[0].facts, "folds": json.dumps(values)})])

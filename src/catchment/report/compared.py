@@ -21,10 +21,10 @@ HEAD = ("way to learn", "", "worst client", "spread", "sent up", "rounds", "seco
 
 def compared(run: Run) -> str:
     """Return a run's own way beside others, with what each costs; nothing if it stands alone."""
-    if run.comparison is None:
+    own = run.facts.get("own_row", "")
+    if run.comparison is None or [row.name for row in run.comparison] == [own]:
         return ""
     metric = run.comparison.rows[0].metric
-    own = run.facts.get("own_row", "")
     rows = [_row(row, run.comparison, metric, own) for row in run.comparison]
     better = "more is better" if metric == "accuracy" else "less is better, 1 is the mean"
     text = (

@@ -77,11 +77,13 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
 
 def _pictures(run: Run, number: int) -> str:
     """Return all pictures in two columns, so that none has an empty half beside it."""
+    folds, path = list(scores.folds(run)), list(scores.ridge_path(run))
     figures = chain(
         scores.client_scores(run),
-        scores.folds(run),
-        scores.ridge_path(run),
+        # The best and the worst stand beside each other, below one row of two.
+        folds or path,
         scores.signals(run, number),
+        path if folds else [],
         scores.forecasts(run),
         scores.confusion(run),
         rounds.figures_by_round(run),
