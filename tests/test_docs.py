@@ -307,6 +307,26 @@ def run_page(page: str) -> None:
             exec(text, names)
 
 
+@pytest.mark.slow
+def test_the_readme_shows_what_fitting_a_folder_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    guide = PIECE.findall((ROOT / "docs" / FIRST_GUIDE).read_text(encoding="utf-8"))
+    files = next(text for language, text in guide if language == "python")
+    exec(files.replace("range(12)", "range(6)"), {"__name__": "page"})  # numbers are not compared
+    (shown,) = re.findall(
+        r"^(\$ catchment fit (?:.*\n)+?)```$", (ROOT / "README.md").read_text("utf-8"), re.M
+    )
+    # Another map, because trying a few takes its time; of the rows, the first is shown.
+    quick = re.sub(r"map: \w+", "map: window_statistics", shown).replace("label activity", QUICK)
+    quick = re.sub(r" +map chosen: .*", "...", quick).replace("new.csv", "new/q0.csv")
+    run_commands(quick.replace("next: catchment predict runs/recordings new/q0", NEXT) + "...\n")
+
+
+QUICK = "label activity --map window_statistics"
+NEXT = "next: catchment predict runs/recordings new"
+
 OWN_MAP = """
 [data]
 source = "wearables"
