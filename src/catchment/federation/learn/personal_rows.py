@@ -60,7 +60,7 @@ def own_readout_of_rows(
 
 @dataclass(frozen=True, eq=False)
 class _RowSpace:
-    """Rows as coordinates c (n, r) in a basis (F + 1, r) of themselves, and what W makes of them."""
+    """Rows as coordinates c (n, r) in a basis (F + 1, r) of themselves, and W's outputs of them."""
 
     basis: Array
     anchor: Array  # (F + 1, K), the shared readout for divided features

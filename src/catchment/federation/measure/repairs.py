@@ -328,8 +328,9 @@ class _Turn:
         def unlike(w: Array) -> float:
             return self(turned(w))
 
-        near = {"xatol": 1e-3, "fatol": 1e-6}
-        done = minimize(unlike, np.zeros(3), method="Nelder-Mead", options=near)
+        done = minimize(
+            unlike, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-6}
+        )
         return turned(np.asarray(done.x))
 
 

@@ -126,9 +126,9 @@ def _far(c: ChannelShift) -> float:
 def channel_line(c: ChannelShift) -> str:
     """Return in a sentence how a channel differs from the others'.
 
-    >>> channel_line(ChannelShift("ax", 2.0, 1.0, 5.0, 3.1, 3.1, 7.0, 0.6, 0.1, 0.2, 0, 0, 1))
-    "ax has 3.1 times the spread of the others; its mean is 2 (theirs 1), 5.0 between-person
-    deviations above; Kolmogorov-Smirnov distance 0.60 (between others 0.10, at most 0.20)"
+    >>> print(channel_line(ChannelShift("ax", 2, 1, 5, 3.1, 3.1, 7, 0.6, 0.1, 0.2, 0, 0, 1)))
+    ax has 3.1 times the spread of the others; its mean is 2 (theirs 1), 5.0 between-person
+    deviations above; Kolmogorov-Smirnov distance 0.60 (between others 0.10, at most 0.20)
     """
     way = "above" if c.mean_shift > 0 else "below"
     text = (
