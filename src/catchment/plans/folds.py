@@ -80,8 +80,7 @@ def folded(
     for number, fold in enumerate(folds, start=1):
         name = f"fold {number} of {len(folds)}"
         others = {name: source for name, source in held.train.items() if name not in fold}
-        course = _in_the_clear(file.course(held.about, None, len(others)))
-        model = _trained(course, others, threads, name, watch)
+        model = trained_on(others, file, held, threads, partial(watch, name) if watch else None)
         if models is not None:
             models |= dict.fromkeys(fold, model.predictor)
         test = {name: held.train[name] for name in fold}
@@ -111,14 +110,19 @@ def _fold(scored: Mapping[str, Score], refused: Mapping[str, str]) -> Fold:
     return Fold(tuple(sorted(scored)), total.errors.n, total.value, worst, refused)
 
 
-def _trained(
-    course: Course, clients: Clients, threads: int | None, name: str, watch: Watch | None
+def trained_on(
+    clients: Clients,
+    file: PlanFile,
+    held: PlanData,
+    threads: int | None = None,
+    watch: Callable[[int, int, int], None] | None = None,
 ) -> Result[object, object]:
-    def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
-        seen = partial(watch, f"{name}, {stage}") if watch else None
-        return run_locally(plan, clients, threads=threads, watch=seen)
+    """Return what a plan makes of some of its clients, in the clear: nothing of it is released."""
 
-    return conduct(course, run)[1]
+    def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
+        return run_locally(plan, clients, threads=threads, watch=watch)
+
+    return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
 
 
 def _in_the_clear(course: Course) -> Course:

@@ -9,20 +9,15 @@ again: of the other folds, which is the one that the run's own score is of, or o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from catchment.engine.local import run_locally
 from catchment.errors import FederationError
-from catchment.federation.course import AnyPlan, Course, Known, conduct
-from catchment.federation.loop import Result
-from catchment.federation.plan import Masking
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.unlearn import SETTLED, unlearn_from_run
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.folds import folds_of
-from catchment.privacy.dp.noise import GaussianNoise
+from catchment.plans.folds import folds_of, n_folds, trained_on
 from catchment.readout.predictor import Predictor
 
 HOW = {
@@ -77,24 +72,9 @@ def trained_without(
     """Return a model trained again without a client, in the clear: on the other folds, if any."""
     left_out, how = [client], "by a model trained again on the other {} clients"
     if file.sharing.test == "folds":
-        folds = folds_of(sorted(held.train), file.sharing.seed)
+        folds = folds_of(sorted(held.train), file.sharing.seed, n_folds(file, held))
         left_out = next(fold for fold in folds if client in fold)
         how = "by the model of the other folds, {} clients, trained again"
     others = {name: source for name, source in held.train.items() if name not in left_out}
-    course = _in_the_clear(file.course(held.about, None, len(others)))
-
-    def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
-        return run_locally(plan, others, threads=threads)
-
-    model = conduct(course, run)[1].predictor.read_from(dict(held.about.columns))
+    model = trained_on(others, file, held, threads).predictor.read_from(dict(held.about.columns))
     return Judge(model, how.format(len(others)), prepares_alike=False)
-
-
-def _in_the_clear(course: Course) -> Course:
-    """Return the course without what hides clients; nothing of it is released or charged."""
-    plain = tuple(
-        replace(one, budget=None) if isinstance(one, GaussianNoise) else one
-        for one in course.protections
-        if not isinstance(one, Masking)
-    )
-    return replace(course, protections=plain, min_clients=1)

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from catchment.arrays import Integers
+from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.errors import CatchmentError
 from catchment.federation.loop import model_of
-from catchment.federation.measure.evaluation import Scores
+from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.measure.person import Person
 from catchment.federation.measure.reasons import Evidence, fitted_line, reasons
 from catchment.federation.measure.repairs import repairs
@@ -114,7 +115,7 @@ def keep_worst(
     scores: Scores,
     models: Mapping[str, Predictor],
 ) -> None:
-    """Keep how the worst client is served, at the end of a run in this process.
+    """Keep how the worst client is served, if badly, at the end of a run in this process.
 
     It has raw signals and exact numbers of one client, so that plans that hide their clients keep
     none of it. What goes wrong here is told and does not end a run that is done.
@@ -128,6 +129,10 @@ def keep_worst(
     if file.is_noisy or file.is_secret or len(known) < 3:
         return
     client, _ = Scores(scores.total, known).worst()
+    metric = metrics(known[client])[0][0]
+    others = [one.value for name, one in known.items() if name != client]
+    if not Evidence(metric, known[client].value, 0, others).is_badly_served:
+        return
     judge = Judge(models[client], "by the model of the other folds", False) if models else None
     judge = judge or saved_judge(client, model, held)
     recordings = _of_client(held, client)
@@ -290,14 +295,16 @@ class About:
 
     @cached_property
     def others(self) -> dict[str, Source]:
-        """Some of the others who can be read, by name: their raw recordings."""
+        """Some of the others whose recordings can be used, by name: their raw recordings."""
         if self.held is None:
             return {}
         every = {**self.held.whole, **self.held.train}
         every.pop(self.client, None)
         names = sorted(every)
         places = np.linspace(0, len(names) - 1, min(MOST_OTHERS, len(names))).round().astype(int)
-        return {names[k]: every[names[k]] for k in np.unique(places) if _reads(every[names[k]])}
+        some = {names[k]: every[names[k]] for k in np.unique(places)}
+        prepare = self.judge.model.prepare
+        return {name: source for name, source in some.items() if _is_usable(source, prepare)}
 
     @cached_property
     def people(self) -> list[Person]:
@@ -385,10 +392,10 @@ class About:
             )
 
 
-def _reads(source: Source) -> bool:
-    """Return whether recordings can be had; a run leaves out those whose cannot, and says so."""
+def _is_usable(source: Source, prepare: Prepare) -> bool:
+    """Return whether recordings can be read and prepared; a run leaves out others, and says so."""
     try:
-        return next(iter(data_of(source)()), None) is not None
+        return bool(prepare.inputs(list(data_of(source)())))
     except (CatchmentError, ValueError, OSError):
         return False
 
