@@ -260,3 +260,16 @@ def test_every_run_of_a_plan_file_tells_its_progress(tmp_path: Path) -> None:
     assert seen.state == "finished"
     assert seen.facts is not None
     assert seen.facts["engine"] == "local"
+
+
+def test_a_folder_that_cannot_be_read_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path / "run").close()
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("catchment.watch.state.is_held", denied)
+    seen = look(tmp_path / "run")
+    assert (seen.state, "Permission denied" in seen.says) == ("stopped", True)
