@@ -18,6 +18,7 @@ from tests.watch.runs import conduct, running, wait_until
 from typer.testing import CliRunner
 
 from catchment.cli import app
+from catchment.cli.watch import has_screen
 from catchment.watch.server import HEADERS, MOST_STREAMS, Server, watching
 
 
@@ -225,6 +226,15 @@ def test_the_command_prints_a_run_once(folder: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["watch", str(tmp_path / "none"), "--once"])
     assert "waiting" in done.output
     assert not (tmp_path / "none").exists()
+
+
+def test_no_browser_takes_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert not has_screen()
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    assert has_screen()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of this kind are of POSIX systems")

@@ -260,3 +260,30 @@ def test_every_run_of_a_plan_file_tells_its_progress(tmp_path: Path) -> None:
     assert seen.state == "finished"
     assert seen.facts is not None
     assert seen.facts["engine"] == "local"
+
+
+def test_a_folder_that_cannot_be_read_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path / "run").close()
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("catchment.watch.state.is_held", denied)
+    seen = look(tmp_path / "run")
+    assert (seen.state, "Permission denied" in seen.says) == ("stopped", True)
+
+
+def test_folds_take_the_place_of_an_evaluation(tmp_path: Path) -> None:
+    folder, stages = tmp_path / "run", []
+    text = example_plan("averaging").replace("users = 12", 'users = 4\ntest = "folds"')
+
+    def heard(stage: str, *_: object) -> None:
+        if stage.startswith("fold"):
+            stages.append([(one.name, one.state) for one in look(folder).stages])
+
+    run_plan(parse_plan(text.replace("units = 60", "units = 10")), folder, watch=heard)
+    done = [("training", "done"), ("delivery", "done")]
+    assert stages[-1][:2] == done
+    assert [(one.name, one.state) for one in look(folder).stages] == done

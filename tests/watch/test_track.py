@@ -96,13 +96,22 @@ def test_the_command_tracks(store: Any, tmp_path: Path) -> None:
     assert CliRunner().invoke(app, [*words, "--force", "--track", "nothing"]).exit_code == 2
 
 
-def test_a_store_that_cannot_be_had_does_not_lose_the_run(mlflow: Any, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_had_does_not_lose_the_run(
+    mlflow: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from catchment.watch.track import log_run
 
     folder = tmp_path / "run"
     conduct(folder, lambda: None, rounds=2)
     with pytest.raises(FederationError, match=r"kept in .*run, log it later with"):
         log_run(folder, tracking_uri=f"file:{tmp_path / 'mlruns'}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path / 'mlruns'}")
+    (tmp_path / "plan.toml").write_text(PLAN)
+    words = ["run", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "a"), "--track", "mlflow"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "warning: MLflow did not take the run" in done.stderr
+    assert "exact federated" in done.stdout
 
 
 def test_without_the_library_it_is_said_before_the_run(

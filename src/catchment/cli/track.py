@@ -33,9 +33,13 @@ TrackOption = Annotated[
 
 
 def track_run(tracker: Tracker | None, folder: Path) -> None:
-    """Log a run that is over, if that was asked for, and say under which name."""
+    """Log a run that is over, if that was asked for, and say under which name, or why not."""
     if tracker is None:
         return
+    from catchment.errors import FederationError
     from catchment.watch.track import log_run
 
-    typer.secho(f"{tracker}: {log_run(folder)}", err=True)
+    try:
+        typer.secho(f"{tracker}: {log_run(folder)}", err=True)
+    except FederationError as error:  # the run's own results are still to be shown
+        typer.secho(f"warning: {error}", fg=typer.colors.YELLOW, err=True)

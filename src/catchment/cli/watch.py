@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -46,15 +48,20 @@ def watch(
     if once or as_json:
         typer.echo(found.to_json() if as_json else "\n".join(in_words(found)))
         return
-    with watching(folder, port=port) as server:
-        typer.echo(f"{folder}: {server.url} (Ctrl-C ends this page, not the run)")
-        if browser:
-            # Without a screen there is no browser, and nothing is lost.
-            threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
-        try:
+    try:
+        with watching(folder, port=port) as server:
+            typer.echo(f"{folder}: {server.url} (Ctrl-C ends this page, not the run)")
+            if browser and has_screen():
+                threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
             threading.Event().wait()
-        except KeyboardInterrupt:
-            typer.echo("the page is closed", err=True)
+    except KeyboardInterrupt:
+        typer.echo("the page is closed", err=True)
+
+
+def has_screen() -> bool:
+    """Return whether there is a screen; without one, a browser would take the terminal."""
+    names = ("DISPLAY", "WAYLAND_DISPLAY")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in names)
 
 
 def in_words(one: Snapshot) -> Iterator[str]:

@@ -194,11 +194,13 @@ class Conductor:
     @property
     def _planned(self) -> dict[str, str]:
         """What is known of a run before it begins, for whoever watches it."""
+        left_out = EVALUATION if self.tested else ""
+        stages = [stage for stage in self.course.stages if stage != left_out]
         return {
             "algorithm": self.file.algorithm,
             "source": self.file.source,
             "engine": self.engines.name,
-            "stages": json.dumps(self.course.stages),
+            "stages": json.dumps(stages),
         }
 
     def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:

@@ -147,20 +147,21 @@ def look(folder: str | Path) -> Snapshot:
     place = Path(folder)
     if place.is_file():
         raise ValueError(f"{folder} is a file; pass the folder of a run, such as runs/NAME")
-    held, progress, seen = is_held(place), read_progress(place), last_sign(place)
-    if not (place / DATABASE).is_file():
-        return _waiting(place)
-    address = f"{(place / DATABASE).resolve().as_uri()}?mode=ro"
     try:
+        held, progress, seen = is_held(place), read_progress(place), last_sign(place)
+        if not (place / DATABASE).is_file():
+            return _waiting(place)
+        address = f"{(place / DATABASE).resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=BUSY)) as database:
             database.execute("BEGIN")  # one moment for all tables
             return _read(place, database, held, progress, seen)
-    except sqlite3.OperationalError as error:
-        if "no such table" in str(error) or "unable to open" in str(error):
-            return _waiting(place)  # it is being made, or was just removed
-        return Snapshot(place.name, STOPPED, f"cannot be read: {error}", time.time())
+    except (OSError, sqlite3.OperationalError) as error:
+        gone = isinstance(error, sqlite3.OperationalError) and not (place / DATABASE).is_file()
+        if gone or "no such table" in str(error):
+            return _waiting(place)  # it was just removed, or is being made
+        return Snapshot(place.name, STOPPED, f"It cannot be read: {error}.", time.time())
     except (sqlite3.DatabaseError, ValueError, TypeError, KeyError) as error:
-        return Snapshot(place.name, STOPPED, f"is damaged: {error}", time.time())
+        return Snapshot(place.name, STOPPED, f"It is damaged: {error}.", time.time())
 
 
 def signature(folder: Path) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +28,14 @@ from catchment.federation.runs.write import MODEL, PLAN
 # MLflow tells its makers how it is used unless somebody says no, or says that they may.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 try:
-    import alembic  # noqa: F401
-    import sqlalchemy  # noqa: F401
     from mlflow.entities import Metric, Param, RunTag
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 except ImportError as error:
     raise MissingExtraError("track", needed_for="logging to MLflow") from error
+# Which MLflow looks for only when it opens a file of runs: after the run, that is too late.
+if find_spec("alembic") is None or find_spec("sqlalchemy") is None:
+    raise MissingExtraError("track", needed_for="logging to MLflow")
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
