@@ -138,9 +138,8 @@ def test_people_in_folders_and_people_in_one_file(capsys: pytest.CaptureFixture[
 
 def test_numbers_to_predict_and_inputs_ahead() -> None:
     for k in range(3):
-        t = np.arange(120)
-        x = np.sin(t / (4 + k))
-        lines = [f"{n},{x[n]:.4f},{x[max(n - 1, 0)]:.4f}" for n in t]
+        x = [0.0, *np.sin(np.arange(120) / (4 + k)).tolist()]
+        lines = [f"{n},{x[n + 1]:.4f},{x[n]:.4f}" for n in range(120)]
         Path("logs").mkdir(exist_ok=True)
         Path("logs", f"p{k}.csv").write_text("seconds,x,y\n" + "\n".join(lines) + "\n")
     words = ["fit", "logs", "--map", "echo_state"]

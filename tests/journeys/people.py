@@ -90,7 +90,7 @@ FAULTS: dict[str, Callable[[Path], None]] = {
     "unlabelled": _with_labels(""),
     "repeated": _repeated,
     "spaces": lambda path: write(path, rows_of(65), header="t, ax,ay , activity"),
-    "empty": lambda path: path.write_text("") and None,
+    "empty": lambda path: path.touch(),
     "hollow": _hollow,
     "slow": lambda path: write(path, rows_of(66, rate=10)),
     "three": lambda path: write(path, rows_of(67)[:3]),

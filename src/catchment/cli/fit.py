@@ -104,7 +104,7 @@ def fit(
         typer.secho("--strict: files that cannot be used stop everything", err=True)
         raise typer.Exit(1)
     check(asked, found)
-    made = propose(found, files, plan.parent, Choices(window, map_, horizon), asked.command())
+    made = propose(found, files, plan, Choices(window, map_, horizon), asked.command())
     plan.parent.mkdir(parents=True, exist_ok=True)
     plan.write_text(made.text, encoding="utf-8")
     if not as_json:

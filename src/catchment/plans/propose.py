@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def propose(
     files
         What the user named: folders, files or patterns.
     place
-        The folder of the plan, to which its files are relative.
+        The file of the plan, to whose folder its files are relative.
     command
         What was typed, for the first line.
     """
@@ -70,12 +71,12 @@ def propose(
     rate = _rate(found)
     one_each = window is not None or not (found.per_step or choices.horizon)
     map_ = choices.map or ("auto" if one_each else "default")
-    data, test = _data(found, files, place, choices)
+    data, test = _data(found, files, place.parent, choices)
     prepare = _prepare(found, window, why, rate, choices)
     wide = _over_median(found)
     sections = [
         f"# Written by: {command}",
-        "# Change what you like, then: catchment run plan.toml",
+        f"# Change what you like, then: catchment run {shlex.quote(place.name)}",
         f"title = {_toml(_title(found))}",
         "",
         "[data]",
@@ -86,7 +87,7 @@ def propose(
         *prepare,
         "",
         "[features]",
-        _line("map", map_, 'or "default", "minirocket", "echo_state"; see the guide to maps'),
+        _line("map", map_, f"or {_other_maps(map_)}"),
         "",
         "[learn]",
         _line("algorithm", "ridge", "exact: as if all rows had been in one place"),
@@ -101,6 +102,11 @@ def propose(
     said.append("gaps held" if found.gaps else "")
     said.append("scaled by federated moments")
     return Proposal(sealed(text), ", ".join(one for one in said if one))
+
+
+def _other_maps(taken: str) -> str:
+    names = ("auto", "default", "minirocket", "echo_state")
+    return ", ".join(f'"{name}"' for name in names if name != taken)
 
 
 def sealed(text: str) -> str:
