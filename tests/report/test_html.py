@@ -33,7 +33,7 @@ BROWSER = next(
     None,
 )
 needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="no chromium here; apt-get install chromium to run this"
+    BROWSER is None, reason="no chromium here; run `make browser` (or install chromium) to run this"
 )
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 REFERRING = ("href", "src", "srcset", "data", "action")
