@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from catchment.verbs import federate as federate
     from catchment.verbs import fit as fit
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "fit": "catchment.verbs",

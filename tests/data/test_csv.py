@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import gzip
 import io
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -110,6 +111,8 @@ def test_both_readers_give_the_same_columns(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_lines, "_CHUNK_LINES", n_lines)
         patch.setattr(csv_lines, "_GUESS_LINES", n_lines)
+        if "pyarrow" in READERS:
+            patch.setattr(csv_arrow, "_BLOCK", 40 * n_lines)
         plain, *others = (result(read, path) for read in READERS.values())
     fast = others[0] if others else plain
     if isinstance(plain, str) or isinstance(fast, str):
@@ -269,3 +272,11 @@ print(read({str(tmp_path / "log.csv")!r}, time="t")["log"][0].u.tolist())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout == "[[0.5], [nan]]\n"
+
+
+def test_the_guide_has_the_speeds_that_were_measured() -> None:
+    from benchmarks.csv_speed import table
+
+    root = Path(__file__).parents[2]
+    rows = json.loads((root / "benchmarks" / "results" / "csv.json").read_text())["rows"]
+    assert table(rows) in (root / "docs" / "guides" / "own-data.md").read_text(encoding="utf-8")

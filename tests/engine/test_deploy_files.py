@@ -15,6 +15,7 @@ import pytest
 import typer
 import yaml
 
+import catchment
 from catchment.cli import app
 from catchment.engine.deploy import proxy
 
@@ -128,6 +129,7 @@ def test_every_path_of_nginx_is_there_in_its_container_and_unit() -> None:
 
 def test_a_node_sees_its_own_keys_and_data_alone() -> None:
     assert len(NODES) == 4
+    assert {one["image"] for one in OURS.values()} == {f"catchment:{catchment.__version__}"}
     admitted = SERVICES["keys"]["command"]
     for name, node in NODES.items():
         assert admitted[admitted.index(name) - 1] == "--node"

@@ -22,7 +22,8 @@ try:
 except ImportError as error:
     raise MissingExtraError("frames", needed_for="Parquet files") from error
 
-_MAX_BLOCK = 2**31 - 1  # of pyarrow's reader
+_BLOCK = 1 << 24  # bytes that pyarrow reads at a time; types are those of all blocks together
+_MAX_BLOCK = 2**31 - 1
 
 
 def read_csv(path: Path) -> dict[str, NDArray[Any]]:
@@ -64,10 +65,11 @@ def _reads_otherwise(content: bytes) -> bool:
 
 def _columns(content: bytes) -> dict[str, NDArray[Any] | Texts] | None:
     """Return the columns, with text as it stands; None if there is text that is not UTF-8."""
+    # A block must not end within quotes: a file that has any is one block.
+    block = min(len(content) + 1, _MAX_BLOCK) if b'"' in content else _BLOCK
     table = pyarrow.csv.read_csv(
         pyarrow.BufferReader(content),
-        # In one block, so that a column's type is that of all its values.
-        read_options=pyarrow.csv.ReadOptions(block_size=min(len(content) + 1, _MAX_BLOCK)),
+        read_options=pyarrow.csv.ReadOptions(block_size=block),
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter_of(content[: 1 << 16])),
         convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True),
     )

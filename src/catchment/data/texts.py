@@ -83,7 +83,7 @@ def columns_of(columns: dict[str, NDArray[Any] | Texts]) -> dict[str, NDArray[An
     }
     commas = {name: _rows(comma_numbers(one.values), one) for name, one in words.items()}
     found = {name: values for name, values in commas.items() if values is not None}
-    if len(found) > sum(map(_has_fractions, read.values())):
+    if found and len(found) > sum(map(_has_fractions, read.values())):
         read |= found
     return read
 
