@@ -27,7 +27,7 @@ ALWAYS = (
 )
 
 
-class Compilations(event.Listener):  # type: ignore[misc]  # numba has no types
+class Compilations(event.Listener):
     """Counts what of this library is compiled in this process, and tells of the first."""
 
     def __init__(self) -> None:
@@ -51,10 +51,10 @@ class Compilations(event.Listener):  # type: ignore[misc]  # numba has no types
 
 
 compilations = Compilations()
-event.register("numba:compile", compilations)
+event.register("numba:compile", compilations)  # type: ignore[no-untyped-call]  # numba's own
+_njit: Any = numba.njit  # its types know no options that go through as they are
 
 
-# Options are numba's own, of which there are many: they go through as they are.
 def njit(*given: Any, cache: bool = False, **options: Any) -> Callable[[Any], Any]:
     """Return numba's decorator; what is to be cached and cannot be is compiled all the same.
 
@@ -67,11 +67,11 @@ def njit(*given: Any, cache: bool = False, **options: Any) -> Callable[[Any], An
 
     def compiled(function: Any) -> Any:
         try:
-            return numba.njit(*given, cache=cache, **options)(function)
+            return _njit(*given, cache=cache, **options)(function)
         except RuntimeError as error:
             if "no locator available" not in str(error):
                 raise
             compilations.kept = False
-            return numba.njit(*given, **options)(function)
+            return _njit(*given, **options)(function)
 
     return compiled

@@ -65,7 +65,9 @@ def _learn(described: AnyMap, width: int) -> None:
         named = [Recording.labelled(u, labels[k % 2], labels) for k, u in enumerate(raw)]
         model = verbs.fit(described, named)
         model.classify(raw)
-        verbs.fit(described, [Recording(u, [1.0 * k]) for k, u in enumerate(raw)]).predict(raw)
+        verbs.fit(
+            described, [Recording(u, np.array([1.0 * k])) for k, u in enumerate(raw)]
+        ).predict(raw)
     if isinstance(described, EchoState | DiagonalReservoir):
         steps = [Recording(u[:-1], u[1:]) for u in raw]
         ahead = verbs.fit(described, steps)
