@@ -283,7 +283,7 @@ def test_the_first_guide_goes_from_files_to_predictions(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(FIRST_GUIDE)
-    assert Path("runs/plan/certificate.json").is_file()
+    assert Path("runs/recordings/certificate.json").is_file()
     assert Path("people.safetensors").is_file()
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from catchment.errors import FederationError
+from catchment.federation.algorithm import as_algorithm
 from catchment.federation.learn.balanced import BalancedRidge
-from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.candidates import Candidates, Race
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.runs.read import Run
 from catchment.readout.heads import head_of
 from catchment.readout.model import Model
+from catchment.wire import Parts
 
 TRAINING = "training"
 # Each changes a message by itself; others weigh clients against each other, or hide them.
@@ -69,6 +72,23 @@ class Described:
             case "BalancedRidge":
                 return BalancedRidge(**known)
         return None
+
+    def chosen(self, model: Model, parts: Parts) -> tuple[FederatedRidge, RidgeState] | None:
+        """Return the ridge of the map that won, and its sums, where several were tried in a round.
+
+        None if the training was another, or candidates raced over several rounds.
+        """
+        if self.name != "Candidates" or self.settings["halvings"] != 0:
+            return None
+        tried = Candidates(features=(model.features,), classes=model.classes)
+        race: Race = as_algorithm(tried).load_state(parts)
+        if race.total is None or race.best is None:
+            return None
+        ridge = FederatedRidge(
+            features=model.features, classes=model.classes, per_output=self.settings["per_output"]
+        )
+        own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
+        return ridge, RidgeState(race.total.members[race.best], own)
 
 
 def described(run: Run) -> Described:

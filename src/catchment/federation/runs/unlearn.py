@@ -73,6 +73,8 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
         raise _cannot(told.name, client)
     found = _unlearned(told, Path(folder), client, shared)
     stages = [SETTLED[stage.name] for stage in run.stages if stage.name in SETTLED]
+    if told.name == "Candidates":
+        stages.append("the choice among the feature maps")
     certificate = replace(found.certificate, remains="; ".join(stages))
     without: Predictor = found.model
     if isinstance(model, PersonalModels) and isinstance(without, Model):
@@ -96,6 +98,11 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
             _refuse_sum(by_class.by_client, client)
             left = unlearn_by_class(balanced, by_class, client)
             return WithoutClient(balanced.result(left.state), left.certificate)
+    among = told.chosen(shared, parts)
+    if among is not None:
+        ridge, sums = among
+        forgotten = unlearn(ridge, sums, client)
+        return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
     match told.name:
         case "ReservoirEnsemble" if settings["alpha"] is None:
             assert isinstance(shared.features, EchoStateMap)

@@ -223,12 +223,13 @@ def _trained(
         yield cannot("statistics", "they are read with the model's map, and there is none")
         return None
     try:
-        algorithm = told.rebuilt(model)
+        among = told.chosen(model, parts)
+        algorithm = told.rebuilt(model) if among is None else among[0]
         if algorithm is None:
             yield cannot("statistics", f"{told.name} keeps no sum of statistics")
             return None
         whole: Completed[Any, Any, Any] = as_algorithm(algorithm)
-        state = whole.load_state(parts)
+        state = whole.load_state(parts) if among is None else among[1]
         sums = whole.sums(state)
     except UNREADABLE as error:
         yield Check("statistics", "differs", note=f"they cannot be read: {error}")
