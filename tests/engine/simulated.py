@@ -36,7 +36,7 @@ from catchment.federation.loop import run
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import MODEL, Store
-from catchment.plans.conductor import run_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
 from catchment.plans.flower.simulation import simulate_plan

@@ -36,7 +36,7 @@ from catchment.federation.course import Course, Known
 from catchment.federation.plan import Memory, Plan, Turn
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import MODEL
-from catchment.plans.conductor import run_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import read_plan
 from catchment.plans.flower.agreement import agreement, read_identities

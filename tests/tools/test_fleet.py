@@ -29,7 +29,7 @@ from catchment.engine.deploy.commands import (
 from catchment.engine.deploy.keys import make_keys, make_node
 from catchment.errors import FederationError
 from catchment.federation.runs.read import read_run
-from catchment.plans.conductor import run_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.file import read_plan
 from tools.fleet.deployment import Deployment, free_port
 from tools.fleet.processes import marked

@@ -25,7 +25,7 @@ pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[flowe
 
 from catchment.engine.deploy.commands import find_nginx, node_settings
 from catchment.federation.runs.read import Run, read_run
-from catchment.plans.conductor import run_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.file import read_plan
 from tools.fleet.deployment import SUPERLINK, Deployment
 from tools.fleet.processes import marked

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from catchment.errors import CatchmentError
-from catchment.plans.conductor import run_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.file import read_plan
 from tools.fleet import up as fleet
 

@@ -68,7 +68,7 @@ def run(
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
     from catchment.federation.runs.write import is_empty
-    from catchment.plans.conductor import run_plan
+    from catchment.plans.in_process import run_plan
     from catchment.plans.file import read_plan
 
     file = read_plan(plan_file)

@@ -12,8 +12,8 @@ from catchment.faces import face
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
-    from catchment.plans.conductor import Finished as Finished
-    from catchment.plans.conductor import run_plan as run_plan
+    from catchment.plans.in_process import Finished as Finished
+    from catchment.plans.in_process import run_plan as run_plan
     from catchment.plans.examples import example_names as example_names
     from catchment.plans.examples import example_plan as example_plan
     from catchment.plans.file import PlanFile as PlanFile

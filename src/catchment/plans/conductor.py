@@ -96,31 +96,6 @@ class Engines(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class InProcess:
-    """All clients in this process.
-
-    Nothing leaves anyone here, so that the test shows every client's score by itself, even where
-    the training is hidden in sums. Under noise those who are tested have not trained, and no bound
-    holds for them.
-    """
-
-    held: PlanData
-    threads: int | None = None
-    memories: dict[str, Memory] = field(default_factory=dict)
-    name: str = "local"
-
-    def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
-        if isinstance(plan.algorithm, DeliveredEvaluation):
-            return replace(
-                plan, algorithm=replace(plan.algorithm, keep_clients=True), protections=()
-            )
-        return plan
-
-    def engine(self, stage: str, plan: AnyPlan) -> Engine:
-        return LocalEngine(plan, self.held.at(stage), self.threads, self.memories)
-
-
-@dataclass(frozen=True, eq=False)
 class Done:
     """What came of a plan's stages."""
 
@@ -311,120 +286,6 @@ class Conductor:
         self.store.write_facts({"finished": now(), "model_sha256": self._sha256})
 
 
-@dataclass(frozen=True, eq=False)
-class Finished:
-    """A run that is over: its folder as a reader sees it, its model and scores.
-
-    `notices` are sentences on what is odd about the data; the folder does not keep them.
-    """
-
-    run: Run
-    model: Predictor
-    scores: Scores
-    notices: tuple[str, ...] = ()
-
-
-def run_plan(
-    file: PlanFile,
-    folder: str | Path,
-    *,
-    data: Path | None = None,
-    resume: bool = False,
-    force: bool = False,
-    threads: int | None = None,
-    watch: Watch | None = None,
-) -> Finished:
-    """Run a plan file in this process and return what came of it; the folder keeps everything.
-
-    Parameters
-    ----------
-    file
-        The plan.
-    folder
-        Where the run is kept.
-    data
-        Directory of public data sets; the usual ones if not given.
-    resume
-        Whether to go on with a run that the folder holds.
-    force
-        Whether to replace a run that the folder holds.
-    watch
-        Called with (stage, round, clients done, clients asked).
-    """
-    held = file.load_data(data)
-    kept = opened(file, folder, resume=resume, force=force)
-    with kept as store, reported(folder, watch) as tell:
-        # Of a finished run only the public keys are left.
-        identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
-        memories: dict[str, Memory] = {}
-        if file.is_secret and not identities:
-            memories = client_memories(store.folder, held.names)
-            # Of the extra "secure", which a plan without a secure sum does not need.
-            from catchment.privacy.secure_sum.keys import new_identity
-
-            identities = {name: new_identity(memory) for name, memory in memories.items()}
-        # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
-        place = store.folder / JOURNAL
-        with SumsJournal(place) if memories else nullcontext() as journal:
-            course = file.course(held.about, identities, len(held.train))
-            tested, models = None, dict[str, Predictor]()
-            if file.sharing.test == "folds":
-                tested = partial(_by_folds, file, held, threads, tell, store, models)
-            conductor = Conductor(
-                file,
-                course,
-                held.about,
-                InProcess(held, threads, memories),
-                store,
-                journal,
-                watch=tell,
-                tested=tested,
-                known=_known(held) if file.is_noisy else {},
-            )
-            done = conductor.conduct()
-        write_forecast(store, done.model, done.scores, held)
-        if not (file.is_noisy or file.is_secret):
-            shown = held.train if tested else held.test
-            model_of = partial(_model_of, models, done.model)
-            write_drawn(store, model_of, done.scores, shown, held.about.channels)
-            keep_worst(store, file, held, done.model, done.scores, models)
-        if tested is not None:
-            conductor.finish(own_rows(file, done))
-        elif "finished" not in store.facts():
-            plan = replace(course.plan(TRAINING, done.known), protections=())
-            beside = compared(
-                file, plan, held, done.result, done.model, done.features, threads, tell
-            )
-            conductor.finish(with_own(beside, own_rows(file, done)))
-        if file.is_secret:
-            forget_clients(store, identities)
-    return Finished(read_run(folder), done.model, done.scores, notices(file, held))
-
-
-def _by_folds(
-    file: PlanFile,
-    held: PlanData,
-    threads: int | None,
-    watch: Watch | None,
-    store: Store,
-    models: dict[str, Predictor],
-) -> Scores:
-    """Return the scores by folds, and keep what each fold gave; models by client are put in."""
-    found = folded(file, held, threads, watch, models)
-    store.write_facts(folds_fact(found.folds))
-    return found.scores
-
-
-def _model_of(models: Mapping[str, Predictor], final: Predictor, client: str) -> Predictor:
-    """Return the model that a client was tested with: that of its fold, or the final one."""
-    return models.get(client, final)
-
-
-def _known(held: PlanData) -> dict[str, Sequence[str]]:
-    """Return what each client's data are known by, whatever the client is called."""
-    return {name: data_keys(data_of(source)()) for name, source in held.at(TRAINING).items()}
-
-
 @contextmanager
 def opened(
     file: PlanFile, folder: str | Path, *, resume: bool = False, force: bool = False
@@ -465,32 +326,6 @@ def opened(
                 "now; go on with it (--resume), which is not charged again"
             )
         raise
-
-
-def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
-    """Return what each client remembers, its private key included, in a folder of its own.
-
-    All clients are in this process; elsewhere a client's memory is with the client.
-    """
-    names = list(clients)
-    for name in names:
-        if not is_name(name):
-            raise ValueError(
-                f"a client is called {name[:80]!r}; a secure sum needs names of 1 to 64 letters, "
-                "digits, '.', '_' and '-'"
-            )
-    return {name: FileMemory(folder / CLIENTS / name) for name in names}
-
-
-def forget_clients(store: Store, identities: dict[str, str]) -> None:
-    """Remove what clients of this process remembered, private keys included: the run is over.
-
-    The journal of their sums goes with it. The public keys are kept, so that the plan is still the
-    same.
-    """
-    store.write_facts({"identities": json.dumps(identities)})
-    for name in (CLIENTS, JOURNAL):
-        shutil.rmtree(store.folder / name, ignore_errors=True)
 
 
 def own_rows(file: PlanFile, done: Done) -> list[Row]:

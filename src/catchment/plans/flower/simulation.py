@@ -12,7 +12,7 @@ from catchment.engine.flower.roster import Order
 from catchment.engine.flower.simulation import remind, share, simulated
 from catchment.federation.client import Node
 from catchment.federation.plan import Memory
-from catchment.plans.conductor import client_memories
+from catchment.plans.in_process import client_memories
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.flower.agreement import Agreement, refuse_folds
