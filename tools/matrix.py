@@ -1,8 +1,8 @@
 """`python -m tools.matrix 3.11 3.12 -- -n 1`: the tests of the core on several Pythons.
 
-Every interpreter gets an environment of its own, .venv-3.12 and so on, with the library as it is
-installed without extras, and the newest packages that its requirements allow: no pins. Tests that
-need an extra are left out or skip themselves. What stands after -- goes to pytest.
+Every interpreter gets an environment of its own, .venv-3.12 and so on, with the library, the
+small extras and the newest packages that the requirements allow: no pins. Tests that need torch
+skip themselves. What stands after -- goes to pytest.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 
 TESTS = tuple(f"tests/{name}" for name in ("readout", "features", "data", "sklearn", "federation"))
 # Besides the library: what runs the tests, and whom they compare with.
-TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "pyarrow"]
-TOOLS += ["onnx", "onnxruntime", "cryptography", "matplotlib", "jsonschema"]
+EXTRAS = "dp,flower,frames,onnx,plot"
+TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "onnx"]
+TOOLS += ["jsonschema"]
 
 
 def places(version: str, home: Path | None = None) -> Iterator[str]:
@@ -59,7 +60,7 @@ def passes(version: str, python: str, options: Sequence[str]) -> bool:
     if not Path(own).is_file():
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
     install = [own, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--upgrade"]
-    subprocess.run([*install, ".", *TOOLS], check=True)
+    subprocess.run([*install, f".[{EXTRAS}]", *TOOLS], check=True)
     subprocess.run([own, "-m", "pip", "uninstall", "-qqy", "catchment"], check=True)
     command = [own, "-m", "pytest", "-q", "-m", "not long and not slow", *TESTS, *options]
     return subprocess.run(command).returncode == 0

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
 from catchment.arrays import Array
