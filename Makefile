@@ -157,8 +157,8 @@ bench: $(BENCH)/.installed
 
 # aeon and sktime ask for an older numba and pandas than the pins; sktime warns of its next release.
 interop: $(INTEROP)/.installed
-	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning tests/interop src/catchment/interop \
-		--ignore tests/interop/test_reservoirpy.py
+	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning tests/interop tests/test_doctests.py \
+		-k interop --ignore tests/interop/test_reservoirpy.py
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data

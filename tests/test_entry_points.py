@@ -22,8 +22,8 @@ from catchment.data.recording import Recording
 from catchment.engine.local import data_of, run_locally
 from catchment.features import EchoState, Pipeline
 from catchment.federation.learn.input_scaling import FederatedScaling
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 from catchment.readout.metrics import nrmse
 from catchment.readout.model import Model
 from catchment.sklearn import EchoStateClassifier, EchoStateRegressor

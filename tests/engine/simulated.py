@@ -36,10 +36,10 @@ from catchment.federation.loop import run
 from catchment.federation.plan import Memory, Plan
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import MODEL, Store
-from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
 from catchment.plans.flower.simulation import simulate_plan
+from catchment.plans.in_process import run_plan
 from catchment.privacy.in_the_clear import PlainStatisticsWarning, networked
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum

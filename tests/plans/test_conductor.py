@@ -30,10 +30,10 @@ from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.plan import Plan
 from catchment.federation.runs.read import messages_of, read_run
 from catchment.federation.runs.write import MODEL, Store
-from catchment.plans.in_process import Finished, run_plan
 from catchment.plans.examples import example_names, example_plan
 from catchment.plans.file import parse_plan, read_plan
 from catchment.plans.folds import folds_of
+from catchment.plans.in_process import Finished, run_plan
 from catchment.readout.model import Model
 from reproductions.places import find, packed_directory
 

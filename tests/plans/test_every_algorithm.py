@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.cli import app
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import parse_plan, read_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.names import ALGORITHMS
 from catchment.readout.storage import load_model
 

@@ -25,9 +25,9 @@ from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.limits import Limits
 from catchment.federation.plan import Plan
 from catchment.federation.runs.write import MODEL
-from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_names, example_plan
 from catchment.plans.file import fingerprint_of, parse_plan, read_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.names import ALGORITHMS, MAPS, PROTECTIONS
 from catchment.plans.schema import plan_schema
 from catchment.plans.sources import About

@@ -36,7 +36,6 @@ from catchment.federation.course import Course, Known
 from catchment.federation.plan import Memory, Plan, Turn
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import MODEL
-from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import read_plan
 from catchment.plans.flower.agreement import agreement, read_identities
@@ -44,6 +43,7 @@ from catchment.plans.flower.node import PlanNode
 from catchment.plans.flower.places import ModelFolder
 from catchment.plans.flower.scaffold import write_app
 from catchment.plans.flower.server import serve_plan
+from catchment.plans.in_process import run_plan
 from catchment.privacy.in_the_clear import PlainStatisticsWarning
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.keys import new_identity

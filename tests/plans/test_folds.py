@@ -15,8 +15,8 @@ from catchment.data import read
 from catchment.federation.learn.digests import digest_of
 from catchment.federation.runs.folds import folds_of_run, folds_sentence
 from catchment.federation.runs.unlearn import unlearn_from_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.verify import verify_run
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from catchment.federation.runs.read import Run, read_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 
 
 @pytest.fixture(scope="session")

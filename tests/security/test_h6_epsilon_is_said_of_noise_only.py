@@ -22,8 +22,8 @@ from catchment.federation.plan import Turn
 from catchment.federation.runs.explain import explain, in_words
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.read import read_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 from catchment.privacy.audit.attack_list import TRIALS
 from catchment.privacy.dp.clipping import Clip, Clipped
 from catchment.privacy.dp.noise import GaussianNoise

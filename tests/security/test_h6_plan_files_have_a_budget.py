@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from catchment.cli import app, main
 from catchment.errors import BudgetError
 from catchment.federation.cost import Cost
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import PlanFile, read_plan
+from catchment.plans.in_process import run_plan
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 

@@ -17,8 +17,8 @@ import pytest
 from tests.security.killed_run import PLAN
 
 from catchment.errors import BudgetError, FederationError
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import read_plan
+from catchment.plans.in_process import run_plan
 from catchment.privacy.secure_sum.server_journal import Journal
 
 ROOT = Path(__file__).parents[2]

@@ -29,8 +29,8 @@ from catchment.engine.deploy.commands import (
 from catchment.engine.deploy.keys import make_keys, make_node
 from catchment.errors import FederationError
 from catchment.federation.runs.read import read_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import read_plan
+from catchment.plans.in_process import run_plan
 from tools.fleet.deployment import Deployment, free_port
 from tools.fleet.processes import marked
 from tools.fleet.up import APP, run_on, sha256, up, write_example

@@ -25,8 +25,8 @@ pytest.importorskip("flwr", reason="no Flower here; pip install 'catchment[flowe
 
 from catchment.engine.deploy.commands import find_nginx, node_settings
 from catchment.federation.runs.read import Run, read_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import read_plan
+from catchment.plans.in_process import run_plan
 from tools.fleet.deployment import SUPERLINK, Deployment
 from tools.fleet.processes import marked
 from tools.fleet.up import APP, RUN, nodes_of, run_on, run_settings, sha256, up

@@ -27,9 +27,9 @@ from catchment.federation.runs.progress import (
 )
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import DATABASE, PROGRESS, Store, remove_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 from catchment.watch.feed import REMOVED, Feed
 from catchment.watch.spent import epsilon_after
 from catchment.watch.state import judged, look

@@ -128,8 +128,8 @@ class Ran:
 
 def _run(plan: Path, folder: Path, threads: int | None, *, quiet: bool, again: str) -> Ran:
     from catchment.cli.progress import progress
-    from catchment.plans.in_process import run_plan
     from catchment.plans.file import read_plan
+    from catchment.plans.in_process import run_plan
 
     started, said = time.monotonic(), list[str]()
     file = read_plan(plan)

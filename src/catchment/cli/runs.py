@@ -68,8 +68,8 @@ def run(
     Ctrl-C stops it; with --resume it goes on after the last finished round.
     """
     from catchment.federation.runs.write import is_empty
-    from catchment.plans.in_process import run_plan
     from catchment.plans.file import read_plan
+    from catchment.plans.in_process import run_plan
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem

@@ -12,13 +12,13 @@ from catchment.faces import face
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
-    from catchment.plans.in_process import Finished as Finished
-    from catchment.plans.in_process import run_plan as run_plan
     from catchment.plans.examples import example_names as example_names
     from catchment.plans.examples import example_plan as example_plan
     from catchment.plans.file import PlanFile as PlanFile
     from catchment.plans.file import parse_plan as parse_plan
     from catchment.plans.file import read_plan as read_plan
+    from catchment.plans.in_process import Finished as Finished
+    from catchment.plans.in_process import run_plan as run_plan
     from catchment.plans.schema import plan_schema as plan_schema
     from catchment.plans.served import how_served as how_served
     from catchment.plans.verify import Check as Check
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = face(
     __name__,
     {
-        "conductor": ["Finished", "run_plan"],
+        "in_process": ["Finished", "run_plan"],
         "examples": ["example_names", "example_plan"],
         "file": ["PlanFile", "parse_plan", "read_plan"],
         "schema": ["plan_schema"],

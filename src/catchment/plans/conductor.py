@@ -15,15 +15,12 @@ import json
 import logging
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from catchment.engine.local import LocalEngine, data_of
 from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
@@ -31,48 +28,32 @@ from catchment.features.labels import label_of
 from catchment.federation.course import (
     DELIVERY,
     EVALUATION,
-    TRAINING,
     AnyPlan,
     Course,
     Known,
     conduct,
 )
-from catchment.federation.delivery import DeliveredEvaluation, Delivery, InMemory, sha256_of
+from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
-from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
-from catchment.federation.runs.folds import folds_fact
+from catchment.federation.plan import Journal, Masking, Plan, Protection
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
-from catchment.federation.runs.progress import reported
-from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.served import write_confusions
 from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
     CHARGED,
-    CLIENTS,
     DATABASE,
-    JOURNAL,
     MODEL,
     PLAN,
     Store,
     is_begun,
     remove_run,
 )
-from catchment.plans.baselines import compared
-from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.folds import folded
-from catchment.plans.notices import notices
-from catchment.plans.results import write_drawn, write_forecast
-from catchment.plans.served import keep_worst
 from catchment.plans.sources import About
-from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.privacy.secure_sum.client_rules import is_name
-from catchment.privacy.secure_sum.client_store import FileMemory
-from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 

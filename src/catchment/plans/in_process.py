@@ -6,73 +6,44 @@ and how the clients served best and worst fare.
 
 from __future__ import annotations
 
-import datetime
 import json
-import logging
-import os
-import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
 
 from catchment.engine.local import LocalEngine, data_of
-from catchment.errors import BudgetError, TooFewClientsError
-from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.feature_map import FeatureMap
-from catchment.features.labels import label_of
 from catchment.federation.course import (
-    DELIVERY,
-    EVALUATION,
     TRAINING,
     AnyPlan,
-    Course,
-    Known,
-    conduct,
 )
-from catchment.federation.delivery import DeliveredEvaluation, Delivery, InMemory, sha256_of
-from catchment.federation.loop import Engine, Result, model_of, run
-from catchment.federation.measure.comparison import Outcome, Row
-from catchment.federation.measure.evaluation import Scores, metrics
-from catchment.federation.plan import Journal, Masking, Memory, Plan, Protection
+from catchment.federation.delivery import DeliveredEvaluation
+from catchment.federation.loop import Engine
+from catchment.federation.measure.evaluation import Scores
+from catchment.federation.plan import Memory
 from catchment.federation.runs.folds import folds_fact
-from catchment.federation.runs.logged import Logged
-from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.progress import reported
 from catchment.federation.runs.read import Run, read_run
-from catchment.federation.runs.served import write_confusions
-from catchment.federation.runs.tables import write_comparison, write_results
 from catchment.federation.runs.write import (
-    CHARGED,
     CLIENTS,
-    DATABASE,
     JOURNAL,
-    MODEL,
-    PLAN,
     Store,
-    is_begun,
-    remove_run,
 )
 from catchment.plans.baselines import compared
+from catchment.plans.conductor import Conductor, Done, Watch, opened, own_rows, with_own
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.folds import folded
 from catchment.plans.notices import notices
 from catchment.plans.results import write_drawn, write_forecast
 from catchment.plans.served import keep_worst
-from catchment.plans.sources import About
 from catchment.privacy.dp.budget import data_keys
-from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.predictor import Predictor
-from catchment.readout.storage import to_bytes
-
-from catchment.plans.conductor import Conductor, Done, Watch, opened, own_rows, with_own
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +123,11 @@ def run_plan(
             from catchment.privacy.secure_sum.keys import new_identity
 
             identities = {name: new_identity(memory) for name, memory in memories.items()}
+        course = file.course(held.about, identities, len(held.train))
+        models: dict[str, Predictor] = {}
+        by_folds = file.sharing.test == "folds"
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
-        place = store.folder / JOURNAL
-        with SumsJournal(place) if memories else nullcontext() as journal:
-            course = file.course(held.about, identities, len(held.train))
-            tested, models = None, dict[str, Predictor]()
-            if file.sharing.test == "folds":
-                tested = partial(_by_folds, file, held, threads, tell, store, models)
+        with SumsJournal(store.folder / JOURNAL) if memories else nullcontext() as journal:
             conductor = Conductor(
                 file,
                 course,
@@ -167,17 +136,14 @@ def run_plan(
                 store,
                 journal,
                 watch=tell,
-                tested=tested,
+                tested=partial(_by_folds, file, held, threads, tell, store, models)
+                if by_folds
+                else None,
                 known=_known(held) if file.is_noisy else {},
             )
             done = conductor.conduct()
-        write_forecast(store, done.model, done.scores, held)
-        if not (file.is_noisy or file.is_secret):
-            shown = held.train if tested else held.test
-            model_of = partial(_model_of, models, done.model)
-            write_drawn(store, model_of, done.scores, shown, held.about.channels)
-            keep_worst(store, file, held, done.model, done.scores, models)
-        if tested is not None:
+        _show(store, file, held, done, models)
+        if by_folds:
             conductor.finish(own_rows(file, done))
         elif "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
@@ -188,6 +154,30 @@ def run_plan(
         if file.is_secret:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores, notices(file, held))
+
+
+def _show(
+    store: Store, file: PlanFile, held: PlanData, done: Done, models: Mapping[str, Predictor]
+) -> None:
+    """Keep what pictures of single clients need, unless the plan hides its clients.
+
+    Parameters
+    ----------
+    models
+        By client: the model of its fold, where the test is by folds.
+    """
+    write_forecast(store, done.model, done.scores, held)
+    if file.is_noisy or file.is_secret:
+        return
+    shown = held.train if models else held.test
+    write_drawn(
+        store,
+        lambda client: models.get(client, done.model),
+        done.scores,
+        shown,
+        held.about.channels,
+    )
+    keep_worst(store, file, held, done.model, done.scores, models)
 
 
 def _by_folds(
@@ -202,11 +192,6 @@ def _by_folds(
     found = folded(file, held, threads, watch, models)
     store.write_facts(folds_fact(found.folds))
     return found.scores
-
-
-def _model_of(models: Mapping[str, Predictor], final: Predictor, client: str) -> Predictor:
-    """Return the model that a client was tested with: that of its fold, or the final one."""
-    return models.get(client, final)
 
 
 def _known(held: PlanData) -> dict[str, Sequence[str]]:
@@ -238,5 +223,3 @@ def forget_clients(store: Store, identities: dict[str, str]) -> None:
     store.write_facts({"identities": json.dumps(identities)})
     for name in (CLIENTS, JOURNAL):
         shutil.rmtree(store.folder / name, ignore_errors=True)
-
-

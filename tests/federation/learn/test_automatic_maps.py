@@ -15,8 +15,8 @@ from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.features.default_map import AutoMap, DefaultMap
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.runs.read import read_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 from catchment.report.html import render
 
 PEOPLE = synthetic_wearables(4, seed=1, windows_per_user=80)

@@ -17,8 +17,8 @@ from catchment.federation import read_run
 from catchment.federation.learn.conjugate_gradients import ConjugateGradients
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.uploads import Uploads, masked_bytes
-from catchment.plans.in_process import run_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 from catchment.privacy import SecureSum, make_identities
 
 MAP = EchoState(50, seed=1)

@@ -24,9 +24,9 @@ from catchment.federation.runs.drawn import (
 )
 from catchment.federation.runs.explain import in_words
 from catchment.federation.runs.read import read_run
-from catchment.plans.in_process import run_plan
 from catchment.plans.examples import example_plan
 from catchment.plans.file import parse_plan
+from catchment.plans.in_process import run_plan
 from catchment.plans.results import best_and_worst
 
 CLASSES = ("fast", "slow")

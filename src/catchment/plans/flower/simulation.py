@@ -12,13 +12,13 @@ from catchment.engine.flower.roster import Order
 from catchment.engine.flower.simulation import remind, share, simulated
 from catchment.federation.client import Node
 from catchment.federation.plan import Memory
-from catchment.plans.in_process import client_memories
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
 from catchment.plans.flower.agreement import Agreement, refuse_folds
 from catchment.plans.flower.node import data_at, stages_of
 from catchment.plans.flower.places import Remembered
 from catchment.plans.flower.server import serve_plan
+from catchment.plans.in_process import client_memories
 from catchment.privacy.secure_sum.keys import new_identity
 
 
