@@ -80,7 +80,7 @@ def folded(
     for number, fold in enumerate(folds, start=1):
         name = f"fold {number} of {len(folds)}"
         others = {name: source for name, source in held.train.items() if name not in fold}
-        model = trained_on(others, file, held, threads, partial(watch, name) if watch else None)
+        model = trained_on(others, file, held, threads, watch, f"{name}, ")
         if models is not None:
             models |= dict.fromkeys(fold, model.predictor)
         test = {name: held.train[name] for name in fold}
@@ -115,12 +115,20 @@ def trained_on(
     file: PlanFile,
     held: PlanData,
     threads: int | None = None,
-    watch: Callable[[int, int, int], None] | None = None,
+    watch: Watch | None = None,
+    before: str = "",
 ) -> Result[object, object]:
-    """Return what a plan makes of some of its clients, in the clear: nothing of it is released."""
+    """Return what a plan makes of some of its clients, in the clear: nothing of it is released.
+
+    Parameters
+    ----------
+    before
+        What stands before the name of a stage for those who watch.
+    """
 
     def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
-        return run_locally(plan, clients, threads=threads, watch=watch)
+        seen = partial(watch, f"{before}{stage}") if watch else None
+        return run_locally(plan, clients, threads=threads, watch=seen)
 
     return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
 
