@@ -260,7 +260,7 @@ def test_a_plan_names_a_map_of_ones_own_and_hides_it_in_a_secure_sum(
     module = (ROOT / "examples" / "own" / "window_statistics.py").read_text(encoding="utf-8")
     (tmp_path / "window_statistics.py").write_text(module, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    run_commands("$ catchment run plan.toml\n...12 of 12 clients trained\n...\n")
+    run_commands("$ catchment run plan.toml\n...12 of 12 clients trained...\n...\n")
     rows = "".join(f"{t},{t % 5},0,0,0,0,{t % 3}\n" for t in range(50))
     Path("new.csv").write_text(
         "t,acc-forward,acc-left,acc-up,gyro-roll,gyro-pitch,gyro-yaw\n" + rows, encoding="utf-8"

@@ -119,7 +119,8 @@ def unlabelled(recordings: str) -> Callable[[Lines], str]:
     return faulty
 
 
-LEFT_OUT = {
+Faulty = Callable[[Lines], str]
+LEFT_OUT: dict[str, tuple[Faulty, str]] = {
     "text": (cell(5, 1, "oops"), "column 'ax' is not numeric: it has 'oops' in row 5; mend it"),
     "quoted comma": (column(1, lambda v: f'"{v.replace(".", ",")}"'), "is not numeric: it has '"),
     "infinite": (cell(5, 1, "inf"), "recording '0': inputs is infinite at row 4; remove"),
@@ -160,7 +161,7 @@ def test_a_bad_file_is_left_out_and_named(
     assert said.err.splitlines()[-1] == "--strict: somebody was left out, see above"
 
 
-NOTICED = {
+NOTICED: dict[str, tuple[Faulty, list[str]]] = {
     "decimal comma": (lambda cells: text(cells).replace(",", ";").replace(".", ","), []),
     "space in the header": (cell(0, 1, " ax"), []),
     "out of order": (lambda cells: text([cells[0], *cells[:0:-1]]), []),
@@ -228,6 +229,30 @@ def test_notices_are_in_json_and_the_folder_keeps_none(
     assert notice == "none of the 6 recordings of p1 is scored: they have no label"
     with sqlite3.connect(people / "runs" / "plan" / DATABASE) as database:
         assert "no label" not in "".join(database.iterdump())
+
+
+def test_a_person_without_labels_is_named_by_evaluate(
+    people: Path, typed: Callable[..., Said]
+) -> None:
+    assert typed("run", "plan.toml").code == 0
+    (people / "p9.csv").write_text(unlabelled("012345")(person(9)))
+    said = typed("evaluate", "runs/plan", "p0.csv", "p9.csv")
+    assert said.warnings == ["p9 is not scored: no row has a target to compare with"]
+    assert said.code == 0
+
+
+def test_explain_claims_no_more_than_is_so(people: Path, typed: Callable[..., Said]) -> None:
+    claim = "no message of the kinds above holds them"
+    assert typed("run", "plan.toml", "--out", "good").code == 0
+    good = typed("explain", "good").out
+    assert f"{claim} (what" in good
+    assert "of a file's name only what a client is called by\n" in good
+    (people / "p3.csv").write_text(cell(5, 1, "oops")(person(3)))
+    assert typed("run", "plan.toml", "--out", "bad").code == 0
+    bad = typed("explain", "bad").out
+    assert "quote the one value that is at fault" in bad
+    assert f"{claim}, except the one value that a refusal may quote" in bad
+    assert "p3  training  refused: p3.csv: column 'ax' is not numeric: it has 'oops'" in bad
 
 
 def test_a_file_with_more_columns_than_most_is_used_without_them(
@@ -345,6 +370,8 @@ COMMANDS = {
     ("plan",): "pass a plan to check, or --schema, or --example NAME",
     ("plan", "--example", "wearable"): "did you mean 'wearables'?",
     ("predict", "plan.toml", "p0.csv"): "plan.toml",
+    ("run", "plan.toml", "--out", "p0.csv"): "--out p0.csv is a file; name a folder",
+    ("predict", "nothing", "p0.csv", "--out", "empty"): "name a file, empty/predictions.csv",
     ("predict", "nothing", "p0.csv"): "there is no model nothing",
     ("explain", "nothing"): "nothing holds no run",
     ("report", "nothing"): "nothing holds no run",

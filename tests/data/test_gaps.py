@@ -31,7 +31,7 @@ def test_without_gaps_the_sequences_come_back_themselves() -> None:
 
 def test_error_names_the_place() -> None:
     u = np.array([[0.0, 0.0], [0.0, nan]])
-    with pytest.raises(ValueError, match="recording 1 has no input in channel 1 at step 1; choose"):
+    with pytest.raises(ValueError, match="recording 1 has no input in channel 1 at step 1; set"):
         fill_gaps([Recording(np.zeros((2, 2))), Recording(u)])
 
 

@@ -205,6 +205,7 @@ def test_a_forecast_is_held_in_the_range_of_training_unless_it_is_let_go() -> No
         held = model.forecast(s, horizon=3000, limit=[[0.0], [3.0]])
     assert free.max() > 3.5
     assert held.max() == 3.0
+    assert model.model_.target_range is not None
     low, high = model.model_.target_range
     assert (model.forecast(s, horizon=5) <= high).all()
     np.testing.assert_array_equal(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from catchment.cli.finished import warn
 from catchment.cli.progress import each, waiting
 from catchment.cli.show import JsonOption, print_json, print_table
 
@@ -61,6 +62,8 @@ def predict(
     from catchment.data.files import find_files
     from catchment.readout.answers import Table
 
+    if out is not None and out.is_dir():
+        raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")
     table = Table(load_predictor(model_path, use), probabilities, coverage, client)
     paths = find_files(files)
     with _written(out) as stream:
@@ -95,6 +98,9 @@ def evaluate(
     assert scores.total is not None
     if not scores.total.errors.n:
         raise ValueError("no row has a target to compare with; fill in the column of targets")
+    for name, score in sorted(scores.by_client.items()):
+        if not score.errors.n:
+            warn(f"{name} is not scored: no row has a target to compare with")
     worst, value = scores.worst()
     named = {"": scores.total} | dict(sorted(scores.by_client.items()))
     if as_json:

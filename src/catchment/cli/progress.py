@@ -28,7 +28,9 @@ def progress(*, quiet: bool = False) -> Iterator[Watch | None]:
 
         def watch(stage: str, round_: int, done: int, asked: int) -> None:
             label = f"{stage}, round {round_ + 1}" if asked else stage
-            bar.update(task, description=label, completed=done, total=asked or None)
+            # `update` takes no total for one that stays as it was.
+            bar.tasks[task].total = asked or None
+            bar.update(task, description=label, completed=done)
 
         yield watch
 

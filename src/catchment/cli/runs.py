@@ -72,6 +72,8 @@ def run(
 
     file = read_plan(plan_file)
     folder = out or Path("runs") / plan_file.stem
+    if folder.is_file():
+        raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     if engine is Engine.ray:
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         return

@@ -284,7 +284,7 @@ def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
             odd = first_text(values)
             if odd is not None:
                 raise ValueError(
-                    f"column {name!r} is not numeric: it has {odd}; mend it, or name other inputs"
+                    f"column {name!r} is not numeric: it has {odd}; mend it"
                 ) from error
             raise ValueError(f"column {name!r} is not numeric: {error}") from error
     if len({len(values) for values in columns}) > 1:

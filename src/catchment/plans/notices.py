@@ -85,7 +85,7 @@ def notices(file: PlanFile, held: PlanData) -> tuple[str, ...]:
     odd = () if held.about.classes is None else _classed(seen, apart=prepare.window is None)
     return (
         *held.notices,
-        *_unknown(seen, scored, per_step=per_step),
+        *_unknown(seen, scored, per_step=per_step, folds=file.sharing.test == "folds"),
         *odd,
         *_gaps(seen, prepare),
         *_rates(seen, prepare),
@@ -103,12 +103,14 @@ def _looked_at(clients: Clients) -> Iterator[tuple[str, Seen]]:
             yield name, Seen.of(recordings)
 
 
-def _unknown(seen: Mapping[str, Seen], scored: set[str], *, per_step: bool) -> Iterator[str]:
+def _unknown(
+    seen: Mapping[str, Seen], scored: set[str], *, per_step: bool, folds: bool
+) -> Iterator[str]:
     """Yield who has recordings, or steps, that are not used because they have no target."""
     what = "steps" if per_step else "recordings"
     lacking = {name: one for name, one in seen.items() if one.unknown}
     for name, one in list(lacking.items())[:MOST_NAMED]:
-        use = "scored" if name in scored else "learned from"
+        use = "used" if folds else "scored" if name in scored else "learned from"
         if one.unknown == one.targets:
             yield f"none of the {one.targets} {what} of {name} is {use}: they have no label"
             continue

@@ -23,13 +23,22 @@ MOST_REFUSED = 100  # listed
 REFUSAL = Kind(
     "refusal",
     "one sentence that says why the client sends nothing",
-    ("the reason, which may mention the size or a fault of the client's data",),
+    (
+        "the reason, which may name a file of the client, say how many rows or features there are, "
+        "and quote the one value that is at fault",
+    ),
 )
 
 NEVER = (
     "inputs, targets and feature rows as such: no message of the kinds above holds them (what "
     "can be rebuilt from sums is said there)",
     "the clients' files; of a file's name only what a client is called by",
+)
+# Where somebody refused, the two sentences above would say too much.
+NEVER_BUT_REFUSALS = (
+    "inputs, targets and feature rows as such: no message of the kinds above holds them, except "
+    "the one value that a refusal may quote (what can be rebuilt from sums is said there)",
+    "the clients' files; of a file's name only what a client is called by, and what a refusal says",
 )
 
 
@@ -85,11 +94,16 @@ def explain(run: Run) -> Explanation:
     return Explanation(
         sent,
         tuple(_down(run)),
-        NEVER if not unknown else (),
+        () if unknown else _never(sent),
         unknown,
         tuple(_bounded(run)),
         tuple(_kept(run)),
     )
+
+
+def _never(sent: tuple[Sent, ...]) -> tuple[str, ...]:
+    refused = any(one.purpose == REFUSAL.name for one in sent)
+    return NEVER_BUT_REFUSALS if refused else NEVER
 
 
 def in_words(run: Run, messages: list[Message], *, more: bool = False) -> str:
