@@ -121,7 +121,7 @@ def test_people_are_told_apart_by_a_column_or_a_folder(tmp_path: Path) -> None:
     both = read(str(tmp_path / "days" / "*" / "*.csv"), label="activity", client_by="folder")
     assert {name: len(held) for name, held in both.items()} == dict.fromkeys(("p0", "p1", "p2"), 2)
     assert both.columns["client_by"] == "folder"
-    with pytest.raises(ValueError, match='client_by = "folder"'):
+    with pytest.raises(ValueError, match="client_by='folder'"):
         read(str(tmp_path / "days" / "*" / "*.csv"), label="activity")
 
 

@@ -215,13 +215,7 @@ def survey(
     number there, or leave the cell empty, which is a gap"])
     """
     paths = find_files(files)
-    opened: dict[Path, Columns] = {}
-    problems = []
-    for path in paths:
-        try:
-            opened[path] = read_columns(path)
-        except (ValueError, OSError) as error:
-            problems.append(_unreadable(path, error))
+    opened, problems = _opened(paths)
     tables = {
         path: {name: facts_of(values) for name, values in columns.items()}
         for path, columns in opened.items()
@@ -254,6 +248,18 @@ def survey(
         {path: _kind(path) for path in paths},
         _same(paths),
     )
+
+
+def _opened(paths: Sequence[Path]) -> tuple[dict[Path, Columns], list[Problem]]:
+    """Return the columns of the files that can be read, and what is wrong with the others."""
+    opened: dict[Path, Columns] = {}
+    problems = []
+    for path in paths:
+        try:
+            opened[path] = read_columns(path)
+        except (ValueError, OSError) as error:
+            problems.append(_unreadable(path, error))
+    return opened, problems
 
 
 def _listed(names: str | Sequence[str] | None) -> tuple[str, ...]:
