@@ -193,18 +193,21 @@ def test_a_run_of_a_plan_can_forget_a_client(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_prompt_is_trained_on_a_users_own_files_and_used(folder: Path) -> None:
+def test_a_prompt_is_trained_on_a_users_own_files_and_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("transformers")
+    monkeypatch.chdir(folder)
     from tests.prompt.tiny import tiny_model
 
     tiny_model(folder / "tiny")
     settings = 'language_model = "tiny"\ncontext = "The person is"\nepochs = 4\n[run]\nrounds = 4'
     plan = write_plan(folder, "prompt", settings)
-    command(folder, "run", str(plan), "--out", "run")
-    rows = list(csv.DictReader(io.StringIO(command(folder, "predict", "run", "people"))))
+    quick("run", str(plan), "--out", "run")
+    rows = list(csv.DictReader(io.StringIO(quick("predict", "run", "people"))))
     assert len(rows) == 24
     assert {row["prediction"] for row in rows} <= {"sitting", "walking"}
-    score = json.loads(command(folder, "evaluate", "run", "people", "--json"))["total"]
+    score = json.loads(quick("evaluate", "run", "people", "--json"))["total"]
     truth = {str(rec): "walking" if rec % 2 else "sitting" for rec in range(6)}
     right = [row["prediction"] == truth[row["recording"]] for row in rows]
     assert score["accuracy"] == pytest.approx(np.mean(right))

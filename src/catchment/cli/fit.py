@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shlex
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ import typer
 
 from catchment.cli.fit_advice import Asked, check, look, refuse_to_overwrite
 from catchment.cli.show import JsonOption, print_json, size
+from catchment.cli.track import TrackOption, track_run
+from catchment.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
@@ -83,6 +86,7 @@ def fit(
         bool, typer.Option("--strict", help="Stop, with exit code 1, if a file cannot be used.")
     ] = False,
     threads: Annotated[int | None, typer.Option(help="Threads; all cores if not given.")] = None,
+    track: TrackOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look at files, write a plan for them, run it, and say how good the model is and for whom.
@@ -106,10 +110,11 @@ def fit(
     check(asked, found)
     made = propose(found, files, plan, Choices(window, map_, horizon), asked.command())
     plan.parent.mkdir(parents=True, exist_ok=True)
-    plan.write_text(made.text, encoding="utf-8")
+    replace_file(plan, made.text.encode())
     if not as_json:
         typer.echo(f"wrote {plan}   ({made.said})")
-    ran = _run(plan, folder, threads, quiet=as_json, again=asked.command())
+    ran = _run(plan, folder, threads, quiet=as_json, again=asked.command(), seen=_summary(found))
+    track_run(track, folder)
     if as_json:
         print_json(_as_json(found, made, plan, ran))
         return
@@ -126,7 +131,15 @@ class Ran:
     warnings: tuple[str, ...]
 
 
-def _run(plan: Path, folder: Path, threads: int | None, *, quiet: bool, again: str) -> Ran:
+def _run(
+    plan: Path,
+    folder: Path,
+    threads: int | None,
+    *,
+    quiet: bool,
+    again: str,
+    seen: Iterable[str],
+) -> Ran:
     from catchment.cli.progress import progress
     from catchment.plans.file import read_plan
     from catchment.plans.in_process import run_plan
@@ -135,7 +148,8 @@ def _run(plan: Path, folder: Path, threads: int | None, *, quiet: bool, again: s
     file = read_plan(plan)
     try:
         with progress(quiet=quiet) as watch, _quietly(said):
-            done = run_plan(file, folder, force=True, threads=threads, watch=watch).run
+            facts = {"summary": json.dumps(list(seen))}
+            done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
     except KeyboardInterrupt:
         typer.secho(f"stopped; begin again with: {again} --force", err=True)
         raise typer.Exit(130) from None

@@ -93,6 +93,7 @@ def run_plan(
     force: bool = False,
     threads: int | None = None,
     watch: Watch | None = None,
+    facts: Mapping[str, str] | None = None,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -110,10 +111,13 @@ def run_plan(
         Whether to replace a run that the folder holds.
     watch
         Called with (stage, round, clients done, clients asked).
+    facts
+        Small facts that the folder keeps beside its own, by name.
     """
     held = file.load_data(data)
     kept = opened(file, folder, resume=resume, force=force)
     with kept as store, reported(folder, watch) as tell:
+        store.write_facts(dict(facts or {}))
         # Of a finished run only the public keys are left.
         identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
         memories: dict[str, Memory] = {}
