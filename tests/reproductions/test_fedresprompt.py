@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ pytest.importorskip("peft")
 from tests.prompt.tiny import tiny_model
 from tests.reproductions.test_prompt_tasks import reviews
 
-from reproductions import fedresprompt_values
+from reproductions import fedresprompt_values, pool
 from reproductions.__main__ import app
 from reproductions.fedresprompt import (
     available,
@@ -156,7 +157,13 @@ def test_committed_figures_show_what_is_claimed() -> None:
         assert mean(task, "closed-form", "test") > mean(task, "ridge", "test") - 0.03
 
 
-def test_a_job_that_fails_does_not_cost_the_rest(settings: PromptSettings) -> None:
+def test_a_job_that_fails_does_not_cost_the_rest(
+    settings: PromptSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Processes have tests of their own (test_pool.py), and each would load torch anew.
+    monkeypatch.setattr(
+        pool, "ProcessPoolExecutor", lambda workers, **_: ThreadPoolExecutor(workers)
+    )
     broken = replace(settings, routes=(*settings.routes[:2], replace(settings.routes[2], units=-1)))
     result = fedresprompt(broken, ("routing",), workers=2)
     assert len(result.of("routing", "subspace")) == 1
