@@ -125,7 +125,7 @@ LEFT_OUT: dict[str, tuple[Faulty, str]] = {
     "quoted comma": (column(1, lambda v: f'"{v.replace(".", ",")}"'), "is not numeric: it has '"),
     "infinite": (cell(5, 1, "inf"), "recording '0': inputs is infinite at row 4; remove"),
     "repeated time": (cell(5, 0, "0.3"), "recording '0': time 0.3 occurs twice; keep one row"),
-    "empty": (lambda cells: "", "cannot be read: Empty CSV file"),
+    "empty": (lambda cells: "", "cannot be read: it is empty"),
     "no rows": (lambda cells: text(cells[:1]), "there are no rows; leave it out, or fill it"),
     "no column": (
         lambda cells: text([[row[0], *row[2:]] for row in cells]),
@@ -135,7 +135,7 @@ LEFT_OUT: dict[str, tuple[Faulty, str]] = {
         lambda cells: text([[*row[:3], row[4]] for row in cells]),
         "has no column 'activity'; it has t, ax, ay, rec",
     ),
-    "no table": (lambda cells: "\0\1\2", "cannot be read"),
+    "no table": (lambda cells: "\0\1\2", "cannot be read: it is no text"),
 }
 
 

@@ -171,6 +171,11 @@ class _File:
                 if row != [_END]:
                     raise ValueError(self._what_is_wrong(len(row)))
             elif row:
+                if "\0" in "".join(row):
+                    raise ValueError(
+                        f"{self.path.name} cannot be read: it is no text, for there is a zero byte "
+                        "in its first line; save it as CSV"
+                    )
                 return row
         raise ValueError(f"{self.path.name} cannot be read: it is empty; leave it out")
 
