@@ -2,7 +2,8 @@
 
     python -m benchmarks.install > benchmarks/results/install.json
 
-Sizes are those of the files that the packages of this environment list, in decimal megabytes.
+Sizes are those of the files that the packages of this environment list, in decimal megabytes. The
+extras aeon and sktime ask for other versions, and cannot be in the same one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy")
+SMALL = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy", "watch", "track")
 EXTRAS = (*SMALL, "flower", "flower-sim", "torch", "llm")
 
 

@@ -37,7 +37,8 @@ def test_the_examples_of_a_module_print_what_they_say(name: str) -> None:
         pytest.skip(str(error))
     said: list[str] = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
-    for examples in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, name)
+    assert any(one.examples for one in found), f"{name} has examples that are not found"
+    for examples in found:
         runner.run(examples, out=said.append)
     assert runner.failures == 0, "".join(said)
-    assert runner.tries > 0, f"{name} has examples that are not found"

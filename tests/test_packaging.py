@@ -66,7 +66,8 @@ def test_the_wheel_holds_the_library_alone(wheels: tuple[Path, Path]) -> None:
         )
     tops = {name.split("/")[0] for name in names}
     assert tops == {"catchment", f"catchment-{catchment.__version__}.dist-info"}
-    assert not [name for name in names if "__pycache__" in name or "test" in name.split("/")[-1]]
+    assert not [name for name in names if "__pycache__" in name]
+    assert not [name for name in names if Path(name).name.startswith(("test_", "conftest"))]
     assert {"catchment/py.typed", "catchment/report/page.css"} <= set(names)
     sources = {
         f"catchment/{path.relative_to(ROOT / 'src/catchment').as_posix()}" for path in _code()

@@ -96,7 +96,7 @@ def test_many_owners(people: Clients, tmp_path: Path) -> None:
     page = run.report(tmp_path / "report.html").read_text("utf-8")
     assert "sent by each client in training" in page
     scored = run.report(tmp_path / "scored.html", scores).read_text("utf-8")
-    assert "accuracy, all clients" in scored
+    assert "accuracy, all test clients" in scored
 
 
 def test_many_owners_hidden_in_a_sum(people: Clients) -> None:
@@ -122,7 +122,7 @@ def test_a_run_is_kept_where_out_says(people: Clients, tmp_path: Path) -> None:
     assert run.explain() == ct.federate(ct.EchoState(20), train).explain()
     assert run.report(tmp_path / "report.html").is_file()
     page = run.report(tmp_path / "scored.html", ct.evaluate(run.model, test)).read_text("utf-8")
-    assert "accuracy, all clients" in page
+    assert "accuracy, all test clients" in page
     assert "12 clients sent 12 messages" in page
     with pytest.raises(FederationError, match="already holds a run"):
         ct.federate(ct.EchoState(20), train, out=tmp_path / "run")

@@ -328,7 +328,7 @@ def test_a_file_that_cannot_be_read_is_left_out_whatever_the_plan_leaves_open(
         one.client: one.reason for kept in run.rounds.values() for r in kept for one in r.refused
     }
     assert refused.keys() == {path.stem for path in paths[:2]}
-    assert "Empty CSV file" in refused[paths[0].stem]
+    assert "it is empty" in refused[paths[0].stem]
     assert "has no column 'activity'" in refused[paths[1].stem]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from tests.security.killed_server import Steps
 
 from catchment.files import replace_file
-from catchment.plans import conductor
+from catchment.plans import in_process
 from catchment.plans.file import read_plan
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.releases import Releases
@@ -87,18 +87,19 @@ def process(place: Path, last: int, stage: str = "") -> int:
         status = 1
         try:
             os.environ["XDG_STATE_HOME"] = str(place / "state")
-            steps, removed = steps_of(last), conductor.forget_clients
+            steps, removed = steps_of(last), in_process.forget_clients
             if stage:
                 kill_after(stage)
 
             def forget(store: Any, identities: dict[str, str]) -> None:
-                # What is removed at the end is looked at first.
-                folders = sorted((store.folder / "clients").iterdir())
-                counts = [len(Releases(FileMemory(folder)).entries()) for folder in folders]
-                (place / "ledgers.json").write_text(json.dumps(counts))
+                # What is removed at the end is looked at first, unless a killed run removed it.
+                if (store.folder / "clients").is_dir():
+                    folders = sorted((store.folder / "clients").iterdir())
+                    counts = [len(Releases(FileMemory(folder)).entries()) for folder in folders]
+                    (place / "ledgers.json").write_text(json.dumps(counts))
                 removed(store, identities)
 
-            conductor.forget_clients = forget
+            in_process.forget_clients = forget
             run(place)
             (place / "steps").write_text(str(steps.count))
             status = 0
@@ -110,7 +111,7 @@ def process(place: Path, last: int, stage: str = "") -> int:
 
 
 def run(place: Path) -> None:
-    conductor.run_plan(read_plan(place / "plan.toml"), place / "run", resume=True, threads=1)
+    in_process.run_plan(read_plan(place / "plan.toml"), place / "run", resume=True, threads=1)
 
 
 def kill_after(stage: str) -> None:

@@ -107,7 +107,7 @@ def test_several_series_frames_and_gaps() -> None:
     gappy[::7] = np.nan
     lower, upper = EchoStateForecaster(20).fit(gappy).predict_interval(AHEAD)
     assert np.isfinite([lower, upper]).all()
-    with pytest.raises(ValueError, match="choose a gap policy"):
+    with pytest.raises(ValueError, match="set gaps to"):
         EchoStateForecaster(20, gaps="error").fit(gappy)
 
 
