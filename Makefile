@@ -12,7 +12,7 @@
 #   make bench   measure against the peers, in an environment of its own
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
 #   make matrix  the tests of the core on every Python here, with the newest packages, each in its own .venv-3.x
-#   make interop  the classifier for aeon and the forecaster for sktime, in an environment of its own
+#   make interop  the classifier for aeon and the forecaster for sktime, and all of scikit-learn's checks, in an environment of its own
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
 #   make check   lint, types and import order only
@@ -159,6 +159,7 @@ bench: $(BENCH)/.installed
 interop: $(INTEROP)/.installed
 	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning tests/interop tests/test_doctests.py \
 		-k interop --ignore tests/interop/test_reservoirpy.py
+	@$(INTEROP)/bin/python -m pytest -q -n 2 -m "long or not long" tests/sklearn/test_guide.py
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data

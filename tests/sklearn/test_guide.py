@@ -21,7 +21,7 @@ def test_every_estimator_is_in_the_table() -> None:
     assert {*TABLE, "EchoStateForecaster"} == set(catchment.sklearn.__all__)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLE)
 def test_the_table_of_failed_checks_is_right(name: str) -> None:
     estimator = getattr(catchment.sklearn, name)()
