@@ -71,6 +71,9 @@ def test_files_become_a_model_and_predictions_without_any_extra(tmp_path: Path) 
         "explain runs/plan",
         "report runs/plan",
         "verify runs/plan",
+        "fit recordings --label what --map window_statistics --plan fitted.toml",
+        "explain runs/recordings --client p0",
+        "watch runs/recordings --once",
     ]
     done = subprocess.run(
         [sys.executable, "-c", CODE],
