@@ -98,7 +98,7 @@ def tiles(run: Run, link: str) -> str:
 
 def summary(run: Run) -> str:
     """Return what was seen in the data, where the run wrote it down."""
-    lines = [str(line) for line in json.loads(run.facts.get("summary", "[]"))]
+    lines = [_marked(str(line)) for line in json.loads(run.facts.get("summary", "[]"))]
     if not lines:
         return ""
     shown = f"<h3>The data</h3>{listed(lines[:MOST_LINES])}"
@@ -106,6 +106,16 @@ def summary(run: Run) -> str:
         return shown
     more = f"<summary>{len(lines) - MOST_LINES} more lines about the data</summary>"
     return f"{shown}<details>{more}{listed(lines[MOST_LINES:])}</details>"
+
+
+def _marked(line: str) -> str:
+    """Return a line of the terminal as a page says it.
+
+    >>> _marked("  x p7.csv is empty"), _marked("  ! p3 has 3 rows")
+    ('left out: p7.csv is empty', 'warning: p3 has 3 rows')
+    """
+    mark, _, rest = line.strip().partition(" ")
+    return {"x": f"left out: {rest}", "!": f"warning: {rest}"}.get(mark, line.strip())
 
 
 def fold_scores(run: Run) -> list[float]:
