@@ -87,16 +87,17 @@ def test_figures_are_those_of_the_recordings(tmp_path: Path) -> None:
 def test_columns_that_are_no_signals_are_left_out_and_said(tmp_path: Path) -> None:
     for person in range(4):
         rows = [
-            [str(k), *row[:3], f"{60 + person}", "9.81", row[3]]
+            [str(k), *row[:3], f"{60 + person}", "9.81", "", row[3]]
             for k, row in enumerate(rows_of(person, rounds=1))
         ]
-        write(tmp_path / f"p{person}.csv", rows, header="index,t,ax,ay,weight,g,activity")
+        write(tmp_path / f"p{person}.csv", rows, header="index,t,ax,ay,weight,g,broken,activity")
     found = survey(tmp_path, label="activity", guess=True)
     assert found.roles.inputs == ("ax", "ay")
     said = "\n".join(found.warnings)
     assert "column 'index' is not used: it counts rows" in said
     assert "column 'weight' is not used: it never changes within a file" in said
     assert "column 'g' is not used: it never changes (" in said
+    assert "column 'broken' is not used: it is empty" in said
     named = survey(tmp_path, label="activity", inputs=["ax", "weight"], guess=True)
     assert named.roles.inputs == ("ax", "weight")
     assert "weight never changes within anybody's rows" in "\n".join(named.warnings)

@@ -187,7 +187,7 @@ def _inputs(tables: Sequence[Facts], named: set[str]) -> tuple[tuple[str, ...], 
     inputs, unused = [], {}
     for name, having in numbers.items():
         filled = [facts for facts in having if facts.kind != "empty"]
-        if sum(facts.kind == "numbers" for facts in filled) * 2 <= len(filled):
+        if filled and sum(facts.kind == "numbers" for facts in filled) * 2 <= len(filled):
             continue
         # A column that few files have is more likely a mistake of theirs than a signal.
         rare = len(having) * 2 <= len(tables)
