@@ -42,6 +42,7 @@ def ragged(seed: int = 0) -> list[Array]:
 
 @given(arrays(np.float64, (3, 6, 2), elements=st.floats(-1e3, 1e3, width=32)), st.booleans())
 def test_numbers_are_those_of_a_standard_scaler(X: Array, turned: bool) -> None:
+    X = np.where(np.abs(X) < 1e-6, 0.0, X)  # squares of still smaller numbers are lost in a sum
     stacked = X.reshape(-1, 2)
     theirs = StandardScaler().fit(stacked)
     ours = SequenceScaler(layout="channels_first" if turned else "time_first")
