@@ -6,7 +6,7 @@
 #   make test    lint, types, import order, then every test and documented example
 #   make security  the security checks in their long form (several minutes)
 #   make mutants  put faults into the privacy code and see which ones tests notice (hours; by hand)
-#   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root)
+#   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root), and code compiled for other processors
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
@@ -86,6 +86,8 @@ mutants: $(VENV)/.dev
 portable: $(VENV)/.dev cross
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q -rs \
 		-m "long or not long" tests/portable
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup -q \
+		-m long tests/data tests/features tests/readout
 
 # Emulators, cross compilers, and a compiler for WebAssembly; a test without its own says so.
 cross: $(VENV)/.dev

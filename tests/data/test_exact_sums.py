@@ -124,7 +124,7 @@ print(prepare.fingerprint, hashlib.sha256(rows).hexdigest())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_processor_has_the_same_scaler_and_the_same_scaled_rows() -> None:
     found = set()
     for machine in (

@@ -284,6 +284,7 @@ print(sha.hexdigest())
 EXPECTED = "2f5270b17d5f3426539382cdb326eabb7a454e877f3dceb82da56f7194538cf0"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "environment",
     [

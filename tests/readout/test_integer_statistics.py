@@ -535,7 +535,7 @@ print(found.hexdigest())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_digest_on_every_kind_of_processor() -> None:
     kinds: list[dict[str, str]] = [{}, {"NUMBA_CPU_NAME": "generic"}]
     kinds += [

@@ -272,6 +272,7 @@ print(found.hexdigest())
 """
 
 
+@pytest.mark.long
 def test_every_processor_has_the_same_gains_and_shifts() -> None:
     found = set()
     for machine in (
