@@ -14,18 +14,6 @@ settings.register_profile("catchment", deadline=None, derandomize=bool(os.enviro
 settings.load_profile("catchment")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run all tests of a file, so that what they share is made once.
-
-    Files that share nothing are spread: a long one would keep a worker busy to the end.
-    """
-    for item in items:
-        grouped = item.get_closest_marker("xdist_group") or item.get_closest_marker("spread")
-        if grouped is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
 @pytest.fixture(autouse=True)
 def _state_of_its_own(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

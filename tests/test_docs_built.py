@@ -16,7 +16,7 @@ from snowballstemmer import stemmer
 from sphinx.search.en import SearchEnglish
 
 ROOT = Path(__file__).parents[1]
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("docs")]
+pytestmark = pytest.mark.slow
 LOADS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src"}
 
 

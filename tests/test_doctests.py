@@ -16,7 +16,6 @@ import pytest
 from catchment.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[1]
-pytestmark = pytest.mark.spread
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 

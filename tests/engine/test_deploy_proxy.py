@@ -28,8 +28,6 @@ try:
 except FileNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-pytestmark = pytest.mark.xdist_group("proxy")
-
 
 @dataclass
 class Door:

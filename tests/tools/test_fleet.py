@@ -40,8 +40,6 @@ try:
 except FileNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-pytestmark = pytest.mark.xdist_group("fleet")
-
 
 @dataclass
 class Fleet:

@@ -27,7 +27,7 @@ try:
 except FileNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("apps")]
+pytestmark = pytest.mark.long
 
 PRESENT = """
 import os

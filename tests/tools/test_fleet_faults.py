@@ -36,7 +36,7 @@ try:
 except FileNotFoundError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("faults")]
+pytestmark = pytest.mark.long
 
 NAMES = tuple(f"c{k}" for k in range(5))
 PLAN = """
