@@ -55,16 +55,17 @@ else
 endif
 
 quick: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q \
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m "not long and not slow" $(QUICK)
 
 # pytest is last, so that its closing line is the last one printed.
-# Tests of one file run in one worker, so that what they share is made once: loadfile.
+# Tests of one file run in one worker, so that what they share is made once: loadfile. In the order of their
+# names: the other order leaves long files of one test for the end.
 # A build machine gets a browser and a web server; nobody else's system is touched.
 # Before it, types are checked on one core while kernels are compiled on another.
 test: $(VENV)/.dev $(if $(filter 1 true,$(CI)),browser) nginx spin
 	@$(MAKE) --no-print-directory -j2 lint kernels
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
 
 # Compiled code is kept beside the sources, and two workers need not compile the same.
 kernels: $(VENV)/.dev
@@ -72,7 +73,7 @@ kernels: $(VENV)/.dev
 
 security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q \
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m "long or not long" tests/security --ignore tests/security/test_model_of_the_secure_sum.py \
 		tests/tools/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
@@ -84,9 +85,9 @@ mutants: $(VENV)/.dev
 	@$(BIN)/python -m tools.mutants $(MUTANTS)
 
 portable: $(VENV)/.dev cross
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q -rs \
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q -rs \
 		-m "long or not long" tests/portable
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q \
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m long tests/data tests/features tests/readout
 
 # Emulators, cross compilers, and a compiler for WebAssembly; a test without its own says so.
