@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catchment.report.charts import Line, dot_chart, line_chart
@@ -50,6 +50,7 @@ def test_long_names_are_cut_in_the_chart_only() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+@example([5e-324])
 def test_an_axis_of_shares_ends_with_them(values: list[float]) -> None:
     axis = Axis.around(np.array(values), limits=(0.0, 1.0))
     assert 0 <= axis.low < axis.high <= 1

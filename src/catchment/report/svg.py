@@ -55,7 +55,7 @@ class Axis:
         if log:
             known = np.log10(known[known > 0])
         low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        alike = 0.5 if log or low == 0 else 0.1 * abs(low)
+        alike = 0.5 if log or abs(low) < 1e-12 else 0.1 * abs(low)
         room = 0.5 if whole else 0.04 * (high - low) or alike
         if log:
             return cls(low - room, high + room, log, whole)
