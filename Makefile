@@ -37,7 +37,7 @@ BESIDE := $(wildcard ../shared/data)
 
 # What the core consists of. Deployments, networks, language models and studies are not in it, and
 # neither are the modules in it that are marked slow.
-QUICK := $(addprefix tests/,contracts data features federation laws privacy readout report search cli)
+QUICK := $(addprefix tests/,contracts data features federation laws privacy readout report search cli/test_cli.py)
 
 # The first interpreter that is new enough and really starts (a version manager may only pretend).
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
