@@ -2,7 +2,7 @@
 # a stamp file in the environment is renewed only when pyproject.toml or requirements/ change.
 #
 #   make demo    install into .venv and run the demonstration
-#   make quick   the tests of the core, in less than two minutes
+#   make quick   the tests of the core, in about three minutes on two cores
 #   make test    lint, types, import order, then every test and documented example
 #   make security  the security checks in their long form (several minutes)
 #   make mutants  put faults into the privacy code and see which ones tests notice (hours; by hand)
