@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 import subprocess
 import time
 import urllib.request
@@ -14,18 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.pages import BROWSER
+from tests.report.pages import needs_browser as needs_browser
 
-BROWSER = next(
-    (
-        found
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (found := shutil.which(name))
-    ),
-    None,
-)
-needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="no chromium here; apt-get install chromium to run this"
-)
 PATIENCE = 90.0  # seconds: a machine under load starts a browser slowly
 
 
