@@ -9,9 +9,10 @@ import numpy as np
 from numpy.random import Generator
 
 from catchment.arrays import Integers
+from catchment.export.whole_map import IntegerLayer, IntegerMap, IntegerRows
 from catchment.features.echo_state.weights import ACTIVATIONS
 from catchment.features.grid import digits_after_point
-from tools.portable.dump import IntegerLayer, IntegerMap, IntegerRows, IntegerSequence
+from tools.portable.dump import IntegerSequence
 
 ARGUMENT_DIGITS = ((13, 8), (27, 12), (30, 15), (40, 20), (44, 24))  # of p, of the grid
 RANGE = 8  # largest input

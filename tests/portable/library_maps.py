@@ -8,9 +8,10 @@ import numpy as np
 
 from catchment import Recipe
 from catchment.arrays import Array, Integers
+from catchment.export.whole_map import IntegerMap
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from tools.portable.dump import IntegerMap, IntegerSequence, dumped_map
+from tools.portable.dump import IntegerSequence, dumped_map
 
 # Settings of the recipe and of the map, and the number of sequences.
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from catchment.arrays import Array, Integers
+from catchment.export.whole_map import IntegerMap, IntegerRows
 from catchment.features.echo_state.activations import (
     grid_linear,
     grid_sigmoid,
@@ -20,7 +21,7 @@ from catchment.features.echo_state.activations import (
     rounder,
 )
 from catchment.features.echo_state.weights import ACTIVATIONS
-from tools.portable.dump import IntegerMap, IntegerRows, IntegerSequence
+from tools.portable.dump import IntegerSequence
 
 TANH, SIGMOID, RELU, SIN = (ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "relu", "sin"))
 

@@ -9,15 +9,11 @@ import pytest
 from tests.portable.library_maps import NAMES, drawn, integers_of
 
 from catchment import Recording
+from catchment.export.whole_map import whole
 from catchment.features.grid import digits_after_point
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.readout.grid import Grid
-from tools.portable.dump import (
-    dumped_map,
-    read_answer,
-    target_pieces,
-    whole,
-)
+from tools.portable.dump import dumped_map, read_answer, target_pieces
 from tools.portable.machines import NATIVE
 
 pytestmark = pytest.mark.skipif(bool(NATIVE.missing()), reason=NATIVE.missing() or "there")

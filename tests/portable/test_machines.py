@@ -17,7 +17,7 @@ from tests.portable.cases import ARGUMENT_DIGITS, arguments, cases
 from tests.portable.library_maps import library_dumps
 
 from tools.portable.dump import dumped_arguments, dumped_map
-from tools.portable.machines import EMULATED, NATIVE, SOURCES, STRICT, WEB, Machine
+from tools.portable.machines import EMULATED, LIBRARY, NATIVE, SOURCES, STRICT, WEB, Machine
 
 pytestmark = pytest.mark.long
 
@@ -122,7 +122,7 @@ def test_a_processor_without_an_operating_system_takes_the_kernel(
     made = tmp_path / "kernel.o"
     flags = ("-mcpu=cortex-m0", "-mthumb", "-ffreestanding", f"-DGRID_WORD={word}", "-c")
     subprocess.run(
-        [compiler, *STRICT, *flags, str(SOURCES / "kernel.c"), "-o", str(made)], check=True
+        [compiler, *STRICT, *flags, str(LIBRARY / "grid.c"), "-o", str(made)], check=True
     )
     listed = subprocess.run(
         ["arm-none-eabi-nm", "--undefined-only", str(made)],

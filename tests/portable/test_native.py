@@ -10,8 +10,8 @@ from tests.portable import reference
 from tests.portable.cases import ARGUMENT_DIGITS, arguments, cases
 from tests.portable.test_machines import argument_dumps, digest, map_dumps
 
+from catchment.export.whole_map import IntegerMap
 from tools.portable.dump import (
-    IntegerMap,
     IntegerSequence,
     dumped_arguments,
     dumped_map,

@@ -1,7 +1,7 @@
 """Echo-state maps on a grid in plain C, whole numbers only: for devices, and as proof of the bits.
 
-`kernel.c` is the form itself, without memory or floating point of its own; `main.c` runs it on a
-dump; `doubles.c` has the activations in float64, to compare; `exhaustive.c` compares them on every
-argument. `dump` writes maps and sequences, `machines` compiles and runs on this and on emulated
-processors.
+The form itself is in the library, without memory or floating point of its own. `main.c` runs it on
+a dump; `doubles.c` has the activations in float64, to compare; `exhaustive.c` compares them on
+every argument. `dump` writes maps and sequences, `machines` compiles and runs on this and on
+emulated processors.
 """

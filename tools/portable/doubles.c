@@ -1,14 +1,14 @@
 /* The activations in float64, line by line as activations.py has them.
  *
  * With and without contraction into fused multiply-adds, on any processor with IEEE numbers, they
- * give the integers of kernel.c. Needs FLT_EVAL_METHOD 0 (on 32-bit x86: -msse2 -mfpmath=sse).
+ * give the integers of grid.c. Needs FLT_EVAL_METHOD 0 (on 32-bit x86: -msse2 -mfpmath=sse).
  */
 #include "doubles.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "grid.h"
 
 static const double ROUND = 6755399441055744.0; /* 1.5 2^52 */
 static const double LOG2E = 3025551 / 2097152.0, LN2 = 46516320 / 67108864.0;

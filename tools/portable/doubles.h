@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* grid_activate of kernel.h in float64. */
+/* grid_activate of grid.h in float64. */
 int32_t double_activate(int code, int64_t p, int p_digits, int digits);
 
 #endif

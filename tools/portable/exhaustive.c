@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "doubles.h"
-#include "kernel.c" /* for what it keeps to itself */
+#include "grid.c" /* for what it keeps to itself */
 
 static long long different;
 

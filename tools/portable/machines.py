@@ -8,7 +8,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import catchment.export
+
 SOURCES = Path(__file__).parent
+LIBRARY = Path(catchment.export.__file__).parent / "sources"  # what devices run
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O2")
 
 
@@ -45,9 +48,11 @@ class Machine:
         doubles
             Whether activations of arguments are computed in float64.
         """
-        names = ["kernel.c", "main.c", *(["doubles.c"] if doubles else [])]
+        names = ["main.c", *(["doubles.c"] if doubles else [])]
         defines = [f"-DGRID_WORD={word}", *(["-DGRID_DOUBLES"] if doubles else [])]
-        return self._compile(folder / f"{self.name}-{word}", names, (*defines, *flags))
+        return self._compile(
+            folder / f"{self.name}-{word}", names, (*defines, *flags, str(LIBRARY / "grid.c"))
+        )
 
     def build_comparison(self, folder: Path, *, flags: tuple[str, ...] = ()) -> Path:
         """Return the program that compares both forms of the activations."""
@@ -67,7 +72,9 @@ class Machine:
 
     def _compile(self, program: Path, names: list[str], flags: tuple[str, ...]) -> Path:
         sources = [str(SOURCES / name) for name in names]
-        command = [*self.compiler, *STRICT, *self.flags, *flags, *sources, "-o", str(program)]
+        include = f"-I{LIBRARY}"
+        command = [*self.compiler, *STRICT, include, *self.flags, *flags, *sources]
+        command += ["-o", str(program)]
         done = subprocess.run([*command, "-lm"], capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()}")

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernel.h"
+#include "grid.h"
 #ifdef GRID_DOUBLES
 #include "doubles.h"
 #define ACTIVATE double_activate

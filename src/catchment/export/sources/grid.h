@@ -8,8 +8,8 @@
  * With GRID_WORD 16, weights, states and indices take two bytes each: for maps of at most 15 bits
  * whose units are tanh, sigmoid or sin.
  */
-#ifndef CATCHMENT_KERNEL_H
-#define CATCHMENT_KERNEL_H
+#ifndef CATCHMENT_GRID_H
+#define CATCHMENT_GRID_H
 
 #include <stdint.h>
 
