@@ -1,0 +1,3 @@
+#include <stdint.h>
+
+int probe_answer(void);
