@@ -30,7 +30,7 @@ static int sensor_back(uint8_t count)
     return 1;
 }
 
-int probe_answer(void)
+static int answer(void)
 {
     uint8_t request;
     if (!port_read(&request))
@@ -46,4 +46,10 @@ int probe_answer(void)
     port_write(zero, 2);
     port_write(set, 2);
     return 1;
+}
+
+void probe_serve(void)
+{
+    while (answer())
+        ;
 }

@@ -1,3 +1,1 @@
-#include <stdint.h>
-
-int probe_answer(void);
+void probe_serve(void);

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from catchment.export.device.code import device_code
 from catchment.export.device.sums_form import ROWS, SumsForm
 from catchment.export.device.task import Task, task_of
+from catchment.export.ports import port_files
 from catchment.files import replace_file
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
@@ -34,13 +34,11 @@ class Device:
     name: str
 
     def files(self) -> dict[str, bytes]:
-        """Return the files of C by their names; `device.h` is what a port includes."""
+        """Return the files of C by their names."""
         code = device_code(self.task, self.form, self.name)
-        alias = f'#include "{self.name}.h"\n\n#define DEVICE_SERVE {self.name}_serve\n'
         texts = {
             f"{self.name}.c": code.source,
             f"{self.name}.h": code.header,
-            "device.h": alias,
         }
         return {name: text.encode() for name, text in texts.items()}
 
@@ -88,19 +86,12 @@ def to_device(
         Whose files are written beside it: "host" or "mps2_an386"; none if not given.
     """
     device = device_of(plan_file, number=number, rows=rows, name=name)
-    files = device.files() | ({} if port is None else port_files(port))
+    files = device.files()
+    if port is not None:
+        around = port_files(port, model=name)
+        files |= {file: text.encode() for file, text in around.items()}
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         replace_file(place / file, content)
     return device
-
-
-def port_files(port: str) -> dict[str, bytes]:
-    """Return the files of a port by their names."""
-    ports = resources.files("catchment.export") / "ports"
-    known = sorted(one.name for one in ports.iterdir() if one.is_dir()) if ports.is_dir() else []
-    if port not in known:
-        raise ValueError(f"port is {port!r}; choose from {', '.join(known) or 'none yet'}")
-    files = (one for one in (ports / port).iterdir() if one.is_file())
-    return {one.name: one.read_bytes() for one in files if not one.name.endswith(".py")}

@@ -21,7 +21,7 @@
 #define JOINED(a, b) a##b
 #define OF_MODEL(model, name) JOINED(model, name)
 
-int OF_MODEL(MODEL, _answer)(void);
+void OF_MODEL(MODEL, _serve)(void);
 
 static int gateway = -1;
 static FILE *sensor;
@@ -103,8 +103,7 @@ static void serve(int listener)
         return;
     setsockopt(gateway, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     received.filled = received.taken = 0;
-    while (OF_MODEL(MODEL, _answer)())
-        ;
+    OF_MODEL(MODEL, _serve)();
     close(gateway);
 }
 

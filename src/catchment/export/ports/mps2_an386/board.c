@@ -12,7 +12,7 @@
 #define JOINED(a, b) a##b
 #define OF_MODEL(model, name) JOINED(model, name)
 
-int OF_MODEL(MODEL, _answer)(void);
+void OF_MODEL(MODEL, _serve)(void);
 int main(void);
 void board_fault(void);
 
@@ -57,6 +57,7 @@ struct timer {
 #define TIMER ((struct timer *)0x40000000u)
 
 static uint32_t waited; /* since the last line */
+static int answered;
 
 static uint32_t ticks_now(void)
 {
@@ -81,23 +82,29 @@ static void ticks_written(void)
         line[i] = (uint8_t)"0123456789abcdef"[passed >> 28];
     line[8] = '\n';
     uart_write(COUNTS, line, 9);
+    answered = 0;
     waited = 0;
     before = ticks_now();
 }
 
 int port_read(uint8_t *one)
 {
-    uint32_t begin = ticks_now();
+    uint32_t begin;
+    if (answered)
+        ticks_written();
+    begin = ticks_now();
     *one = uart_read(LINK);
     waited += ticks_now() - begin;
     return 1;
 }
+
+void port_write(const uint8_t *bytes, uint32_t count)
+{
+    answered = 1; /* when the gateway is listened to again, the answer was complete */
+    uart_write(LINK, bytes, count);
+}
 #else
 static void ticks_on(void)
-{
-}
-
-static void ticks_written(void)
 {
 }
 
@@ -106,12 +113,12 @@ int port_read(uint8_t *one)
     *one = uart_read(LINK);
     return 1; /* a wire is never closed */
 }
-#endif
 
 void port_write(const uint8_t *bytes, uint32_t count)
 {
     uart_write(LINK, bytes, count);
 }
+#endif
 
 #ifdef SENSOR_MEMORY
 #define MEMORY ((const uint8_t *)0x21000000u)
@@ -166,8 +173,6 @@ int main(void)
     uart_on(LINK);
     uart_on(SENSOR);
     ticks_on();
-    for (;;) {
-        OF_MODEL(MODEL, _answer)();
-        ticks_written();
-    }
+    for (;;)
+        OF_MODEL(MODEL, _serve)();
 }
