@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from catchment import Prepare, Recording
-from catchment.export.device import Device, sensor_bytes
+from catchment.export.device import TrainingDevice, sensor_bytes
 from catchment.federation.learn.input_scaling import SentMoments
 from catchment.readout import accumulate
 
 HOST = Path(__file__).parent / "train_host.c"
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror")
-CHECKED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wconversion")
+CHECKED = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 needs_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc here; install build tools")
 
@@ -77,14 +77,14 @@ class Program:
     """A device as a program of this machine."""
 
     path: Path
-    device: Device
+    device: TrainingDevice
 
     @classmethod
-    def of(cls, device: Device, folder: Path, flags: Iterable[str] = CHECKED) -> Program:
+    def of(cls, device: TrainingDevice, folder: Path, flags: Iterable[str] = CHECKED) -> Program:
         for name, content in device.files().items():
             (folder / name).write_bytes(content)
         program = folder / "device"
-        names = [f"{device.name}.c", str(HOST)]
+        names = [f"{device.layout.name}.c", str(HOST)]
         words = ["gcc", *STRICT, *flags, "-I", ".", *names, "-o", program.name, "-lm"]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         assert not done.returncode, done.stderr
@@ -92,7 +92,8 @@ class Program:
 
     def sensor(self, recordings: Iterable[Recording], *, open_end: bool = False) -> bytes:
         """Return a stretch of the sensor's line."""
-        classes = None if self.device.task.classes is None else self.device.task.outputs
+        task = self.device.layout.task
+        classes = None if task.classes is None else task.outputs
         return sensor_bytes(recordings, classes=classes, open_end=open_end)
 
     def talk(self, asked: bytes, sensor: bytes = b"") -> Frames:
@@ -111,8 +112,10 @@ def moments_message(prepare: Prepare, recordings: list[Recording]) -> bytes:
     return SentMoments.of(prepare.moments(recordings)).parts().to_bytes()
 
 
-def statistics_message(device: Device, prepare: Prepare, recordings: list[Recording]) -> bytes:
+def statistics_message(
+    device: TrainingDevice, prepare: Prepare, recordings: list[Recording]
+) -> bytes:
     """Return what the library's client sends for the training."""
-    task = device.task
+    task = device.layout.task
     rows = accumulate(task.features, prepare.apply(recordings), classes=task.classes is not None)
     return rows.parts().to_bytes()

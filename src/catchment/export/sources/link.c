@@ -6,7 +6,7 @@
  * reason, and changes nothing but this: a readout that arrives damaged leaves none, until it is
  * sent again. The gateway never sees the sensor's line. */
 
-enum { LINK_FIRST = 0xca, LINK_SECOND = 0x7c, LINK_PIECE = 512, LINK_VERSION = 1 };
+enum { LINK_FIRST = 0xca, LINK_SECOND = 0x7c, LINK_VERSION = 1 };
 enum { SENSOR_SAMPLE = 1, SENSOR_RECORDING_ENDS, SENSOR_STRETCH_ENDS };
 enum { HAS_CLASSES = 1, PER_STEP = 2, NEEDS_SCALE = 4, HOLDS_READOUT = 8 };
 
@@ -25,7 +25,7 @@ static struct {
     uint8_t type;
     uint32_t length;
     uint8_t payload[LINK_SHORT];
-    uint8_t piece[LINK_PIECE];
+    uint8_t piece[DEVICE_PIECE];
     uint32_t filled;
     struct link_round trained;
 #if DEVICE_SCALE == 2
@@ -74,7 +74,7 @@ static void link_add(void *of, const uint8_t *bytes, uint32_t count)
     (void)of;
     while (count--) {
         link.piece[link.filled++] = *bytes++;
-        if (link.filled == LINK_PIECE)
+        if (link.filled == DEVICE_PIECE)
             link_flush();
     }
 }
@@ -181,7 +181,7 @@ static void link_predicted(void)
     uint8_t payload[8 + 4 * DEVICE_OUTPUTS];
     float scores[DEVICE_OUTPUTS];
     uint32_t k;
-    readout_scores(map_row(), scores);
+    readout_scores(map.row, scores);
     bytes_of(feed.recording, 4, payload);
     bytes_of(feed.row++, 4, payload + 4);
     for (k = 0; k < DEVICE_OUTPUTS; k++)
@@ -193,7 +193,7 @@ static void feed_row(const struct target *target)
 {
     if (link.predicting)
         link_predicted();
-    else if (target->known && !sums_add(map_row(), target))
+    else if (target->known && !sums_add(map.row, target))
         feed_refuse("the sums hold as many rows as they have room for; export with more rows");
 }
 
@@ -305,9 +305,22 @@ static void link_measure(void)
         link_message(&MOMENTS_MESSAGE);
 }
 #else
+/* A scale that the plan has already is the one that may be told. */
 static void link_scale(void)
 {
-    link_refuse("the plan has no scale that is to be told");
+#if DEVICE_SCALE == 1
+    uint32_t i;
+    for (i = 0; i < DEVICE_CHANNELS; i++)
+        if (bytes_value(link.payload + 8 * i, 8) != bits_of_double(SCALE_MEAN[i]) ||
+            bytes_value(link.payload + 8 * (DEVICE_CHANNELS + i), 8) !=
+                bits_of_double(SCALE_DIVISOR[i])) {
+            link_refuse("the plan has another scale, which is part of the device");
+            return;
+        }
+    link_send('k', 0, 0);
+#else
+    link_refuse("the plan has no scale");
+#endif
 }
 
 static void link_measure(void)
@@ -350,13 +363,11 @@ static void link_acknowledged(void)
 {
     uint32_t round = (uint32_t)bytes_value(link.payload, 4);
     struct link_round *trained = &link.trained;
-    if (trained->number != round) {
-        link_refuse("another round was asked for last");
-        return;
+    if (trained->asked && trained->number == round) {
+        if ((trained->flags & 1) && !trained->refused)
+            sums_clear();
+        trained->asked = 0;
     }
-    if (trained->asked && (trained->flags & 1) && !trained->refused)
-        sums_clear();
-    trained->asked = 0;
     link_send('k', 0, 0);
 }
 
