@@ -47,6 +47,8 @@ class StandIn:
     sums: RidgeStatistics | None = None
     pending: tuple[int, bytes] | None = None
     new_only: bool = False
+    last: int = 0
+    told: bool = False
     moments: tuple[int, bytes] | None = None
     weights: Array | None = None
     asked: list[str] = field(default_factory=list)
@@ -70,7 +72,7 @@ class StandIn:
             features=self.features.n_features,
             classes=self.classes is not None,
             per_step=self.features.per_step,
-            needs_scale=not self.prepare.is_fitted,
+            needs_scale=self.told or not self.prepare.is_fitted,
             has_readout=self.weights is not None,
             fingerprint=self.features.fingerprint,
         )
@@ -84,6 +86,7 @@ class StandIn:
             case "H":
                 return Frame("h", self.hello().to_bytes()).to_bytes()
             case "S":
+                self.told, self.moments = True, None
                 mean, scale = np.frombuffer(payload, "<f8").reshape(2, -1)
                 self.prepare = replace(self.prepare, scale=Scaler(mean.copy(), scale.copy()))
             case "M":
@@ -91,7 +94,7 @@ class StandIn:
             case "T":
                 return _upload(self._statistics(*struct.unpack("<IB", payload)))
             case "A":
-                self._acknowledged(*struct.unpack("<I", payload))
+                return self._acknowledged(*struct.unpack("<I", payload))
             case "R":
                 numbers = np.frombuffer(payload, "<f8")
                 self.weights = numbers.reshape(-1, self.n_outputs).copy()
@@ -119,14 +122,16 @@ class StandIn:
                 rows = [one.among(self.classes) for one in rows]
             new = accumulate(self.features, rows, classes=self.classes is not None)
             self.sums = new if self.sums is None else self.sums + new
-            self.pending = round_, self.sums.parts().to_bytes()
+            self.pending, self.last = (round_, self.sums.parts().to_bytes()), round_
         return self.pending[1]
 
-    def _acknowledged(self, round_: int) -> None:
-        if self.pending is not None and self.pending[0] == round_:
-            self.pending = None
-            if self.new_only:
-                self.sums = None
+    def _acknowledged(self, round_: int) -> bytes:
+        if self.last != round_:
+            return Frame("n", b"another round was asked for last").to_bytes()
+        if self.pending is not None and self.new_only:
+            self.sums = None
+        self.pending = None
+        return Frame("k").to_bytes()
 
     def _rows(self) -> Iterator[bytes]:
         assert self.weights is not None

@@ -233,7 +233,7 @@ def test_what_is_left_of_an_abandoned_answer_is_passed_over() -> None:
         device.fault = at("H", lambda sent: stale + sent)
         assert ct.Device(address).hello() == device.hello()
         device.fault = at("H", lambda sent: sent + sent)  # two greetings: the first was late
-        ct.Device(address).acknowledge(0)
+        ct.Device(address).keep(POOLED.model)
 
 
 def test_a_device_that_only_prints_is_given_up() -> None:
