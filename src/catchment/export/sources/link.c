@@ -305,9 +305,22 @@ static void link_measure(void)
         link_message(&MOMENTS_MESSAGE);
 }
 #else
+/* A scale that the plan has already is the one that may be told. */
 static void link_scale(void)
 {
-    link_refuse("the plan has no scale that is to be told");
+#if DEVICE_SCALE == 1
+    uint32_t i;
+    for (i = 0; i < DEVICE_CHANNELS; i++)
+        if (bytes_value(link.payload + 8 * i, 8) != bits_of_double(SCALE_MEAN[i]) ||
+            bytes_value(link.payload + 8 * (DEVICE_CHANNELS + i), 8) !=
+                bits_of_double(SCALE_DIVISOR[i])) {
+            link_refuse("the plan has another scale, which is part of the device");
+            return;
+        }
+    link_send('k', 0, 0);
+#else
+    link_refuse("the plan has no scale");
+#endif
 }
 
 static void link_measure(void)
@@ -350,13 +363,11 @@ static void link_acknowledged(void)
 {
     uint32_t round = (uint32_t)bytes_value(link.payload, 4);
     struct link_round *trained = &link.trained;
-    if (trained->number != round) {
-        link_refuse("another round was asked for last");
-        return;
+    if (trained->asked && trained->number == round) {
+        if ((trained->flags & 1) && !trained->refused)
+            sums_clear();
+        trained->asked = 0;
     }
-    if (trained->asked && (trained->flags & 1) && !trained->refused)
-        sums_clear();
-    trained->asked = 0;
     link_send('k', 0, 0);
 }
 
