@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import socket
 import struct
 import threading
@@ -163,35 +165,62 @@ class StandIn:
             except TimeoutError:
                 continue
             with connection:
-                connection.settimeout(0.05)
-                self._talk(connection, stop)
+                self._talk(connection.fileno(), stop)
 
-    def _talk(self, connection: socket.socket, stop: threading.Event) -> None:
+    @contextmanager
+    def on_a_serial_line(self) -> Iterator[str]:
+        """Yield the path of a line, at the other end of which the device is."""
+        import tty
+
+        ours, theirs = os.openpty()
+        tty.setraw(ours)
+        stop = threading.Event()
+        thread = threading.Thread(target=self._talk, args=(ours, stop), daemon=True)
+        thread.start()
+        try:
+            yield os.ttyname(theirs)
+        finally:
+            stop.set()
+            thread.join()
+            os.close(ours)
+            os.close(theirs)
+
+    def _talk(self, line: int, stop: threading.Event) -> None:
         came = b""
         while not stop.is_set():
-            try:
-                more = connection.recv(1 << 16)
-            except TimeoutError:
+            if not select.select([line], [], [], 0.05)[0]:
                 continue
-            except OSError:
-                return
-            if not more:
-                return
-            came += more
-            while len(came) >= HEAD.size:
-                size = HEAD.size + n_after_head(came[: HEAD.size], 1 << 26)
-                if len(came) < size:
-                    break
-                frame, came = read_frame(came[:size]), came[size:]
-                try:
-                    sent = self.fault(frame.kind, self.answer(frame))
-                    if sent is not None:
-                        connection.sendall(sent)
-                except HangUpError as error:
-                    connection.sendall(error.args[0])
+            try:
+                more = os.read(line, 1 << 16)
+                if not more:
                     return
-                except OSError:
-                    return
+                came += more
+                while (size := _size(came)) <= len(came):
+                    frame, came = read_frame(came[:size]), came[size:]
+                    self._respond(line, frame)
+            except (HangUpError, OSError):
+                return
+
+    def _respond(self, line: int, frame: Frame) -> None:
+        try:
+            sent = self.fault(frame.kind, self.answer(frame))
+        except HangUpError as error:
+            _write(line, error.args[0])
+            raise
+        if sent is not None:
+            _write(line, sent)
+
+
+def _size(came: bytes) -> int:
+    """Return how long the first frame is, more than there is if that is not known yet."""
+    if len(came) < HEAD.size:
+        return len(came) + 1
+    return HEAD.size + n_after_head(came[: HEAD.size], 1 << 26)
+
+
+def _write(line: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(line, content[: 1 << 12]) :]
 
 
 def _upload(message: bytes) -> bytes:
