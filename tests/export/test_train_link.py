@@ -19,8 +19,7 @@ from tests.export.trained import (
 )
 
 from catchment import EchoState, Prepare, Recording
-from catchment.export.device import Device, Task
-from catchment.export.device.sums_form import SumsForm
+from catchment.export.device import Layout, Task, TrainingDevice
 
 pytestmark = needs_gcc
 CLASSES = ("a", "b", "c", "d")
@@ -42,13 +41,13 @@ def labelled(n: int, seed: int = 0) -> list[Recording]:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     features = EchoState(20, seed=1, pool="mean").build(3, per_step=False, classes=True)
     task = Task(features, Prepare(), 3, 4, CLASSES, "ab" * 32)
-    device = Device(task, SumsForm.of(features, 100, whole=True), "tiny")
+    device = TrainingDevice(Layout(task, "tiny", "whole", 100))
     return Program.of(device, tmp_path_factory.mktemp("device"))
 
 
 def test_hello_says_which_map_and_which_course(program: Program) -> None:
     ((kind, said),) = program.talk(frame("H"))
-    features = program.device.task.features
+    features = program.device.layout.task.features
     expected = struct.pack("<BBHHIB", 1, 1, 3, 4, features.n_features, 1 | 4)
     assert kind == "h"
     assert said == expected + bytes.fromhex(features.fingerprint) + b"\xab" * 32
@@ -56,7 +55,7 @@ def test_hello_says_which_map_and_which_course(program: Program) -> None:
 
 def test_scaling_and_training_are_the_clients_bytes(program: Program) -> None:
     data = labelled(25)
-    prepare = program.device.task.prepare
+    prepare = program.device.layout.task.prepare
     fitted = prepare.fitted(prepare.moments(data))
     asked = measure() + scale(fitted) + train()
     answered = program.talk(asked, program.sensor(data) * 2)

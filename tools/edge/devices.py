@@ -2,15 +2,14 @@
 
 A device has its link on a TCP port of the loopback. The port is bound before the emulator starts
 and handed to it, so that no two devices ever ask for the same. Each device is a process group of
-its own that ends with its `with` block, whatever happens in it. A board that waits computes all the
-time, so that the system ends it after `LIMIT` seconds of that even if this process was killed.
+its own that ends with its `with` block, whatever happens in it; if this process is killed, a shell
+that waits for its end ends the device.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -19,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-LIMIT = 1800  # seconds
 PATIENCE = 30  # seconds that something may take which takes milliseconds
 PSRAM = 0x21000000  # external memory of the board: 16 MB
 TICK = 40  # instructions: the clock has 25 MHz, and one instruction is counted as a nanosecond
@@ -101,7 +99,7 @@ def build_host(folder: Path, *, model: str = "device") -> Path:
 
 
 @contextlib.contextmanager
-def board(firmware: Firmware, sensor: Path, *, limit: int = LIMIT) -> Iterator[Running]:
+def board(firmware: Firmware, sensor: Path) -> Iterator[Running]:
     """Start a board with this firmware; `sensor` is a file, or a pipe, of the sensor's bytes."""
     counts = firmware.elf.with_name(f"{sensor.name}.counts") if firmware.counted else None
     words = [*QEMU, "-kernel", str(firmware.elf)]
@@ -117,17 +115,17 @@ def board(firmware: Firmware, sensor: Path, *, limit: int = LIMIT) -> Iterator[R
         if firmware.memory:
             words += ["-device", f"loader,file={_kept(sensor)},addr={PSRAM},force-raw=on"]
         stdin = stack.enter_context(open(os.devnull if firmware.memory else sensor, "rb"))  # noqa: PTH123
-        pid = stack.enter_context(_process(words, stdin.fileno(), limit, listener.fileno())).pid
+        pid = stack.enter_context(_process(words, stdin.fileno(), listener.fileno())).pid
         port = listener.getsockname()[1]
         listener.close()
         yield Running(port, pid, counts)
 
 
 @contextlib.contextmanager
-def host(program: Path, sensor: Path, *, limit: int = LIMIT) -> Iterator[Running]:
+def host(program: Path, sensor: Path) -> Iterator[Running]:
     """Start a device as a program of this machine."""
     words = [str(program), "0", str(sensor)]
-    with _process(words, subprocess.DEVNULL, limit, stdout=subprocess.PIPE) as process:
+    with _process(words, subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
@@ -157,7 +155,6 @@ def _serial(name: str, backend: str) -> list[str]:
 def _process(
     words: Sequence[str],
     stdin: int,
-    limit: int,
     *kept: int,
     stdout: int = subprocess.DEVNULL,
 ) -> Iterator[subprocess.Popen[bytes]]:
@@ -169,15 +166,29 @@ def _process(
         pass_fds=kept,
         start_new_session=True,
     )
+    watcher = _killed_with_us(process.pid)
     try:
-        resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit, limit))
         yield process
     finally:
+        _end(watcher)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def _killed_with_us(group: int) -> subprocess.Popen[bytes]:
+    """Start a shell that ends a process group when the pipe from this process is closed."""
+    words = ["sh", "-c", 'read -r _; kill -9 "-$0"', str(group)]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+
+
+def _end(watcher: subprocess.Popen[bytes]) -> None:
+    watcher.kill()
+    watcher.wait()
+    if watcher.stdin is not None:
+        watcher.stdin.close()
 
 
 def _make(folder: Path, *words: str) -> None:

@@ -7,26 +7,29 @@ enum { SCALE_NONE, SCALE_FIXED, SCALE_TOLD };
 
 static struct {
     double held[DEVICE_CHANNELS]; /* the last value of each channel */
-    uint8_t known[DEVICE_CHANNELS];
-    DEVICE_INPUT u[DEVICE_CHANNELS];
-    uint32_t steps; /* of the recording, or of the piece after a gap; where windows: since the first */
+#if DEVICE_SCALE == 2
+    double mean[DEVICE_CHANNELS], scale[DEVICE_CHANNELS];
+    int scaled;
+#endif
+    uint32_t steps; /* of the piece; with windows that follow on each other, since one began */
     uint32_t recording, row;
     const char *refused; /* why the stretch is not accepted, the first reason there was */
 #if DEVICE_MAJORITY
     uint32_t votes[DEVICE_OUTPUTS];
 #endif
-#if DEVICE_BUFFERED
-    DEVICE_INPUT window[DEVICE_WINDOW * DEVICE_CHANNELS];
-    uint32_t filled, skip;
+#if DEVICE_KEPT
+    uint32_t skip; /* steps before the next window */
+    word kept[DEVICE_KEPT * DEVICE_WORDS];
 #if DEVICE_MAJORITY
-    int32_t labels[DEVICE_WINDOW];
+    int32_t labels[DEVICE_KEPT];
 #endif
+#else
+    word v[DEVICE_WORDS];
 #endif
-#if DEVICE_SCALE == 2
-    double mean[DEVICE_CHANNELS], scale[DEVICE_CHANNELS];
-    int scaled;
-#endif
+    uint8_t known[DEVICE_CHANNELS];
 } feed;
+
+static state map; /* all that the map keeps, and its row */
 
 static void feed_refuse(const char *why)
 {
@@ -38,8 +41,8 @@ static void feed_refuse(const char *why)
 static void feed_piece(void)
 {
     feed.steps = 0;
-#if DEVICE_BUFFERED
-    feed.filled = feed.skip = 0;
+#if DEVICE_KEPT
+    feed.skip = 0;
 #endif
 }
 
@@ -51,20 +54,20 @@ static void feed_recording(void)
         feed.known[i] = 0;
 }
 
-static double feed_scaled(double value, uint32_t channel)
+static double feed_scaled(double number, uint32_t channel)
 {
 #if DEVICE_SCALE == 0
     (void)channel;
-    return value;
+    return number;
 #elif DEVICE_SCALE == 1
-    return (value - SCALE_MEAN[channel]) / SCALE_DIVISOR[channel];
+    return (number - SCALE_MEAN[channel]) / SCALE_DIVISOR[channel];
 #else
-    return (value - feed.mean[channel]) / feed.scale[channel];
+    return (number - feed.mean[channel]) / feed.scale[channel];
 #endif
 }
 
-/* Inputs as the map takes them; 0 if a value is missing that must not be. */
-static int feed_inputs(const double *sample)
+/* A sample without gaps and scaled; 0 if a value is missing that must not be. */
+static int feed_prepared(const double *sample, value *u)
 {
     uint32_t i, complete = 1;
     for (i = 0; i < DEVICE_CHANNELS; i++) {
@@ -78,17 +81,11 @@ static int feed_inputs(const double *sample)
     if (!complete && DEVICE_GAPS != GAPS_HOLD)
         return 0;
     for (i = 0; i < DEVICE_CHANNELS; i++)
-        feed.u[i] = feed.known[i] ? map_input(feed_scaled(feed.held[i], i)) : 0;
+        u[i] = feed.known[i] ? (value)feed_scaled(feed.held[i], i) : 0;
     return 1;
 }
 
 #if DEVICE_MAJORITY
-static void feed_vote(const struct target *target)
-{
-    if (target->known)
-        feed.votes[target->label]++;
-}
-
 static void feed_clear_votes(void)
 {
     uint32_t k;
@@ -115,7 +112,7 @@ static struct target feed_elected(void)
 static void feed_row(const struct target *target);
 
 #if DEVICE_WINDOW
-static void feed_window_done(const struct target *target)
+static void feed_window_row(const struct target *target)
 {
 #if DEVICE_MAJORITY
     struct target elected = feed_elected();
@@ -127,96 +124,148 @@ static void feed_window_done(const struct target *target)
 }
 #endif
 
-#if DEVICE_BUFFERED
+#if DEVICE_KEPT
 
-/* Windows that overlap: the samples of one are kept, and run once it is complete. */
-static void feed_step(const struct target *target)
+/* The row of the steps that are kept. */
+static void feed_kept_row(uint32_t steps)
 {
-    uint32_t i, t, kept;
+#if DEVICE_STREAMS
+    uint32_t t;
+    map_reset(&map);
+    for (t = 0; t < steps; t++)
+        map_step(&map, feed.kept + t * DEVICE_WORDS, t, steps, map.row);
+    map_row(&map, feed.kept + (steps - 1) * DEVICE_WORDS, steps - 1, map.row);
+#else
+    map_window(&map, feed.kept, steps, map.row);
+#endif
+}
+
+#if DEVICE_WINDOW
+/* The next window begins with what this one ends with, or after a pause. */
+static void feed_next_window(void)
+{
+    const uint32_t again = DEVICE_STEP < DEVICE_KEPT ? DEVICE_KEPT - DEVICE_STEP : 0;
+    uint32_t i;
+    for (i = 0; i < again * DEVICE_WORDS; i++)
+        feed.kept[i] = feed.kept[i + DEVICE_STEP * DEVICE_WORDS];
+#if DEVICE_MAJORITY
+    for (i = 0; i < again; i++)
+        feed.labels[i] = feed.labels[i + DEVICE_STEP];
+#endif
+    feed.steps = again;
+    feed.skip = DEVICE_STEP > DEVICE_KEPT ? DEVICE_STEP - DEVICE_KEPT : 0;
+}
+#endif
+
+static void feed_step(const value *u, const struct target *target)
+{
+    (void)target;
     if (feed.skip) {
         feed.skip--;
         return;
     }
-    for (i = 0; i < DEVICE_CHANNELS; i++)
-        feed.window[feed.filled * DEVICE_CHANNELS + i] = feed.u[i];
-#if DEVICE_MAJORITY
-    feed.labels[feed.filled] = target->known ? target->label : -1;
-#endif
-    if (++feed.filled < DEVICE_WINDOW)
+    if (feed.steps >= DEVICE_KEPT) {
+        feed_refuse("a recording is longer than the device keeps; export it with more steps");
         return;
-    map_reset();
-    for (t = 0; t < DEVICE_WINDOW; t++)
-        map_step(feed.window + t * DEVICE_CHANNELS, DEVICE_WINDOW);
+    }
+    map_enter(u, feed.kept + feed.steps * DEVICE_WORDS);
+#if DEVICE_MAJORITY
+    feed.labels[feed.steps] = target->known ? target->label : -1;
+#endif
+    feed.steps++;
+#if DEVICE_WINDOW
+    if (feed.steps < DEVICE_KEPT)
+        return;
+    feed_kept_row(DEVICE_KEPT);
 #if DEVICE_MAJORITY
     feed_clear_votes();
-    for (t = 0; t < DEVICE_WINDOW; t++)
-        if (feed.labels[t] >= 0)
-            feed.votes[feed.labels[t]]++;
+    for (feed.steps = 0; feed.steps < DEVICE_KEPT; feed.steps++)
+        if (feed.labels[feed.steps] >= 0)
+            feed.votes[feed.labels[feed.steps]]++;
 #endif
-    feed_window_done(target);
-    kept = DEVICE_WINDOW > DEVICE_STEP ? DEVICE_WINDOW - DEVICE_STEP : 0;
-    feed.skip = DEVICE_STEP > DEVICE_WINDOW ? DEVICE_STEP - DEVICE_WINDOW : 0;
-    for (i = 0; i < kept * DEVICE_CHANNELS; i++)
-        feed.window[i] = feed.window[i + DEVICE_STEP * DEVICE_CHANNELS];
-#if DEVICE_MAJORITY
-    for (i = 0; i < kept; i++)
-        feed.labels[i] = feed.labels[i + DEVICE_STEP];
+    feed_window_row(target);
+    feed_next_window();
 #endif
-    feed.filled = kept;
 }
 
 #elif DEVICE_WINDOW
 
-static void feed_step(const struct target *target)
+static void feed_step(const value *u, const struct target *target)
 {
-    uint32_t place = feed.steps;
-    feed.steps = place + 1 == DEVICE_STEP ? 0 : place + 1;
-    if (place >= DEVICE_WINDOW)
+    uint32_t t = feed.steps;
+    feed.steps = t + 1 == DEVICE_STEP ? 0 : t + 1;
+#if DEVICE_STEP > DEVICE_WINDOW
+    if (t >= DEVICE_WINDOW)
         return;
-    if (place == 0) {
-        map_reset();
+#endif
+    if (t == 0) {
+        map_reset(&map);
 #if DEVICE_MAJORITY
         feed_clear_votes();
 #endif
     }
 #if DEVICE_MAJORITY
-    feed_vote(target);
+    if (target->known)
+        feed.votes[target->label]++;
 #endif
-    if (map_step(feed.u, DEVICE_WINDOW))
-        feed_window_done(target);
+    map_enter(u, feed.v);
+    map_step(&map, feed.v, t, DEVICE_WINDOW, map.row);
+    if (t + 1 < DEVICE_WINDOW)
+        return;
+    map_row(&map, feed.v, t, map.row);
+    feed_window_row(target);
 }
 
 #else
 
-static void feed_step(const struct target *target)
+static void feed_step(const value *u, const struct target *target)
 {
-    if (feed.steps++ == 0)
-        map_reset();
-    if (map_step(feed.u, 0))
-        feed_row(target);
+    uint32_t t = feed.steps;
+    if (t == 0)
+        map_reset(&map);
+    map_enter(u, feed.v);
+#if DEVICE_PER_STEP
+    /* Beyond the washout the count says nothing more, and may not end. */
+    feed.steps = t <= DEVICE_WASHOUT ? t + 1 : t;
+    t = t <= DEVICE_WASHOUT ? t : DEVICE_WASHOUT;
+    map_step(&map, feed.v, t, 0, map.row);
+#if DEVICE_WASHOUT
+    if (t < DEVICE_WASHOUT)
+        return;
+#endif
+    map_row(&map, feed.v, t, map.row);
+    feed_row(target);
+#else
+    (void)target;
+    feed.steps = t + 1;
+    map_step(&map, feed.v, t, 0, map.row);
+#endif
 }
 
 #endif
 
-static const char TOO_SHORT[] = "a recording has fewer steps than the map needs";
-
-/* A recording is over: its row, where it has one, and the next one starts anew. */
-static void feed_end(const struct target *target)
+/* A recording, or a piece of one, is over: its row, where it has one. */
+static void feed_piece_ends(const struct target *target)
 {
+    (void)target;
 #if !DEVICE_WINDOW
-    if (feed.steps) {
-#if !DEVICE_PER_STEP
-        if (map_finish(feed.u))
-            feed_row(target);
-        else
-            feed_refuse(TOO_SHORT);
-#else
-        if (feed.steps <= DEVICE_WASHOUT)
-            feed_refuse(TOO_SHORT);
+    if (feed.steps && feed.steps < DEVICE_LEAST) {
+        feed_refuse("a recording has fewer steps than the map needs");
+    } else if (feed.steps && !DEVICE_PER_STEP) {
+#if DEVICE_KEPT
+        feed_kept_row(feed.steps);
+#elif !DEVICE_PER_STEP
+        map_row(&map, feed.v, feed.steps - 1, map.row);
 #endif
+        feed_row(target);
     }
 #endif
-    (void)target;
+    feed_piece();
+}
+
+static void feed_end(const struct target *target)
+{
+    feed_piece_ends(target);
     feed_recording();
     feed.recording++;
     feed.row = 0;
@@ -224,12 +273,11 @@ static void feed_end(const struct target *target)
 
 static void feed_sample(const double *sample, const struct target *target)
 {
-    if (feed_inputs(sample)) {
-        feed_step(target);
-        return;
-    }
-    if (DEVICE_GAPS == GAPS_ERROR)
-        feed_refuse("a sample lacks a value, and the plan refuses gaps");
+    value u[DEVICE_CHANNELS];
+    if (feed_prepared(sample, u))
+        feed_step(u, target);
+    else if (DEVICE_GAPS == GAPS_RESTART)
+        feed_piece_ends(target);
     else
-        feed_piece();
+        feed_refuse("a sample lacks a value, and the plan refuses gaps");
 }

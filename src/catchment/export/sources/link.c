@@ -6,7 +6,7 @@
  * reason, and changes nothing but this: a readout that arrives damaged leaves none, until it is
  * sent again. The gateway never sees the sensor's line. */
 
-enum { LINK_FIRST = 0xca, LINK_SECOND = 0x7c, LINK_PIECE = 512, LINK_VERSION = 1 };
+enum { LINK_FIRST = 0xca, LINK_SECOND = 0x7c, LINK_VERSION = 1 };
 enum { SENSOR_SAMPLE = 1, SENSOR_RECORDING_ENDS, SENSOR_STRETCH_ENDS };
 enum { HAS_CLASSES = 1, PER_STEP = 2, NEEDS_SCALE = 4, HOLDS_READOUT = 8 };
 
@@ -25,7 +25,7 @@ static struct {
     uint8_t type;
     uint32_t length;
     uint8_t payload[LINK_SHORT];
-    uint8_t piece[LINK_PIECE];
+    uint8_t piece[DEVICE_PIECE];
     uint32_t filled;
     struct link_round trained;
 #if DEVICE_SCALE == 2
@@ -74,7 +74,7 @@ static void link_add(void *of, const uint8_t *bytes, uint32_t count)
     (void)of;
     while (count--) {
         link.piece[link.filled++] = *bytes++;
-        if (link.filled == LINK_PIECE)
+        if (link.filled == DEVICE_PIECE)
             link_flush();
     }
 }
@@ -181,7 +181,7 @@ static void link_predicted(void)
     uint8_t payload[8 + 4 * DEVICE_OUTPUTS];
     float scores[DEVICE_OUTPUTS];
     uint32_t k;
-    readout_scores(map_row(), scores);
+    readout_scores(map.row, scores);
     bytes_of(feed.recording, 4, payload);
     bytes_of(feed.row++, 4, payload + 4);
     for (k = 0; k < DEVICE_OUTPUTS; k++)
@@ -193,7 +193,7 @@ static void feed_row(const struct target *target)
 {
     if (link.predicting)
         link_predicted();
-    else if (target->known && !sums_add(map_row(), target))
+    else if (target->known && !sums_add(map.row, target))
         feed_refuse("the sums hold as many rows as they have room for; export with more rows");
 }
 

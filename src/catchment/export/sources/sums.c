@@ -45,7 +45,7 @@ static void sums_clear(void)
         bytes[i] = 0;
 }
 
-static void sums_add_features(const DEVICE_ROW *row)
+static void sums_add_features(const feature *row)
 {
     DEVICE_GRAM *gram = sums.gram;
     uint32_t i, j;
@@ -58,7 +58,7 @@ static void sums_add_features(const DEVICE_ROW *row)
 }
 
 #if DEVICE_CLASSES
-static void sums_add_target(const DEVICE_ROW *row, const struct target *target)
+static void sums_add_target(const feature *row, const struct target *target)
 {
     DEVICE_SUM *cross = sums.cross + target->label;
     uint32_t i;
@@ -67,7 +67,7 @@ static void sums_add_target(const DEVICE_ROW *row, const struct target *target)
     sums.classes[target->label]++;
 }
 #elif DEVICE_WHOLE
-static void sums_add_target(const DEVICE_ROW *row, const struct target *target)
+static void sums_add_target(const feature *row, const struct target *target)
 {
     uint32_t size[DEVICE_OUTPUTS][3], product[6], i, k, m, at = 0;
     int negative[DEVICE_OUTPUTS];
@@ -89,7 +89,7 @@ static void sums_add_target(const DEVICE_ROW *row, const struct target *target)
         }
 }
 #else
-static void sums_add_target(const DEVICE_ROW *row, const struct target *target)
+static void sums_add_target(const feature *row, const struct target *target)
 {
     uint32_t i, k, m, at = 0;
     for (k = 0; k < DEVICE_OUTPUTS; k++) {
@@ -104,7 +104,7 @@ static void sums_add_target(const DEVICE_ROW *row, const struct target *target)
 #endif
 
 /* Adds a row whose target is known; 0 if the sums have no room for it, and then nothing is added. */
-static int sums_add(const DEVICE_ROW *row, const struct target *target)
+static int sums_add(const feature *row, const struct target *target)
 {
     if (sums.rows >= DEVICE_MOST_ROWS)
         return 0;

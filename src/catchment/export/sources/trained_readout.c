@@ -77,7 +77,7 @@ static int readout_end(void)
     return readout.held;
 }
 
-static void readout_scores(const DEVICE_ROW *row, float *scores)
+static void readout_scores(const feature *row, float *scores)
 {
     uint32_t k, i;
     for (k = 0; k < DEVICE_OUTPUTS; k++) {
@@ -94,7 +94,7 @@ static int readout_end(void)
     return readout.held;
 }
 
-static void readout_scores(const DEVICE_ROW *row, float *scores)
+static void readout_scores(const feature *row, float *scores)
 {
     uint32_t k, i;
     for (k = 0; k < DEVICE_OUTPUTS; k++) {

@@ -90,7 +90,7 @@ struct vectors {
     void (*handler[15])(void);
 };
 
-/* No interrupt is ever let in: lines are asked in turn. */
+/* No interrupt is ever let in. */
 __attribute__((section(".vectors"), used)) static const struct vectors vectors = {
     stack_top,
     {reset, board_fault, board_fault, board_fault, board_fault, board_fault, 0, 0, 0, 0,
