@@ -11,7 +11,7 @@ const BIAS = 7, RAW_RADIUS = 8;
 
 const DEFAULTS = {
   signal: "mackey_glass", units: 100, topology: "random", seed: 1, radius: 0.95, leak: 0.5,
-  input: 0.5, ridge: 1e-6, washout: 50, horizon: 200, out: [],
+  input: 0.5, ridge: 1e-4, washout: 50, horizon: 200, out: [],
 };
 const RANGES = {
   units: [10, MOST_UNITS], seed: [0, 9999], radius: [0, 1.5], leak: [0.05, 1], input: [0.05, 2],
