@@ -11,6 +11,7 @@ import argparse
 import base64
 import hashlib
 import importlib.util
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ HERE = Path(__file__).parent
 LIBRARY = Path(catchment.export.__file__).parent / "sources"  # what devices run
 PAGE = HERE.parents[1] / "docs" / "_extra" / "playground" / "index.html"
 COMPILER = "0.13.0"  # of ziglang: another version may give other bytes
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-function")
 PARTS = ("page.html", "page.css", "core.js", "draw.js", "page.js")
 EXPORTS = (
     "at",
@@ -48,17 +50,28 @@ def missing() -> str:
     return ""
 
 
+def gather(folder: Path) -> list[str]:
+    """Copy the C sources into a folder and return the names of those to compile.
+
+    Among them is the reservoir's step as an exported model takes it, in double precision: its
+    text, with the word float exchanged.
+    """
+    for source in (*HERE.glob("*.c"), *HERE.glob("*.h")):
+        (folder / source.name).write_bytes(source.read_bytes())
+    step = (LIBRARY / "float_reservoir.c").read_text(encoding="utf-8")
+    step = re.sub(r"\bfloat\b", "double", step.replace("#include <math.h>\n", ""))
+    (folder / "double_reservoir.c").write_text(step, encoding="utf-8")
+    return sorted(source.name for source in HERE.glob("*.c"))
+
+
 def compiled(folder: Path) -> bytes:
     """Return the WebAssembly of the C sources, built in an empty folder."""
-    # Copies by bare names, so that no path of this machine can get into the result.
-    sources = sorted(HERE.glob("*.c"))
-    for source in [*sources, *HERE.glob("*.h")]:
-        (folder / source.name).write_bytes(source.read_bytes())
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-freestanding"]
-    command += ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O2", "-g0", "-nostdlib"]
-    command += ["-ffp-contract=off", "-Wl,--no-entry", "-Wl,--strip-all"]
+    # By bare names, so that no path of this machine can get into the result.
+    names = gather(folder)
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "wasm32-freestanding", *STRICT]
+    command += ["-O2", "-g0", "-nostdlib", "-ffp-contract=off", "-Wl,--no-entry", "-Wl,--strip-all"]
     command += [f"-Wl,--export=play_{name}" for name in EXPORTS]
-    command += ["-o", "play.wasm", *(source.name for source in sources)]
+    command += ["-o", "play.wasm", *names]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()}")

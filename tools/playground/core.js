@@ -259,7 +259,7 @@ class Engine {
         return { rows, cross: list(cross), gram_sum: gram.reduce((a, b) => a + b, 0), ...readout(k) };
       }),
       total: readout(TOTAL), pooled: readout(POOLED), shown: readout(result.shown),
-      forecast: list(result.forecast), error: result.error, errors: result.errors,
+      forecast: list(result.forecast), held: result.held, error: result.error, errors: result.errors,
       differences: [result.pooled, result.subtracted],
       memory: { per_delay: list(memory.perDelay), total: memory.total },
     };

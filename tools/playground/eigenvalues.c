@@ -72,13 +72,15 @@ static void to_hessenberg(double *A, int n, double *v)
     }
 }
 
-/* The first row of the block that ends in row `last`: above it the subdiagonal is next to zero. */
-static int block_start(double *H, int n, int last)
+/* The first row of the block that ends in row `last`: above it the subdiagonal is next to zero,
+ * measured by the diagonal beside it, or by the whole matrix where that is zero. */
+static int block_start(double *H, int n, int last, double norm)
 {
     int k;
     for (k = last; k > 0; k--) {
         double *below = H + k * n + k - 1;
-        if (size(*below) <= EPS * (size(H[(k - 1) * n + k - 1]) + size(H[k * n + k]))) {
+        double beside = size(H[(k - 1) * n + k - 1]) + size(H[k * n + k]);
+        if (size(*below) <= EPS * (beside > EPS * norm ? beside : norm)) {
             *below = 0.0;
             break;
         }
@@ -126,11 +128,13 @@ static void sweep(double *H, int n, int first, int last, int count)
 double linear_spectral_radius(double *A, int n)
 {
     static double v[512];
-    double largest = 0.0;
-    int last = n - 1, count = 0;
+    double largest = 0.0, norm = 0.0;
+    int last = n - 1, count = 0, i;
+    for (i = 0; i < n * n; i++)
+        norm = size(A[i]) > norm ? size(A[i]) : norm;
     to_hessenberg(A, n, v);
     while (last >= 0) {
-        int first = block_start(A, n, last);
+        int first = block_start(A, n, last, norm);
         double found = -1.0;
         if (first == last)
             found = size(A[last * n + last]);

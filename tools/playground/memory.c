@@ -7,7 +7,7 @@ enum { WARM_UP = 100, HALF = MOST_MEMORY / 2, COLUMNS = MOST_UNITS + 1, MOST = C
 
 static double probe[WARM_UP + MOST_DELAY + MOST_MEMORY];
 static double table[HALF * MOST], weights[COLUMNS * MOST_DELAY], norms[COLUMNS], line[MOST];
-static double state[2][MOST_UNITS];
+static double state[MOST_UNITS];
 static int order[COLUMNS];
 
 static void draw_probe(int n)
@@ -22,14 +22,13 @@ static void draw_probe(int n)
 /* Steps from .. to of the probe: after each, a row of the states, a one, and the past inputs. */
 static void run(const struct reservoir *r, int from, int to, int max_delay, double *rows)
 {
-    int N = r->units, width = N + 1 + max_delay, t, i, now;
+    int N = r->units, width = N + 1 + max_delay, t, i;
     for (t = from; t < to; t++) {
-        now = t & 1;
-        reservoir_step(r, probe[t], state[now], state[1 - now]);
+        reservoir_step(r, probe[t], state);
         if (!rows)
             continue;
         for (i = 0; i < N; i++)
-            rows[i] = state[1 - now][i];
+            rows[i] = state[i];
         rows[N] = 1.0;
         for (i = 0; i < max_delay; i++)
             rows[N + 1 + i] = probe[t - 1 - i];
@@ -79,7 +78,7 @@ double memory_capacity(const struct reservoir *r, int max_delay, int steps, doub
     double total = 0.0;
     draw_probe(start + steps);
     for (k = 0; k < r->units; k++)
-        state[0][k] = 0.0;
+        state[k] = 0.0;
     run(r, 0, start, max_delay, 0);
     run(r, start, start + half, max_delay, table);
     linear_least_squares(table, half, n, max_delay, weights, order, norms, line);

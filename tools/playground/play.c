@@ -31,7 +31,7 @@ struct readout {
 };
 
 static struct reservoir reservoir;
-static double signal[MOST_STEPS], states[(MOST_STEPS + 1) * MOST_UNITS];
+static double signal[MOST_STEPS], states[MOST_STEPS * MOST_UNITS];
 static double forecasts[READOUTS * MOST_HORIZON];
 static double scaling[2]; /* mean and standard deviation of the past */
 static struct sums sums[SUMS], left;
@@ -50,7 +50,7 @@ double *play_at(int what)
 {
     switch (what) {
     case 0: return signal;
-    case 1: return states + MOST_UNITS; /* the state before the first step is not shown */
+    case 1: return states;
     case 2: return forecasts;
     case 3: return scaling;
     case 4: return per_delay;
@@ -64,8 +64,8 @@ double *play_at(int what)
 
 struct sums *play_sums(int which) { return which < SUMS ? &sums[which] : &left; }
 struct readout *play_readout(int which) { return &readouts[which]; }
-int *play_starts(void) { return reservoir.starts; }
-int *play_columns(void) { return reservoir.columns; }
+uint32_t *play_starts(void) { return reservoir.starts; }
+uint16_t *play_columns(void) { return reservoir.columns; }
 double play_tanh(double x) { return reservoir_tanh(x); }
 
 int play_draw(uint32_t seed, int units, int topology)
@@ -152,20 +152,19 @@ static void add_rows(struct sums *s, double z[4][MOST_FEATURES], const double *y
 /* The sums of one client: its piece is run from rest; the last step has no target. */
 static void sum_client(int client, int washout)
 {
-    static double x[2][MOST_UNITS], rows[4][MOST_FEATURES], y[4];
+    static double x[MOST_UNITS], rows[4][MOST_FEATURES], y[4];
     const double *series = signal + client * piece;
-    int t, i, n = 0, now = 0;
+    int t, i, n = 0;
     for (i = 0; i < MOST_UNITS; i++)
-        x[0][i] = 0.0;
+        x[i] = 0.0;
     for (t = 0; t + 1 < piece; t++) {
         double u = scaled(series[t]);
-        reservoir_step(&reservoir, u, x[now], x[1 - now]);
-        now = 1 - now;
+        reservoir_step(&reservoir, u, x);
         if (t < washout)
             continue;
         rows[n][0] = u;
         for (i = 0; i < reservoir.units; i++)
-            rows[n][1 + i] = x[now][i];
+            rows[n][1 + i] = x[i];
         y[n++] = series[t + 1];
         if (n == 4 || t + 2 == piece) {
             add_rows(&sums[client], rows, y, n);
@@ -182,11 +181,12 @@ void play_drive(int past, int washout)
     n_past = past;
     piece = past / CLIENTS;
     fit_scale(past);
-    for (i = 0; i < MOST_UNITS; i++)
-        states[i] = 0.0;
-    for (t = 0; t < past; t++)
-        reservoir_step(&reservoir, scaled(signal[t]), states + t * MOST_UNITS,
-                       states + (t + 1) * MOST_UNITS);
+    for (t = 0; t < past; t++) {
+        double *x = states + t * MOST_UNITS;
+        for (i = 0; i < reservoir.units; i++)
+            x[i] = t > 0 ? x[i - MOST_UNITS] : 0.0;
+        reservoir_step(&reservoir, scaled(signal[t]), x);
+    }
     for (i = 0; i < SUMS; i++)
         zero(&sums[i]);
     for (i = 0; i < CLIENTS; i++)
@@ -282,21 +282,20 @@ static double answer(const struct readout *r, double u, const double *x)
  * which the loop had to be held, or -1. */
 int play_forecast(int which, int horizon)
 {
-    static double x[2][MOST_UNITS];
+    static double x[MOST_UNITS];
     const struct readout *r = &readouts[which];
     double *out = forecasts + which * MOST_HORIZON, u = scaled(signal[n_past - 1]);
-    int step, i, now = 0, held = -1;
+    int step, i, held = -1;
     for (i = 0; i < reservoir.units; i++)
-        x[0][i] = states[n_past * MOST_UNITS + i];
+        x[i] = states[(n_past - 1) * MOST_UNITS + i];
     for (step = 0; step < horizon; step++) {
-        double y = answer(r, u, x[now]);
+        double y = answer(r, u, x);
         double kept = y < r->lowest ? r->lowest : y > r->highest ? r->highest : y;
         if (held < 0 && kept != y)
             held = step;
         out[step] = kept;
         u = scaled(kept);
-        reservoir_step(&reservoir, u, x[now], x[1 - now]);
-        now = 1 - now;
+        reservoir_step(&reservoir, u, x);
     }
     return held;
 }

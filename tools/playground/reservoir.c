@@ -3,10 +3,19 @@
 #include "linear.h"
 #include "words.h"
 
+static double float_activate(int code, double p)
+{
+    (void)code; /* all units are tanh */
+    return reservoir_tanh(p);
+}
+
+/* The step that an exported model takes on a device, with every float a double. */
+#include "double_reservoir.c"
+
 enum { CONNECTIONS = 10 }; /* that each unit of the random topology receives */
 
 static uint64_t words[MOST_UNITS];
-static int order[MOST_UNITS];
+static int order[MOST_UNITS], places[MOST_UNITS * CONNECTIONS];
 static double dense[MOST_CONNECTIONS];
 
 static void draw_random(struct reservoir *r, uint64_t seed)
@@ -14,12 +23,14 @@ static void draw_random(struct reservoir *r, uint64_t seed)
     int n = r->units, k = n < CONNECTIONS ? n : CONNECTIONS, i;
     struct words rng;
     words_start(&rng, seed, WORDS_RECURRENT_PLACES);
-    words_distinct(&rng, n, k, n, words, order, r->columns);
+    words_distinct(&rng, n, k, n, words, order, places);
     words_start(&rng, seed, WORDS_RECURRENT_VALUES);
-    for (i = 0; i < n * k; i++)
+    for (i = 0; i < n * k; i++) {
+        r->columns[i] = (uint16_t)places[i];
         r->raw[i] = words_uniform(&rng, -1.0, 1.0);
+    }
     for (i = 0; i <= n; i++)
-        r->starts[i] = i * k;
+        r->starts[i] = (uint32_t)(i * k);
 }
 
 /* One connection of weight 1 per unit, from the unit before it or from any other. */
@@ -35,9 +46,9 @@ static void draw_chain(struct reservoir *r, uint64_t seed, int topology)
             order[i] = (i + n - 1) % n;
     r->starts[0] = 0;
     for (i = 0; i < n; i++) {
-        r->starts[i + 1] = i + 1 - skip;
+        r->starts[i + 1] = (uint32_t)(i + 1 - skip);
         if (i >= skip) {
-            r->columns[i - skip] = order[i];
+            r->columns[i - skip] = (uint16_t)order[i];
             r->raw[i - skip] = 1.0;
         }
     }
@@ -65,7 +76,8 @@ static void mix_rows(struct words *rng, double *Q, int n)
 static void draw_orthogonal(struct reservoir *r, uint64_t seed)
 {
     static double sign[MOST_UNITS];
-    int n = r->units, i, j, rounds = 0, at = 0;
+    int n = r->units, i, j, rounds = 0;
+    uint32_t at = 0;
     struct words rng;
     words_start(&rng, seed, WORDS_RECURRENT_VALUES);
     for (i = 0; i < n; i++)
@@ -83,7 +95,7 @@ static void draw_orthogonal(struct reservoir *r, uint64_t seed)
         r->starts[i] = at;
         for (j = 0; j < n; j++)
             if (dense[i * n + j] != 0.0) {
-                r->columns[at] = j;
+                r->columns[at] = (uint16_t)j;
                 r->raw[at++] = dense[i * n + j];
             }
     }
@@ -92,7 +104,8 @@ static void draw_orthogonal(struct reservoir *r, uint64_t seed)
 
 static double radius_of(const struct reservoir *r)
 {
-    int n = r->units, i, j;
+    int n = r->units, i;
+    uint32_t j;
     for (i = 0; i < n * n; i++)
         dense[i] = 0.0;
     for (i = 0; i < n; i++)
@@ -121,10 +134,12 @@ void reservoir_scale(struct reservoir *r, uint64_t seed, double spectral_radius,
 {
     double scale = spectral_radius / r->raw_radius;
     struct words rng;
+    uint32_t entry;
     int i;
-    r->leak = leak;
-    for (i = 0; i < r->starts[r->units]; i++)
-        r->values[i] = r->raw[i] * scale;
+    for (entry = 0; entry < r->starts[r->units]; entry++)
+        r->values[entry] = r->raw[entry] * scale;
+    for (i = 0; i < r->units; i++)
+        r->leak[i] = leak;
     words_start(&rng, seed, WORDS_INPUT_VALUES);
     for (i = 0; i < r->units; i++)
         r->input[i] = words_uniform(&rng, -input_scaling, input_scaling);
@@ -133,45 +148,27 @@ void reservoir_scale(struct reservoir *r, uint64_t seed, double spectral_radius,
         r->bias[i] = words_uniform(&rng, -bias_scaling, bias_scaling);
 }
 
-/* tanh x = e / (e + 2) with e = exp(2x) - 1, the exponential by a Taylor polynomial on
- * |r| <= ln 2 / 2: the form that catchment's kernels have. */
-double reservoir_tanh(double x)
+void reservoir_step(const struct reservoir *r, double u, double *x)
 {
-    static const double taylor[12] = {
-        1.6059043836821613e-10, 2.08767569878681e-09, 2.505210838544172e-08,
-        2.7557319223985893e-07, 2.755731922398589e-06, 2.48015873015873e-05,
-        1.984126984126984e-04, 1.3888888888888889e-03, 8.333333333333333e-03,
-        4.1666666666666664e-02, 1.6666666666666666e-01, 0.5};
-    double y = x + x, shifted, k, r, p, e;
-    union {
-        double number;
-        uint64_t bits;
-    } power;
-    int i;
-    y = y > 40.0 ? 40.0 : y < -40.0 ? -40.0 : y;
-    shifted = y * 1.4426950408889634 + 6755399441055744.0; /* + 1.5 2^52 rounds to whole */
-    k = shifted - 6755399441055744.0;
-    r = y - k * 6.93147180369123816490e-01;
-    r = r - k * 1.90821492927058770002e-10;
-    p = taylor[0];
-    for (i = 1; i < 12; i++)
-        p = p * r + taylor[i];
-    p = p * r * r + r;
-    power.number = shifted;
-    power.bits = (power.bits << 52) + 0x3FF0000000000000u;
-    e = power.number * p + (power.number - 1.0);
-    return e / (e + 2.0);
-}
-
-void reservoir_step(const struct reservoir *r, double u, const double *x, double *next)
-{
-    double keep = 1.0 - r->leak;
-    int i, j;
-    for (i = 0; i < r->units; i++) {
-        double drive = 0.0;
-        for (j = r->starts[i]; j < r->starts[i + 1]; j++)
-            drive += r->values[j] * x[r->columns[j]];
-        drive += r->input[i] * u;
-        next[i] = keep * x[i] + r->leak * reservoir_tanh(drive + r->bias[i]);
-    }
+    static uint32_t one_each[MOST_UNITS + 1];
+    static const uint16_t first[MOST_UNITS];
+    static const uint8_t activation[MOST_UNITS]; /* tanh */
+    static double next[MOST_UNITS];
+    struct float_layer layer;
+    uint32_t i;
+    if (one_each[1] == 0)
+        for (i = 0; i <= MOST_UNITS; i++)
+            one_each[i] = i;
+    layer.units = (uint32_t)r->units;
+    layer.inputs = 1;
+    layer.recurrent.starts = r->starts;
+    layer.recurrent.columns = r->columns;
+    layer.recurrent.values = r->values;
+    layer.input.starts = one_each;
+    layer.input.columns = first;
+    layer.input.values = r->input;
+    layer.bias = r->bias;
+    layer.leak = r->leak;
+    layer.activation = activation;
+    float_step(&layer, 1, &u, x, next);
 }

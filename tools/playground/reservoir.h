@@ -11,11 +11,11 @@ enum topology { TOPOLOGY_RANDOM, TOPOLOGY_RING, TOPOLOGY_DELAY_LINE, TOPOLOGY_PE
 
 struct reservoir {
     int units;
-    double leak;
     double raw_radius; /* of the recurrent weights before they are scaled */
-    int starts[MOST_UNITS + 1], columns[MOST_CONNECTIONS];
+    uint32_t starts[MOST_UNITS + 1];
+    uint16_t columns[MOST_CONNECTIONS];
     double raw[MOST_CONNECTIONS], values[MOST_CONNECTIONS];
-    double input[MOST_UNITS], bias[MOST_UNITS];
+    double input[MOST_UNITS], bias[MOST_UNITS], leak[MOST_UNITS];
 };
 
 /* Draw places and raw weights, and find their radius; 0 if it was not found. */
@@ -25,8 +25,8 @@ int reservoir_draw(struct reservoir *r, uint64_t seed, int units, int topology);
 void reservoir_scale(struct reservoir *r, uint64_t seed, double spectral_radius,
                      double leak, double input_scaling, double bias_scaling);
 
-/* One step: the state x (units) becomes `next` under the input u. */
-void reservoir_step(const struct reservoir *r, double u, const double *x, double *next);
+/* One step: the state x (units) goes on under the input u. */
+void reservoir_step(const struct reservoir *r, double u, double *x);
 
 double reservoir_tanh(double x);
 
