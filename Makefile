@@ -13,6 +13,7 @@
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
 #   make matrix  the tests of the core on every Python here, with the newest packages, each in its own .venv-3.x
 #   make interop  the classifier for aeon and the forecaster for sktime, and all of scikit-learn's checks, in an environment of its own
+#   make playground  build the playground page, one HTML file, from C and scripts
 #   make docs    build the documentation into docs/_build/html
 #   make browser install chromium with apt, for the tests of the report (needs root)
 #   make check   lint, types and import order only
@@ -44,7 +45,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
-.PHONY: wheel matrix kernels
+.PHONY: wheel matrix kernels playground
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -95,7 +96,12 @@ cross: $(VENV)/.dev
 	-@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { echo "installing cross compilers"; \
 		{ timeout 60 apt-get update; timeout 600 apt-get install -y --no-install-recommends \
 		$$($(BIN)/python -m tools.portable.machines); } >/dev/null 2>&1 || echo "no cross compilers; their tests are skipped"; }
-	-@timeout 300 $(BIN)/python $(INSTALL) 'ziglang==0.13.*' || echo "no ziglang; its tests are skipped"
+	-@timeout 300 $(BIN)/python $(INSTALL) -c $(PINS) ziglang || echo "no ziglang; its tests are skipped"
+
+# The kept page is what the documentation shows: who only reads or tests needs no compiler.
+playground: $(VENV)/.installed
+	@$(BIN)/python $(INSTALL) -c $(PINS) ziglang
+	@$(BIN)/python -m tools.playground.build
 
 flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower

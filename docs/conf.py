@@ -48,6 +48,7 @@ maximum_signature_line_length = 90
 html_theme = "furo"
 pygments_dark_style = "github-dark"
 html_static_path = ["_static"]
+html_extra_path = ["_extra"]  # the playground, a page of its own
 html_css_files = ["page.css"]
 html_title = f"catchment {version}"
 html_theme_options = {

@@ -25,6 +25,8 @@ from catchment.readout import (
 from catchment.report import plots
 
 IMAGES = Path(__file__).parent / "images"
+PLAYGROUND = Path(__file__).parent / "_extra" / "playground" / "index.html"
+PLAYGROUND_HEIGHT = 1630  # down to the end of the sums
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # A window has a least width, so that a page as narrow as a phone's is shown in a frame.
 PHONE = """<!doctype html><meta name="color-scheme" content="light dark"><body style="margin:0">
@@ -95,9 +97,6 @@ def ridge_picture() -> None:
 
 def report_pictures() -> None:
     """Photograph the report of the demonstration: light, dark, and on a phone."""
-    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if browser is None:
-        raise SystemExit("the report is drawn with chromium, which is not here; run make browser")
     with tempfile.TemporaryDirectory() as place:
         # An empty data directory: the pictures are of the invented wearables alone.
         (Path(place) / "none").mkdir()
@@ -106,19 +105,32 @@ def report_pictures() -> None:
         page = Path(place) / "report.html"
         narrow = page.with_name("narrow.html")
         narrow.write_text(PHONE, encoding="utf-8")
-        shots = (("report", page, 1, 1100, 1840), ("report-dark", page, 0, 1100, 1840))
-        for name, shown, scheme, width, height in (*shots, ("report-phone", narrow, 1, 390, 1500)):
-            raw = Path(place) / f"{name}.png"
-            command = [
-                *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *("--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={place}/profile"),
-                *(f"--screenshot={raw}", f"--window-size={width},{height}"),
-                *(f"--blink-settings=preferredColorScheme={scheme}", shown.as_uri()),
-            ]
-            subprocess.run(command, check=True, capture_output=True, timeout=120)
-            IMAGES.mkdir(exist_ok=True)
-            small = Image.open(raw).convert("RGB").crop((0, 0, width, height)).quantize(128)
-            small.save(IMAGES / f"{name}.png", optimize=True)
+        _photograph("report", page.as_uri(), 1100, 1840)
+        _photograph("report-dark", page.as_uri(), 1100, 1840, dark=True)
+        _photograph("report-phone", narrow.as_uri(), 390, 1500)
+
+
+def playground_picture() -> None:
+    """Photograph the playground as it comes, down to the sums of its clients."""
+    _photograph("playground", f"{PLAYGROUND.as_uri()}#out=2", 1200, PLAYGROUND_HEIGHT)
+
+
+def _photograph(name: str, url: str, width: int, height: int, *, dark: bool = False) -> None:
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        raise SystemExit("pages are drawn with chromium, which is not here; run make browser")
+    with tempfile.TemporaryDirectory() as place:
+        raw = Path(place) / "raw.png"
+        command = [
+            *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+            *("--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={place}/profile"),
+            *(f"--screenshot={raw}", f"--window-size={width},{height}", "--timeout=3000"),
+            *(f"--blink-settings=preferredColorScheme={0 if dark else 1}", url),
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        IMAGES.mkdir(exist_ok=True)
+        small = Image.open(raw).convert("RGB").crop((0, 0, width, height)).quantize(128)
+        small.save(IMAGES / f"{name}.png", optimize=True)
 
 
 def _save(figure: Figure, name: str) -> None:
@@ -132,3 +144,4 @@ if __name__ == "__main__":
     confusion_picture()
     ridge_picture()
     report_pictures()
+    playground_picture()

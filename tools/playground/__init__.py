@@ -1,0 +1,1 @@
+"""The playground page: C compiled to WebAssembly, scripts and style, put into one HTML file."""
