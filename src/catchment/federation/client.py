@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Ledger
+from catchment.federation.increments import Carrying
 from catchment.federation.influence import claimed
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
 from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
@@ -130,8 +131,7 @@ class Node(Generic[S, U, R]):
             return masking.on_stage(request.stage, request.payload, turn, self.memory)
 
         def upload(payload: Parts, turn: Turn) -> Upload:
-            made = self.plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
-            return self._protected(made, turn)
+            return self._protected(self._update(payload, turn), turn)
 
         if masking is not None:
             return masking.mask(request.payload, upload, turn, self.memory).parts()
@@ -139,6 +139,14 @@ class Node(Generic[S, U, R]):
         if self.ledger is not None:
             self.ledger.upload(turn.plan, turn.round, made.kind)
         return made
+
+    def _update(self, payload: Parts, turn: Turn) -> Upload:
+        plan = self.plan
+        if isinstance(plan.algorithm, Carrying) and plan.algorithm.carries:
+            return plan.algorithm.client_increment(
+                payload, self.data, turn, plan.prepare, self.memory
+            )
+        return plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
         # Within a secure sum nobody else can say whose upload breaks the plan's limits.
