@@ -18,6 +18,7 @@ from catchment.cli.audit import audit
 from catchment.cli.compile import compile_command
 from catchment.cli.data import data_app
 from catchment.cli.explain import explain
+from catchment.cli.export import export
 from catchment.cli.fit import fit
 from catchment.cli.flower import flower_app
 from catchment.cli.predict import evaluate, predict
@@ -46,6 +47,7 @@ app.command("unlearn")(unlearn)
 app.command("verify")(verify)
 app.command("search")(search)
 app.command("audit")(audit)
+app.command("export")(export)
 app.command("compile")(compile_command)
 app.add_typer(data_app, name="data")
 app.add_typer(flower_app, name="flower")

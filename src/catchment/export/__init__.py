@@ -1,1 +1,18 @@
 """Models and their training outside Python: ONNX files, and C for small devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catchment.faces import face
+
+if TYPE_CHECKING:
+    # Type checkers do not follow the table below.
+    from catchment.export.c.code import CCode as CCode
+    from catchment.export.c.code import c_code as c_code
+    from catchment.export.c.code import to_c as to_c
+    from catchment.export.c.plan import DevicePlan as DevicePlan
+
+__all__, __getattr__, __dir__ = face(
+    __name__, {"c.code": ["CCode", "c_code", "to_c"], "c.plan": ["DevicePlan"]}
+)

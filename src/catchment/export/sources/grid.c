@@ -456,7 +456,7 @@ void grid_feature_rows(const struct grid_map *map, const int32_t *u, uint32_t st
                        const struct grid_work *work, grid_on_row emit, void *context)
 {
     struct rows_under_way now = {map, work, steps - map->washout, 0, emit, context};
-    grid_states(map, u, steps, work->x, work->next, row_of_step, &now);
+    grid_states(map, u, steps, work->x, work->next, &row_of_step, &now);
 }
 
 /* Statistics -------------------------------------------------------------------------------- */

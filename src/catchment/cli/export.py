@@ -1,0 +1,143 @@
+"""`catchment export`: a model, or the training of a plan, outside Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from catchment.cli.predict import UseOption, load_predictor
+from catchment.cli.show import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from catchment.export.c.map_code import Number
+
+TARGETS = ("onnx", "c")
+
+
+def export(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model's file, or the folder of a run; with --train a plan's file.",
+        ),
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="onnx|c", help="What to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="PATH", help="A file (onnx) or a folder (c)."),
+    ] = None,
+    number: Annotated[
+        str | None,
+        typer.Option(
+            "--number",
+            metavar="whole|q15|float32",
+            help="C: how numbers are held; whole where the map has a grid.",
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", help="C: what its files and functions are called.")
+    ] = "model",
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", metavar="HZ", help="C: samples a second, for windows in seconds."),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", help="C: the longest recording, for maps that need all of it."),
+    ] = None,
+    precision: Annotated[
+        str, typer.Option("--precision", metavar="float64|float32", help="ONNX: its numbers.")
+    ] = "float64",
+    streaming: Annotated[
+        bool, typer.Option("--streaming", help="ONNX: one step, with the state in and out.")
+    ] = False,
+    train: Annotated[
+        bool, typer.Option("--train", help="C: a device that trains by a plan.")
+    ] = False,
+    rows: Annotated[
+        int | None, typer.Option("--rows", help="With --train: most rows that a device adds up.")
+    ] = None,
+    port: Annotated[
+        str | None, typer.Option("--port", metavar="NAME", help="With --train: the board.")
+    ] = None,
+    as_json: JsonOption = False,
+    use: UseOption = None,
+) -> None:
+    """Write a model as an ONNX file or as C for a small device, or a device that trains.
+
+    C comes with a plan of its RAM, its flash and its operations, printed before it is written.
+    """
+    match to, train:
+        case "onnx", False:
+            _to_onnx(model, out, precision, streaming, use)
+        case "c", False:
+            _to_c(model, out, number, name, rate, steps, as_json, use)
+        case "c", True:
+            _to_device(model, out, number, name, rows, steps, port, as_json)
+        case "onnx", True:
+            raise ValueError("--train is for --to c; an ONNX file only predicts")
+        case _:
+            raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")
+
+
+def _to_onnx(
+    path: Path, out: Path | None, precision: str, streaming: bool, use: list[str] | None
+) -> None:
+    from catchment.export.onnx import to_onnx
+
+    target = Path("model.onnx") if out is None else out
+    to_onnx(load_predictor(path, use), target, precision=precision, streaming=streaming)
+    typer.echo(f"wrote {target}", err=True)
+
+
+def _to_c(
+    path: Path,
+    out: Path | None,
+    number: str | None,
+    name: str,
+    rate: float | None,
+    steps: int | None,
+    as_json: bool,
+    use: list[str] | None,
+) -> None:
+    from catchment.export.c import c_code
+
+    code = c_code(
+        load_predictor(path, use),
+        name=name,
+        number=cast("Number | None", number),
+        rate=rate,
+        steps=steps,
+    )
+    if as_json:
+        print_json(code.plan.facts())
+    else:
+        typer.echo(code.plan.text())
+    for written in code.write(Path() if out is None else out):
+        typer.echo(f"wrote {written}", err=True)
+
+
+def _to_device(
+    path: Path,
+    out: Path | None,
+    number: str | None,
+    name: str,
+    rows: int | None,
+    steps: int | None,
+    port: str | None,
+    as_json: bool,
+) -> None:
+    from catchment.export.device import ROWS, device_of
+
+    made = device_of(
+        path, number=number, rows=ROWS if rows is None else rows, steps=steps, name=name
+    )
+    if as_json:
+        print_json(made.facts())
+    else:
+        typer.echo(made.text())
+    for written in made.write(Path() if out is None else out, port=port):
+        typer.echo(f"wrote {written}", err=True)

@@ -1,0 +1,152 @@
+"""A model as C: what is written, and the plan of what it needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from catchment.export.c.cutting import Cutting
+from catchment.export.c.layout import Layout
+from catchment.export.c.map_code import NUMBERS, Number
+from catchment.export.c.maps import in_q15
+from catchment.export.c.plan import DevicePlan, plan_of
+from catchment.export.c.program import header_text, source_text
+from catchment.features.feature_map import FeatureMap
+from catchment.features.pipeline import Pipeline
+from catchment.files import replace_file
+from catchment.readout.model import Model
+
+# Words of C, and what the generated file calls its own types and functions.
+KEYWORDS = re.compile(
+    "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
+    "inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
+    "union|unsigned|void|volatile|while|state|value|word|feature|map|grid|readout|scale"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CCode:
+    """The C file and the header of a model, not yet written.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState, Recording, fit
+    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
+    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> code = c_code(fit(EchoState(20), data), name="waves")
+    >>> code.plan.ram > 0, "waves_predict" in code.header
+    (True, True)
+    """
+
+    layout: Layout
+    plan: DevicePlan
+
+    @cached_property
+    def source(self) -> str:
+        """Text of NAME.c."""
+        return source_text(self.layout)
+
+    @cached_property
+    def header(self) -> str:
+        """Text of NAME.h."""
+        return header_text(self.layout)
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write both files into a folder, which is made if it is not there; return their paths."""
+        where, texts = Path(folder), {".c": self.source, ".h": self.header}
+        if where.exists() and not where.is_dir():
+            raise ValueError(f"--out {where} is a file; name a folder for {self.layout.name}.c")
+        where.mkdir(parents=True, exist_ok=True)
+        paths = [where / f"{self.layout.name}{suffix}" for suffix in texts]
+        for path, text in zip(paths, texts.values(), strict=True):
+            replace_file(path, text.encode())
+        return paths
+
+
+def to_c(
+    model: Model,
+    folder: str | Path,
+    *,
+    name: str = "model",
+    number: Number | None = None,
+    rate: float | None = None,
+    steps: int | None = None,
+) -> DevicePlan:
+    """Write a model as NAME.c and NAME.h and return the plan of what it needs on a device.
+
+    Parameters
+    ----------
+    name
+        What the files and their functions are called.
+    number
+        "whole" (default where the map has a grid): whole numbers only, the very features of the
+        library. "q15": the same in words of 16 bits; a map of more than 15 digits is rounded.
+        "float32": single precision, for any map.
+    rate
+        Samples a second of the device, for windows in seconds of a model that has no rate.
+    steps
+        Steps of the longest recording, for maps that need all of it at once.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from catchment import EchoState, Recording, fit
+    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
+    >>> data = [Recording.labelled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     plan = to_c(fit(EchoState(20), data), folder, name="waves")
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['waves.c', 'waves.h']
+    """
+    code = c_code(model, name=name, number=number, rate=rate, steps=steps)
+    code.write(folder)
+    return code.plan
+
+
+def c_code(
+    model: Any,
+    *,
+    name: str = "model",
+    number: Number | None = None,
+    rate: float | None = None,
+    steps: int | None = None,
+) -> CCode:
+    """Return a model as C, not yet written; the parameters are those of `to_c`."""
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"{type(model).__name__} cannot be written as C, only a model of one map and one "
+            "readout; train without personal readouts, ensembles or networks"
+        )
+    _refuse(model, name, number)
+    form: Number = number or ("float32" if model.features.grid is None else "whole")
+    exported = model
+    if form == "q15":
+        exported = model_of(model, in_q15(model.features))
+    layout = Layout(exported, name, form, Cutting.of(model.prepare, rate), steps)
+    return CCode(layout, plan_of(layout, model))
+
+
+def model_of(model: Model, features: FeatureMap) -> Model:
+    """Return the model with another map of as many features, and nothing else changed."""
+    if features is model.features:
+        return model
+    return replace(model, before=Pipeline(model.prepare, features), statistics=None)
+
+
+def _refuse(model: Model, name: str, number: str | None) -> None:
+    if number is not None and number not in NUMBERS:
+        raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
+        raise ValueError(
+            f"--name is {name!r}; give a word of letters, digits and _ that C does not use itself"
+        )
+    if model.n_inputs is None:
+        raise ValueError("the map takes any number of channels; build it for the device's first")
+    if model.prepare.scale == "own":
+        raise ValueError(
+            'the scale is "own", by all recordings of a client at once, which a device does not '
+            'have; train with scale="federated" or "none"'
+        )
+    if model.prepare.scale == "federated":
+        raise ValueError("the scale is not fitted yet; train the model first")
