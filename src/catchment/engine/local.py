@@ -86,9 +86,10 @@ class LocalEngine(Generic[S, U, R]):
 
     def _node(self, client: str) -> Node[S, U, R]:
         source = self.sources[client]
+        elsewhere = isinstance(source, Elsewhere)
         data = source if isinstance(source, Elsewhere) else data_of(source)
         carrying = isinstance(self.plan.algorithm, Carrying) and self.plan.algorithm.carries
-        if self.plan.masking is None and not carrying and data is not source:
+        if self.plan.masking is None and not carrying and not elsewhere:
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
