@@ -19,12 +19,8 @@ from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
 from catchment.readout.model import Model
 
-# Words of C, and what the generated file calls its own types and functions.
-KEYWORDS = re.compile(
-    "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
-    "inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
-    "union|unsigned|void|volatile|while|state|value|word|feature|map|grid|readout|scale"
-)
+# What the file's own functions start with, and headers that it includes.
+RESERVED = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +133,10 @@ def model_of(model: Model, features: FeatureMap) -> Model:
 def _refuse(model: Model, name: str, number: str | None) -> None:
     if number is not None and number not in NUMBERS:
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or RESERVED.fullmatch(name):
         raise ValueError(
-            f"--name is {name!r}; give a word of letters, digits and _ that C does not use itself"
+            f"--name is {name!r}; give a word of letters, digits and _ that does not begin with map, "
+            "grid, float or golden"
         )
     if model.n_inputs is None:
         raise ValueError("the map takes any number of channels; build it for the device's first")
