@@ -76,7 +76,7 @@ def export(
         case "c", False:
             _to_c(model, out, number, name, rate, steps, as_json, use)
         case "c", True:
-            _to_device(model, out, number, name, rows, port, as_json)
+            _to_device(model, out, number, name, rows, steps, port, as_json)
         case "onnx", True:
             raise ValueError("--train is for --to c; an ONNX file only predicts")
         case _:
@@ -126,19 +126,18 @@ def _to_device(
     number: str | None,
     name: str,
     rows: int | None,
+    steps: int | None,
     port: str | None,
     as_json: bool,
 ) -> None:
-    from catchment.export.device import to_device
+    from catchment.export.device import ROWS, device_of
 
-    given = {"number": number, "rows": rows, "port": port}
-    made = to_device(
-        path,
-        Path() if out is None else out,
-        name=name,
-        **{key: value for key, value in given.items() if value is not None},
+    made = device_of(
+        path, number=number, rows=ROWS if rows is None else rows, steps=steps, name=name
     )
     if as_json:
         print_json(made.facts())
     else:
         typer.echo(made.text())
+    for written in made.write(Path() if out is None else out, port=port):
+        typer.echo(f"wrote {written}", err=True)

@@ -161,6 +161,8 @@ class MapCode:
     operations
         Multiplications with additions for one step; for a map of windows, of a window divided by
         its steps.
+    traits
+        What its instructions are made of, by name; `code_size` adds up the bytes of each.
     activations
         Which of its functions `grid_activate` must have, for maps that call it; of several maps
         those of all.
@@ -183,6 +185,7 @@ class MapCode:
     tables: tuple[Table, ...] = ()
     fields: tuple[Field, ...] = ()
     activations: frozenset[str] = frozenset()
+    traits: tuple[str, ...] = ()
 
 
 def as_window(code: MapCode) -> MapCode:

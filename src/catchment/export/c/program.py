@@ -8,6 +8,7 @@ import catchment
 from catchment.export.c.driver import driver_texts
 from catchment.export.c.golden import golden_text
 from catchment.export.c.layout import Layout
+from catchment.export.c.map_code import MapCode
 from catchment.export.c.pieces import needed, uses_of
 from catchment.export.c.tables import table_text
 
@@ -33,12 +34,13 @@ _ACTIVATE = {
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
-    own = [*(table_text(one) for one in layout.tables), _activate_text(layout), layout.map.text]
+    activate = activate_text(layout.map, whole=layout.whole)
+    own = [*(table_text(one) for one in layout.tables), activate, layout.map.text]
     own += [*driver_texts(layout), golden_text(layout)]
     body = "\n".join(part.strip("\n") + "\n" for part in own if part)
     defined = {"grid_word", "grid_index"}
     defined |= {"grid_activate()"} if layout.map.activations else set()
-    head = _ACTIVATE[layout.whole]
+    head = activate_head(whole=layout.whole)
     pieces = needed(("prepare.c", *layout.map.sources), uses_of(body), defined)
     types = [piece.text for piece in pieces if not piece.is_function]
     functions = [piece.text for piece in pieces if piece.is_function]
@@ -178,15 +180,18 @@ typedef {layout.feature} feature;
 {types}"""
 
 
-def _activate_text(layout: Layout) -> str:
-    """Return the choice among those activations that there are."""
-    calls, kind = _FLOAT_ACTIVATIONS, "float"
-    if layout.whole:
-        calls, kind = _WHOLE_ACTIVATIONS, "int32_t"
-    chosen = [(code, calls[one]) for code, one in enumerate(calls) if one in layout.map.activations]
+def activate_head(*, whole: bool) -> str:
+    """Return the head of the function that chooses among activations."""
+    return _ACTIVATE[whole]
+
+
+def activate_text(code: MapCode, *, whole: bool) -> str:
+    """Return the choice among those activations that a map has."""
+    calls, kind = (_WHOLE_ACTIVATIONS, "int32_t") if whole else (_FLOAT_ACTIVATIONS, "float")
+    chosen = [(number, calls[one]) for number, one in enumerate(calls) if one in code.activations]
     if not chosen:
         return ""
     lines = [f"    if (code == {c})\n        return ({kind})({call});" for c, call in chosen[:-1]]
     lines = lines or ["    (void)code;"]
     last = f"    return ({kind})({chosen[-1][1]});"
-    return "\n".join([_ACTIVATE[layout.whole], "{", *lines, last, "}"])
+    return "\n".join([_ACTIVATE[whole], "{", *lines, last, "}"])
