@@ -78,14 +78,16 @@ def plan_of(layout: Layout, trained: Model, check: Sequence[Recording] | None = 
         Recordings to compare both on; made up if not given.
     """
     readout = layout.map.n_features * layout.n_outputs
-    each = 1.0 if layout.map.per_step else 1.0 / max(1, layout.cutting.step)
+    W, S = layout.cutting.window, layout.cutting.step
+    again = W / S if W else 1.0  # how often a step is run, in windows that overlap
+    each = 1.0 if layout.map.per_step else 1.0 / max(1, S)
     return DevicePlan(
         name=layout.name,
         number=layout.number,
         ram=layout.ram,
         tables=constant_bytes(layout),
         code=code_bytes(layout),
-        operations=round(layout.map.operations + each * readout),
+        operations=round(again * layout.map.operations + each * readout),
         agreement=_agreement(layout, trained, check),
     )
 
