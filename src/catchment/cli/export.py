@@ -13,6 +13,7 @@ from catchment.cli.show import JsonOption, print_json
 if TYPE_CHECKING:
     from catchment.data.recording import Recording
     from catchment.export.c.map_code import Number
+    from catchment.export.onnx.export import Precision
     from catchment.readout.predictor import Predictor
 
 TARGETS = ("onnx", "c")
@@ -44,11 +45,11 @@ def export(
     ] = "model",
     rate: Annotated[
         float | None,
-        typer.Option("--rate", metavar="HZ", help="C: samples a second, for windows in seconds."),
+        typer.Option("--rate", metavar="HZ", help="Samples a second, for windows in seconds."),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", help="C: the longest recording, for maps that need all of it."),
+        typer.Option("--steps", help="Length of recordings, for maps that need all of it."),
     ] = None,
     check: Annotated[
         list[str] | None,
@@ -80,7 +81,7 @@ def export(
     """
     match to, train:
         case "onnx", False:
-            _to_onnx(model, out, precision, streaming, use)
+            _to_onnx(model, out, precision, streaming, steps, rate, as_json, use)
         case "c", False:
             _to_c(model, out, number, name, rate, steps, check, as_json, use)
         case "c", True:
@@ -92,13 +93,30 @@ def export(
 
 
 def _to_onnx(
-    path: Path, out: Path | None, precision: str, streaming: bool, use: list[str] | None
+    path: Path,
+    out: Path | None,
+    precision: str,
+    streaming: bool,
+    steps: int | None,
+    rate: float | None,
+    as_json: bool,
+    use: list[str] | None,
 ) -> None:
     from catchment.export.onnx import to_onnx
 
-    target = Path("model.onnx") if out is None else out
-    to_onnx(load_predictor(path, use), target, precision=precision, streaming=streaming)
-    typer.echo(f"wrote {target}", err=True)
+    written = to_onnx(
+        load_predictor(path, use),
+        Path("model.onnx") if out is None else out,
+        precision=cast("Precision", precision),
+        streaming=streaming,
+        steps=steps,
+        rate=rate,
+    )
+    if as_json:
+        print_json(written.facts())
+    else:
+        typer.echo(written.text())
+    typer.echo(f"wrote {written.path}", err=True)
 
 
 def _to_c(
