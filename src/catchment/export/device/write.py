@@ -32,6 +32,11 @@ class TrainingDevice:
         return sum(self.layout.ram.values())
 
     @property
+    def flash(self) -> int:
+        """Bytes of constants and instructions, about, on a Cortex-M4 compiled for size."""
+        return table_bytes(self.layout) + CODE
+
+    @property
     def upload(self) -> int:
         """Most bytes of the upload of as many rows as were asked for, frames not counted."""
         return most_bytes(sums_parts(self.layout), self.layout.entry_bits)
