@@ -94,6 +94,6 @@ def test_five_devices_are_the_federation(program: Program) -> None:
     ]
     total = reduce(add, (RidgeStatistics.from_parts(Parts.from_bytes(one)) for one in sent))
     algorithm = FederatedRidge(features=program.device.layout.task.features, ridge=1e-3)
-    model = federate(Plan(algorithm=algorithm, prepare=FITTED), clients).result
-    assert model.statistics is not None
-    assert total.digest() == model.statistics.digest()
+    state = federate(Plan(algorithm=algorithm, prepare=FITTED), clients).state
+    assert state.total is not None
+    assert total.digest() == state.total.digest()

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.export.trained import Program, messages, needs_gcc, scale, train
+from tests.export.trained import STRICT, Program, messages, needs_gcc, scale, train
 from typer.testing import CliRunner
 
 from catchment.cli import app
+from catchment.engine.local import data_of
 from catchment.export.device import SumsForm, device_of, sensor_bytes, task_of, to_device
-from catchment.federation.course import TRAINING
 from catchment.plans.file import read_plan
 from catchment.readout import accumulate
 
@@ -34,7 +34,7 @@ pool = "mean"
 algorithm = "ridge"
 upload = "statistics"
 """
-CORTEX = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-Os", "-std=c99")
+CORTEX = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-Os")
 
 
 def written(folder: Path, text: str = PLAN) -> Path:
@@ -51,7 +51,6 @@ def test_the_map_is_the_one_that_the_plan_trains(tmp_path: Path) -> None:
     assert task.features.fingerprint == built.fingerprint
     assert task.course == course.fingerprint
     assert task.classes == course.classes
-    assert course.plan(TRAINING, course.start()) if course.prepare.is_fitted else True
 
 
 @needs_gcc
@@ -61,7 +60,9 @@ def test_a_client_of_the_plan_and_its_device_send_the_same(tmp_path: Path) -> No
     assert sorted(one.name for one in (tmp_path / "out").iterdir()) == ["person.c", "person.h"]
     program = Program.of(device, tmp_path / "built")
     held = read_plan(path).load_data()
-    own = [one.among(held.about.classes or ()) for one in next(iter(held.train.values()))()]
+    own = [
+        one.among(held.about.classes or ()) for one in data_of(next(iter(held.train.values())))()
+    ]
     prepare = device.layout.task.prepare
     fitted = prepare.fitted(prepare.moments(own))
     (came,) = messages(program.talk(scale(fitted) + train(), program.sensor(own)))
@@ -95,7 +96,7 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         'write algorithm = "ridge"',
     ),
     "several maps": (
-        'units = 16\npool = "mean"',
+        'units = 16\npool = "mean"\n\n[learn]\nalgorithm = "ridge"\nupload = "statistics"',
         'map = "auto"',
         "name the one that was chosen",
     ),
@@ -123,7 +124,7 @@ def test_what_no_device_can_do_is_one_sentence_with_the_remedy(name: str, tmp_pa
         ({"number": "q15"}, "write grid = 15"),
         ({"number": "double"}, "choose one of whole"),
         ({"rows": 0}, "1 or more"),
-        ({"name": "int"}, "C does not use itself"),
+        ({"name": "map"}, "does not begin with"),
     ],
 )
 def test_what_cannot_be_asked_for(settings: dict[str, Any], remedy: str, tmp_path: Path) -> None:
@@ -178,16 +179,7 @@ def test_the_plan_of_ram_is_what_the_compiler_takes(change: dict[str, str], tmp_
     for before, after in change.items():
         text = text.replace(before, after)
     device = to_device(written(tmp_path, text), tmp_path, name="har")
-    words = [
-        "arm-none-eabi-gcc",
-        *CORTEX,
-        "-Wall",
-        "-Wextra",
-        "-pedantic",
-        "-Werror",
-        "-c",
-        "har.c",
-    ]
+    words = ["arm-none-eabi-gcc", *CORTEX, *STRICT, "-c", "har.c"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
     sized = subprocess.run(
@@ -195,7 +187,7 @@ def test_the_plan_of_ram_is_what_the_compiler_takes(change: dict[str, str], tmp_
     )
     flash, data, bss = (int(word) for word in sized.stdout.splitlines()[1].split()[:3])
     assert data == 0
-    assert bss == device.ram
+    assert abs(bss - device.ram) <= 8  # holes between what is aligned
     assert abs(device.flash - flash) < 0.1 * flash
 
 
