@@ -109,9 +109,16 @@ def _agreement(
 def constant_bytes(layout: Layout) -> int:
     """Return the bytes of constants: tables, structs that point to them, and names of classes."""
     found = sum(-(-table.n_bytes // 2) * 2 for table in layout.tables)
-    for struct in re.finditer(
-        r"static const struct .*? = (\{.*?\n\});", layout.map.text, re.DOTALL
-    ):
-        found += 4 * len(re.findall(r"\w+", struct[1]))
     names = layout.model.classes or ()
+    found += struct_bytes(layout.map.text)
     return found + sum(POINTER + len(name.encode()) + 1 for name in names)
+
+
+def struct_bytes(text: str) -> int:
+    """Return the bytes of the constant structs in C text, whose entries have a word each.
+
+    >>> struct_bytes("static const struct pair a = {\\n    1, table\\n};")
+    8
+    """
+    pattern = re.compile(r"static const struct .*? = (\{.*?\n\});", re.DOTALL)
+    return sum(4 * len(re.findall(r"\w+", one[1])) for one in pattern.finditer(text))
