@@ -84,7 +84,7 @@ def _entered(layout: Layout) -> str:
         lines += [f"    s->t[0] = t + 1 == {S} ? 0 : t + 1;"]
         lines += [f"    if (t >= {W})\n        return 0;"] if S > W else []
     elif layout.map.per_step:
-        lines += [f"    s->t[0] = t < {washout} ? t + 1 : t;"]
+        lines += [f"    s->t[0] = t < {washout} ? t + 1 : t;"] if washout else []
     else:
         lines += ["    s->t[0] = t + 1;"]
     lines += [f"    map_step(s, v, t, {steps}, s->row);"]

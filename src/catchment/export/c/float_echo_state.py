@@ -39,6 +39,7 @@ def map_code(features: EchoStateMap, setting: Setting, prefix: str) -> MapCode:
         tables=made.tables(),
         fields=made.fields(),
         activations=made.activations(),
+        traits=made.traits(),
     )
 
 
@@ -83,6 +84,25 @@ class _Maker:
     def activations(self) -> frozenset[str]:
         """Return the names of the units' functions."""
         return frozenset(ACTIVATIONS[k] for one in self.programs for k in one.activation)
+
+    def traits(self) -> tuple[str, ...]:
+        """Return what its instructions are made of."""
+        features = self.map
+        layers = "one layer" if len(self.programs) == 1 else "layers"
+        pool = f"pool {features.pool}"
+        found = [f"echo state, {layers}", f"echo state, {pool}"]
+        found += [f"echo state, {one}" for one in sorted(self.activations())]
+        found += ["echo state, mixed"] if len(self.activations()) > 1 else []
+        found += [f"echo state, segments, {pool}"] if features.segments > 1 else []
+        found += [f"echo state, rounded, {pool}"] if self.rounds else []
+        found += ["echo state, cut off"] if features.reservoir.grid is not None else []
+        found += (
+            ["echo state, washout"] if features.washout and pool not in ("None", "last") else []
+        )
+        found += [
+            f"echo state, base {int(features.bias)}{int(features.input)}{int(features.state)}"
+        ]
+        return tuple(found)
 
     def text(self) -> str:
         """Return the structs and functions."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from catchment.export.c.code_size import code_bytes
 from catchment.export.c.layout import Layout
 from catchment.readout.model import Model
+
+POINTER = 4  # bytes of an address on a small device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +62,18 @@ def plan_of(layout: Layout, original: Model) -> DevicePlan:
         name=layout.name,
         number=layout.number,
         ram=layout.ram,
-        tables=sum(table.n_bytes for table in layout.tables),
-        code=0,
+        tables=constant_bytes(layout),
+        code=code_bytes(layout),
         operations=round(layout.map.operations + each * readout),
     )
+
+
+def constant_bytes(layout: Layout) -> int:
+    """Return the bytes of constants: tables, structs that point to them, and names of classes."""
+    found = sum(-(-table.n_bytes // 2) * 2 for table in layout.tables)
+    for struct in re.finditer(
+        r"static const struct .*? = (\{.*?\n\});", layout.map.text, re.DOTALL
+    ):
+        found += 4 * len(re.findall(r"\w+", struct[1]))
+    names = layout.model.classes or ()
+    return found + sum(POINTER + len(name.encode()) + 1 for name in names)
