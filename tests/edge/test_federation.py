@@ -13,6 +13,7 @@ import pytest
 
 import catchment as ct
 from catchment.data import synthetic_wearables
+from catchment.data.wearables import ACTIVITIES
 from tools.edge.devices import DeviceFailedError
 from tools.edge.federation import Recipe, clients_of, federated, running
 from tools.edge.needs import missing
@@ -27,7 +28,7 @@ UNSEEN = {name: PEOPLE[name] for name in sorted(PEOPLE)[5:]}
 
 
 def test_the_sum_of_five_boards_is_the_servers_statistics(tmp_path: Path) -> None:
-    found = federated(WHOLE, TAKING_PART, UNSEEN, tmp_path)
+    found = federated(WHOLE, TAKING_PART, UNSEEN, tmp_path, classes=ACTIVITIES)
     assert found.digest == found.pooled_digest
     assert (found.devices, found.rows, found.refused) == (5, 60, ())
     assert found.ram <= RAM
@@ -65,7 +66,7 @@ def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("units", [64, 128])
 def test_sums_in_float32_are_those_of_all_recordings_in_float64(units: int, tmp_path: Path) -> None:
     recipe = Recipe(map={"units": units, "grid": "none", "pool": "mean"}, number="float32")
-    found = federated(recipe, TAKING_PART, UNSEEN, tmp_path)
+    found = federated(recipe, TAKING_PART, UNSEEN, tmp_path, classes=ACTIVITIES)
     assert found.gram_error < 1e-6
     assert found.cross_error < 1e-6
     assert found.ram <= RAM

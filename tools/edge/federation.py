@@ -48,7 +48,9 @@ class Recipe:
 
     @property
     def echo_state(self) -> ct.EchoState:
-        settings = {name: None if value == "none" else value for name, value in self.map.items()}
+        settings: dict[str, Any] = {
+            name: None if value == "none" else value for name, value in self.map.items()
+        }
         return ct.EchoState(**settings)
 
     def plan(self, *, users: int = 5) -> str:
@@ -120,16 +122,18 @@ class Outcome:
         return self.digest == self.pooled_digest
 
 
-def federated(recipe: Recipe, people: People, unseen: People, folder: Path) -> Outcome:
+def federated(
+    recipe: Recipe, people: People, unseen: People, folder: Path, *, classes: Sequence[str]
+) -> Outcome:
     """Return what devices learn from these people, one each, beside what one process learns."""
     windows = [window for held in unseen.values() for window in held]
-    pooled = ct.federate(recipe.echo_state, people)
+    pooled = ct.federate(recipe.echo_state, people, classes=classes)
     firmware = recipe.firmware(folder, memory=True)
     tests = {name: windows[k :: len(people)] for k, name in enumerate(people)}
     stretches = {name: (held, held, tests[name]) for name, held in people.items()}
     with running(firmware, stretches, folder) as devices:
         started = time.perf_counter()
-        run = ct.federate(recipe.echo_state, clients_of(devices), classes=_classes(people))
+        run = ct.federate(recipe.echo_state, clients_of(devices), classes=classes)
         seconds = time.perf_counter() - started
         device_agree = sum(
             _agreeing(np.concatenate(ct.Device(device.address).predict()), pooled, tests[name])
@@ -181,10 +185,6 @@ def _n_classes(stretches: Sequence[Sequence[ct.Recording]]) -> int:
     y = stretches[0][0].y
     assert y is not None
     return int(y.shape[-1])
-
-
-def _classes(people: People) -> Sequence[str] | None:
-    return next(iter(people.values()))[0].classes
 
 
 def _named(scores: Array) -> Integers:
