@@ -14,6 +14,7 @@ import pytest
 import catchment as ct
 from catchment.data import synthetic_wearables
 from catchment.data.wearables import ACTIVITIES
+from catchment.export.ports import STACK
 from tools.edge.devices import DeviceFailedError
 from tools.edge.federation import Recipe, clients_of, federated, running
 from tools.edge.needs import missing
@@ -46,6 +47,7 @@ def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> No
     with running(plain, stretches, tmp_path) as devices:
         clients: dict[str, Any] = {**{name: small[name] for name in others}, **clients_of(devices)}
         run = ct.federate(WHOLE.echo_state, clients)
+        assert devices[first].stack(STACK) < STACK - 512
     assert run.refused == ()
     assert run.statistics.digest() == pooled.statistics.digest()
 

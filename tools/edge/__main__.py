@@ -36,21 +36,28 @@ def run(
     recipe: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="One of the recipes; may be repeated.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Results as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON that results are added to.")
+    ] = None,
 ) -> None:
     """Train on emulated boards, a person each, and compare with all recordings in one place."""
     needs()
     population = Population.of(devices, data)
-    found = {}
     for name in recipe or RECIPES:
         if name not in RECIPES:
             sys.exit(f"there is no recipe {name!r}; take some of {', '.join(RECIPES)}")
-        found[name] = trained(RECIPES[name], population)
-        typer.echo(f"{name}: {in_words(found[name])}")
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        results = {name: asdict(one) for name, one in found.items()}
-        out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        found = trained(RECIPES[name], population)
+        typer.echo(f"{name}: {in_words(found)}")
+        if out is not None:
+            _add(out, name, found, population.name)
+
+
+def _add(out: Path, name: str, found: Outcome, population: str) -> None:
+    """Add an outcome to the file, which keeps those of other recipes."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    results = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    results[name] = {"data": population, **asdict(found)}
+    out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def in_words(found: Outcome) -> str:

@@ -19,6 +19,7 @@ from catchment.engine.device import link as kinds
 from catchment.engine.device.address import Address
 from catchment.engine.device.lines import opened
 from catchment.engine.device.link import Link
+from catchment.export.ports import STACK
 from tools.edge.devices import Firmware, Running
 from tools.edge.federation import running
 
@@ -40,11 +41,14 @@ class Counts:
         The same where scores are made of the features.
     upload
         Of an upload: packed, hashed, framed and sent.
+    stack
+        Bytes of the stack that were used, and not instructions.
     """
 
     trained_step: int
     predicted_step: int
     upload: int
+    stack: int
 
 
 def counted(firmware: Firmware, features: int, folder: Path) -> Counts:
@@ -58,11 +62,13 @@ def counted(firmware: Firmware, features: int, folder: Path) -> Counts:
     stretches = [_windows(n) for n in (1, FEW, MANY, FEW, MANY)]
     with running(firmware, {"counted": stretches}, folder) as devices:
         few, many, few_predicted, many_predicted = _asked(devices["counted"], features)
+        stack = devices["counted"].stack(STACK)
     window, predicted = (many - few) / (MANY - FEW), (many_predicted - few_predicted) / (MANY - FEW)
     return Counts(
         trained_step=round(window / STEPS),
         predicted_step=round(predicted / STEPS),
         upload=round(few - FEW * window),
+        stack=stack,
     )
 
 

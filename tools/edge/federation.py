@@ -18,7 +18,7 @@ import numpy as np
 
 import catchment as ct
 from catchment.arrays import Array, Integers
-from catchment.export.device import sensor_bytes, to_device
+from catchment.export.device import TrainingDevice, sensor_bytes, to_device
 from tools.edge.devices import Firmware, Running, board, build_board
 
 People = Mapping[str, Sequence[ct.Recording]]
@@ -60,12 +60,12 @@ class Recipe:
         lines += [f"{key} = {_toml(value)}" for key, value in self.map.items()]
         return "\n".join([*lines, '\n[learn]\nalgorithm = "ridge"\nupload = "statistics"\n'])
 
-    def write(self, folder: Path, *, port: str = "mps2_an386") -> None:
-        """Export the device of the plan into a folder, with the files of a port."""
+    def write(self, folder: Path, *, port: str = "mps2_an386") -> TrainingDevice:
+        """Export the device of the plan into a folder, with the files of a port; return it."""
         folder.mkdir(parents=True, exist_ok=True)
         plan = folder / "plan.toml"
         plan.write_text(self.plan(), encoding="utf-8")
-        to_device(plan, folder, number=self.number, rows=self.rows, name=NAME, port=port)
+        return to_device(plan, folder, number=self.number, rows=self.rows, name=NAME, port=port)
 
     def firmware(self, folder: Path, **build: bool) -> Firmware:
         """Return the firmware, exported and compiled in a folder."""
@@ -93,7 +93,7 @@ class Outcome:
     accuracy, pooled_accuracy
         Parts of these windows that are named right.
     upload
-        Bytes of the largest upload.
+        Bytes of an upload, the mean of all.
     seconds
         Of the federation of devices, emulated.
     """
@@ -155,7 +155,7 @@ def federated(
         device_agree=device_agree,
         accuracy=float(np.mean(_named(run.model.scores(windows)) == _labels(windows))),
         pooled_accuracy=float(np.mean(_named(pooled.model.scores(windows)) == _labels(windows))),
-        upload=-(-run.stages["training"][0].bytes_up // len(people)),
+        upload=round(run.stages["training"][0].bytes_up / len(people)),
         seconds=seconds,
         refused=tuple(str(one) for one in run.refused),
     )
