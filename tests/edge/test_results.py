@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from benchmarks import edge
 
 RESULTS = Path(edge.__file__).parent / "results" / "edge.json"

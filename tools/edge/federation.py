@@ -169,11 +169,16 @@ def running(
     with contextlib.ExitStack() as stack:
         devices = {}
         for name, held in stretches.items():
-            sensor = folder / f"{name}.sensor"
-            pieces = [sensor_bytes(one, classes=_n_classes(held)) for one in held]
-            sensor.write_bytes(b"".join(pieces))
+            sensor = sensor_file(folder / f"{name}.sensor", held)
             devices[name] = stack.enter_context(board(firmware, sensor))
         yield devices
+
+
+def sensor_file(file: Path, stretches: Sequence[Sequence[ct.Recording]]) -> Path:
+    """Write what a device's sensor will say, stretch after stretch, and return the file."""
+    classes = _n_classes(stretches)
+    file.write_bytes(b"".join(sensor_bytes(one, classes=classes) for one in stretches))
+    return file
 
 
 def clients_of(devices: Mapping[str, Running]) -> dict[str, ct.Device]:
