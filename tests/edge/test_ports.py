@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.export.ports import PORTS, port_files
+from catchment.export.ports import PORTS, STACK, port_files
 from tools.edge.devices import DeviceFailedError, Firmware, board, build_board, build_host, host
 from tools.edge.needs import missing
 
@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 TAKES = pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")
 
 
-def written(folder: Path, port: str, *, flash: int = 8192, stack: int = 2048) -> Path:
-    for name, content in port_files(port, model="probe", flash=flash, stack=stack).items():
+def written(folder: Path, port: str, *, code: int = 8192, stack: int = 2048) -> Path:
+    for name, content in port_files(port, model="probe", code=code, stack=stack).items():
         (folder / name).write_text(content)
     for name in ("probe.c", "probe.h"):
         shutil.copy(HERE / name, folder)
@@ -92,6 +92,17 @@ def test_samples_in_memory_end_where_they_end(tmp_path: Path) -> None:
 
 
 @TAKES
+def test_how_deep_the_stack_went_can_be_seen(probe: Firmware, tmp_path: Path) -> None:
+    with board(probe, sensor_file(tmp_path, b"")) as device:
+        asked(device.port, 202, answer=4)
+        few = device.stack(STACK)
+        asked(device.port, 203, answer=4)
+        many = device.stack(STACK)
+    assert 0 < few < 400
+    assert 1024 <= many < STACK
+
+
+@TAKES
 def test_a_fault_is_told_at_once(probe: Firmware, tmp_path: Path) -> None:
     with board(probe, sensor_file(tmp_path, b"")) as device:
         frame = asked(device.port, 200, answer=36)
@@ -110,7 +121,7 @@ def test_a_stack_that_grows_too_far_cannot_reach_the_state(probe: Firmware, tmp_
 
 @TAKES
 @pytest.mark.parametrize(
-    ("sizes", "region"), [({"flash": 256}, "FLASH"), ({"stack": 66_000}, "RAM")]
+    ("sizes", "region"), [({"code": 256}, "FLASH"), ({"stack": 66_000}, "RAM")]
 )
 def test_the_linker_refuses_what_does_not_fit(
     sizes: dict[str, int], region: str, tmp_path: Path
