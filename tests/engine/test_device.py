@@ -103,6 +103,17 @@ def test_a_secure_sum_is_masked_at_the_gateway() -> None:
     assert run.refused == ()
 
 
+def test_sums_that_have_grown_are_not_released_exactly_again() -> None:
+    raw = ct.Pipeline(ct.Prepare(scale="none"), MAP)
+    features = ct.federate(raw, PEOPLE).known.maps[0]
+    stretches = [PEOPLE[BOARD], PEOPLE[BOARD][:5]]
+    device = StandIn(features, stretches, ct.Prepare(scale="none"), CLASSES)
+    secure = ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)
+    federated(device, raw, protect=[secure])
+    with pytest.raises(TooFewClientsError, match="have changed since: the difference"):
+        federated(device, raw, protect=[secure])
+
+
 def test_noise_is_added_at_the_gateway_as_for_any_client() -> None:
     noise = ct.GaussianNoise(
         epsilon=1e6, delta=1e-5, clip=ct.Clip(bound=1e3), min_clients=4, small_cohort=True

@@ -114,7 +114,7 @@ class Node(Generic[S, U, R]):
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
     that only simulate, nothing is noted but what a secure sum notes by itself. Of data that are
-    elsewhere it cannot know which they are, and takes all of them for the same.
+    elsewhere whoever makes the upload notes what stands for them.
     """
 
     name: str

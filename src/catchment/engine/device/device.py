@@ -10,7 +10,7 @@ sees a sample.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -172,6 +172,7 @@ class Device:
         came = algorithm.read_update(parts, turn)
         if not came.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
+        _note(turn, [parts.to_bytes()])
         return came
 
     def _statistics(
@@ -199,6 +200,9 @@ class Device:
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
             )
         claimed(came).check(plan.limits)
+        # Sums of all that it has seen grow while map and scale stay; others begin anew.
+        sums = [] if question.new_only else [(features.fingerprint, plan.prepare.fingerprint)]
+        _note(turn, [*sums, parts.to_bytes()])
         replace(asked, sent=True).keep(memory)
         return came
 
@@ -271,6 +275,16 @@ def _question(algorithm: FederatedRidge, received: Parts, turn: Turn) -> Questio
             'have yet; write increments = "new"',
         )
     return Question(f"{turn.plan} {turn.round}")
+
+
+def _note(turn: Turn, items: Sequence[object]) -> None:
+    """Note in the client's ledger what stands for data that only the device has.
+
+    What was released before and shares an item without being the same has changed.
+    """
+    if turn.ledger is not None:
+        for _ in turn.ledger.reading(lambda: items)():
+            pass
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:
