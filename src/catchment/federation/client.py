@@ -114,7 +114,7 @@ class Node(Generic[S, U, R]):
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
     that only simulate, nothing is noted but what a secure sum notes by itself. Of data that are
-    elsewhere it cannot know which they are, and takes all of them for the same.
+    elsewhere whoever makes the upload notes what stands for them.
     """
 
     name: str
@@ -158,11 +158,11 @@ class Node(Generic[S, U, R]):
 
     def _made(self, payload: Parts, turn: Turn) -> Upload:
         """Return the upload before any protection, made where the data are."""
-        plan, algorithm = self.plan, self.plan.algorithm
-        if isinstance(self.data, Elsewhere):
-            return self.data.upload(plan, payload, turn, self.memory)
-        if isinstance(algorithm, Carrying) and algorithm.carries:
-            return algorithm.client_increment(payload, self.data, turn, plan.prepare, self.memory)
+        plan, data = self.plan, self.data
+        if isinstance(data, Elsewhere):
+            return data.upload(plan, payload, turn, self.memory)
+        if isinstance(plan.algorithm, Carrying) and plan.algorithm.carries:
+            return plan.algorithm.client_increment(payload, data, turn, plan.prepare, self.memory)
         made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
         return made
 
