@@ -25,7 +25,9 @@ def waves(n: int, steps: int = STEPS, channels: int = CHANNELS, seed: int = 0) -
     rng = np.random.default_rng(seed)
     t = np.arange(steps)[:, None]
     return [
-        4.0 + 3.0 * np.sin(t * rng.uniform(0.05, 0.9, channels)) + rng.normal(size=(steps, channels))
+        4.0
+        + 3.0 * np.sin(t * rng.uniform(0.05, 0.9, channels))
+        + rng.normal(size=(steps, channels))
         for _ in range(n)
     ]
 

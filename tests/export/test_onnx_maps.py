@@ -9,6 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.export.onnx_models import (
+    model_of,
+    own_scores,
+    reference_scores,
+    scores_in,
+    streamed_scores,
+    waves,
+)
 
 from catchment import (
     NVAR,
@@ -27,14 +35,6 @@ from catchment import (
 )
 from catchment.export import to_onnx
 from catchment.features import MapDescription, Mixture, Spread
-from tests.export.onnx_models import (
-    model_of,
-    own_scores,
-    reference_scores,
-    scores_in,
-    streamed_scores,
-    waves,
-)
 
 ALL = Mixture(tanh=0.3, sigmoid=0.2, relu=0.2, sin=0.2, identity=0.1)
 WINDOWS: dict[str, MapDescription] = {
