@@ -104,6 +104,9 @@ class Elsewhere(Protocol):
     ) -> Upload:
         """Return what the algorithm's `client_update` would, made where the data are."""
 
+    def vault(self, plan: Plan[Any, Any, Any], turn: Turn, memory: Memory) -> Any:
+        """Return who keeps the client's secrets of a secure sum, None if its memory does."""
+
     def counted(self, plan: Plan[Any, Any, Any], round_: int, memory: Memory) -> None:
         """Take note that the upload of a round is in its sum, and tell whoever holds the data."""
 
@@ -141,6 +144,8 @@ class Node(Generic[S, U, R]):
     def _reply(self, request: Request) -> Parts:
         _check_agreed(self.plan, request)
         masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
+        if masking is not None and isinstance(self.data, Elsewhere):
+            turn = replace(turn, vault=self.data.vault(self.plan, turn, self.memory))
         if request.stage != "update":
             if masking is None:
                 raise IntegrityError(f"the plan has no stage {request.stage!r}")
@@ -158,11 +163,11 @@ class Node(Generic[S, U, R]):
 
     def _made(self, payload: Parts, turn: Turn) -> Upload:
         """Return the upload before any protection, made where the data are."""
-        plan, algorithm = self.plan, self.plan.algorithm
-        if isinstance(self.data, Elsewhere):
-            return self.data.upload(plan, payload, turn, self.memory)
-        if isinstance(algorithm, Carrying) and algorithm.carries:
-            return algorithm.client_increment(payload, self.data, turn, plan.prepare, self.memory)
+        plan, data = self.plan, self.data
+        if isinstance(data, Elsewhere):
+            return data.upload(plan, payload, turn, self.memory)
+        if isinstance(plan.algorithm, Carrying) and plan.algorithm.carries:
+            return plan.algorithm.client_increment(payload, data, turn, plan.prepare, self.memory)
         made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
         return made
 
