@@ -85,19 +85,11 @@ class LocalEngine(Generic[S, U, R]):
                 log.warning("%s was not told that round %d was counted: %s", client, round_, error)
 
     def _node(self, client: str) -> Node[S, U, R]:
-<<<<<<< HEAD
-        source = self.sources[client]
-        elsewhere = isinstance(source, Elsewhere)
-        data = source if isinstance(source, Elsewhere) else data_of(source)
-        carrying = isinstance(self.plan.algorithm, Carrying) and self.plan.algorithm.carries
-        if self.plan.masking is None and not carrying and not elsewhere:
-=======
         source, algorithm = self.sources[client], self.plan.algorithm
         data = source if isinstance(source, Elsewhere) else data_of(source)
         carrying = isinstance(algorithm, Carrying) and algorithm.carries
         remembers = carrying or isinstance(source, Elsewhere)
         if self.plan.masking is None and not remembers:
->>>>>>> h-gateway
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
