@@ -1,8 +1,11 @@
-"""Devices that mask their own sums: in one secure sum with Python clients, unseen by the gateway."""
+"""Devices that mask their own sums, in one secure sum with Python clients."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,26 +13,30 @@ import pytest
 from tests.engine.test_device_plans import PLAN, SECURE, people, plan_of, trained
 
 from catchment.engine.device import Device
-from catchment.engine.device import device as device_module
 from catchment.engine.device.frames import Frame
 from catchment.engine.device.link import Link
+from catchment.engine.device.vault import PLACE, UPLOAD, _session
 from catchment.errors import DeviceError
 from catchment.export.device import device_of, sensor_bytes, to_device
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import MODEL
 from catchment.plans.in_process import run_plan
+from catchment.privacy.secure_sum import keys
+from catchment.privacy.secure_sum.vault import Me
 from tools.edge.devices import build_host, host
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("gcc") and shutil.which("make")), reason="no gcc here; install build tools"
 )
 SECRET_PLAN = PLAN + SECURE
+ME = Me(keys.Session("f", "p", 1), 2, "user-000")
+TOLD = bytes(range(32))
 
 
 def exported(folder: Path, name: str, *, masks: int = 8) -> Path:
     """Return the program of one device, which has a secret of its own."""
     to_device(folder / "plan.toml", folder / name, name="device", port="host", masks=masks)
-    return build_host(folder / name)
+    return build_host(folder / name, model="device")
 
 
 def sensor(folder: Path, name: str) -> Path:
@@ -41,23 +48,16 @@ def sensor(folder: Path, name: str) -> Path:
 def test_devices_that_mask_and_python_clients_are_in_one_sum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model is that of Python alone to the byte, and no plain sums crossed a gateway's line."""
+    """The model is that of Python alone to the byte, and no gateway asked for plain sums."""
     file = plan_of(tmp_path, SECRET_PLAN)
     run_plan(file, tmp_path / "python")
-    crossed: list[bytes] = []
     asked: list[str] = []
-    answer, send = Link._answer, Link._send
-
-    def answered(link: Link, deadline: float, quiet: float | None) -> Frame:
-        frame = answer(link, deadline, quiet)
-        crossed.append(frame.payload)
-        return frame
+    send = Link._send
 
     def sent(link: Link, frame: Frame) -> None:
         asked.append(frame.kind)
         send(link, frame)
 
-    monkeypatch.setattr(Link, "_answer", answered)
     monkeypatch.setattr(Link, "_send", sent)
     first, second, *_ = trained(file)
     lines = [sensor(tmp_path, name) for name in (first, second)]
@@ -73,60 +73,101 @@ def test_devices_that_mask_and_python_clients_are_in_one_sum(
     assert "T" not in asked
 
 
-def test_masked_numbers_look_like_noise(tmp_path: Path) -> None:
-    """Of a few hundred small sums nothing is left: the bytes are as even as random ones."""
-    from catchment.engine.device import vault as vault_module
-    from catchment.federation.plan import Turn
-    from catchment.privacy.secure_sum import keys
-    from catchment.privacy.secure_sum.ring import Ring
-    from catchment.privacy.secure_sum.vault import Holder, Me, Terms
-
+def test_who_is_lost_after_dealing_its_shares_is_left_out_of_the_sum(
+    one: Path, tmp_path: Path
+) -> None:
+    """The others' masks towards it are taken off by the shares that the device dealt."""
     file = plan_of(tmp_path, SECRET_PLAN)
-    name = trained(file)[0]
-    program, line = exported(tmp_path, name), sensor(tmp_path, name)
-    me = Me(keys.Session("f", "p", 1), 2, name)
-    near = [Holder(k, f"c{k}", 2 * keys.public_key(keys.new_key())) for k in (0, 5)]
-    told = bytes(range(32))
+    lost, line = trained(file)[0], tmp_path / "empty.sensor"
+    line.write_bytes(2 * sensor_bytes([], classes=6))
+    programs = {"device": one / "user-000" / "device", "gateway": exported(one, "plain", masks=0)}
+    for who, program in programs.items():
+        with host(program, line) as running:
+            done = run_plan(file, tmp_path / who, devices={lost: Device(running.address)})
+        (record,) = done.run.rounds["training"]
+        assert [one.client for one in record.refused] == [lost]
+        assert record.n_used == 3
+    assert (
+        "fewer rows than a client sends"
+        in read_run(tmp_path / "device").rounds["training"][0].refused[0].reason
+    )
+    made = [(tmp_path / who / MODEL).read_bytes() for who in programs]
+    assert made[0] == made[1]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a plan, a device's program and its sensor."""
+    folder = tmp_path_factory.mktemp("one")
+    plan_of(folder, SECRET_PLAN)
+    exported(folder, "user-000")
+    sensor(folder, "user-000")
+    return folder
+
+
+@contextmanager
+def talking(folder: Path) -> Iterator[Link]:
+    """Open a link to the device, which is told a scale and a session."""
+    n = device_of(folder / "plan.toml", masks=8).layout.task.channels
+    program, line = folder / "user-000" / "device", folder / "user-000.sensor"
     with host(program, line) as running, Device(running.address).link() as link:
-        scale = np.concatenate([np.zeros(3), np.ones(3)]).astype("<f8").tobytes()
-        channels = Device  # the number of channels is the device's own
-        del channels
-        n = device_of(tmp_path / "plan.toml", masks=8).layout.task.channels
-        link.command("S", (scale[: 8 * 3] * n)[: 8 * n] + np.ones(n).tobytes())
-        vault_module._session(link, me)
-        for one in near:
-            payload = told + vault_module.PLACE.pack(one.place) + one.public[32:]
-            link.command("N", payload)
-        ask = vault_module.UPLOAD.pack(0, 0, told, 8, 2**62, 1, len(near))
-        found = b"".join(link.collect("X", ask, part="u", limit=1 << 20))
-        again = b"".join(link.collect("X", ask, part="u", limit=1 << 20))
-        assert found == again  # the same question has the same answer
-        with pytest.raises(DeviceError, match="under masks|masks of a secure sum"):
-            list(link.collect("T", b"\0" * 5, part="u", limit=1 << 20))
-        with pytest.raises(DeviceError, match="other masks"):
-            link.command("N", bytes(32) + payload[32:])
+        link.command("S", np.concatenate([np.zeros(n), np.ones(n)]).astype("<f8").tobytes())
+        _session(link, ME)
+        yield link
+
+
+def neighbour(link: Link, told: bytes, place: int) -> None:
+    public = keys.public_key(hashlib.sha256(bytes([place])).digest())
+    link.command("N", told + PLACE.pack(place) + public)
+
+
+def masked(link: Link, told: bytes, n_near: int, *, round_: int = 0, least: int = 1) -> bytes:
+    asked = UPLOAD.pack(round_, 0, told, 8, 2**62, least, n_near)
+    return b"".join(link.collect("X", asked, part="u", limit=1 << 20))
+
+
+def test_masked_numbers_are_as_even_as_random_bytes(one: Path) -> None:
+    with talking(one) as link:
+        neighbour(link, TOLD, 0)
+        neighbour(link, TOLD, 5)
+        found = masked(link, TOLD, 2)
+        assert found == masked(link, TOLD, 2)  # the same question has the same answer
     counts = np.bincount(np.frombuffer(found, np.uint8), minlength=256)
     expected = len(found) / 256
-    chi = float(((counts - expected) ** 2 / expected).sum())
-    assert 150 < chi < 400  # 255 degrees of freedom
-    _ = Terms(told, Ring(64, 0), 3, 0.0, 3), Turn(0, ())
+    assert 150 < ((counts - expected) ** 2 / expected).sum() < 400  # 255 degrees of freedom
 
 
-def test_a_plan_without_a_secure_sum_has_no_masks_to_send_under(tmp_path: Path) -> None:
-    file = plan_of(tmp_path, SECRET_PLAN)
-    name = trained(file)[0]
-    program, line = exported(tmp_path, name), sensor(tmp_path, name)
-    plan = file.course(file.load_data().about, {}, 4).plan
-    del plan
-    with host(program, line) as running:
-        assert Device(running.address).hello().masks
+def test_a_device_with_masks_refuses_what_would_bare_its_sums(one: Path) -> None:
+    with talking(one) as link:
         with pytest.raises(DeviceError, match="under the masks of a secure sum only"):
-            device_module._unseen(_PlainPlan(), None, 6)  # type: ignore[arg-type]
+            list(link.collect("T", bytes(5), part="u", limit=1 << 20))
+        neighbour(link, TOLD, 0)
+        with pytest.raises(DeviceError, match="neighbours of this sum were not all told"):
+            masked(link, TOLD, 0)
+        with pytest.raises(DeviceError, match="fewer rows than a client sends"):
+            masked(link, TOLD, 1, least=10**6)
+        masked(link, TOLD, 1)
+        with pytest.raises(DeviceError, match="the sums changed since"):
+            masked(link, TOLD, 1, round_=1)
+        with pytest.raises(DeviceError, match="left under other masks"):
+            neighbour(link, bytes(32), 0)
 
 
-class _PlainPlan:
-    masking = None
-    plain = ()
+def test_a_device_has_no_room_for_more_neighbours_than_it_was_made_for(one: Path) -> None:
+    with talking(one) as link:
+        for place in (0, 1, 3, 4, 5, 6, 7, 8):
+            neighbour(link, TOLD, place)
+        with pytest.raises(DeviceError, match="more neighbours than the device has room for"):
+            neighbour(link, TOLD, 9)
+
+
+def test_a_plan_without_a_secure_sum_is_refused_by_who_masks(one: Path, tmp_path: Path) -> None:
+    file = plan_of(tmp_path, PLAN)
+    with host(one / "user-000" / "device", one / "user-000.sensor") as running:
+        device = Device(running.address)
+        done = run_plan(file, tmp_path / "run", devices=dict.fromkeys(trained(file)[:1], device))
+    (refused,) = done.run.rounds["training"][0].refused
+    assert "under the masks of a secure sum only, and the plan has none" in refused.reason
 
 
 def test_every_export_has_another_secret_that_others_cannot_read(tmp_path: Path) -> None:

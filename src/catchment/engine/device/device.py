@@ -122,7 +122,7 @@ class Device:
             "leave the device out",
         )
 
-    def vault(self, plan: AnyPlan, turn: Turn, memory: Memory) -> DeviceVault | None:
+    def vault(self, plan: AnyPlan, memory: Memory) -> DeviceVault | None:
         """Return where the secrets of a secure sum are, None if they are the gateway's.
 
         The moments of inputs, from which a scale is found, are masked by the gateway always.
@@ -131,15 +131,14 @@ class Device:
             return None
         if not self.hello().masks:
             return None
-        return DeviceVault(self, plan, turn, memory)
+        return DeviceVault(self, memory)
 
-    def masked(self, ask: Masked, plan: AnyPlan, turn: Turn, memory: Memory) -> bytes:
+    def masked(self, ask: Masked, memory: Memory) -> bytes:
         """Return the device's sums under the masks of a secure sum, as they left it."""
-        with self._talk() as (link, said):
-            self._scale(link, said, plan.prepare)
-            asked = self._asked(link, turn, memory)
-            asked.keep(memory)
-            message = ask(link, asked.round)
+        asked = Answered.of(memory)
+        assert asked is not None  # `upload` noted the question
+        with self.link() as link:
+            message = ask(link, asked.round, asked.new_only)
         replace(asked, sent=True).keep(memory)
         return message
 
@@ -214,10 +213,11 @@ class Device:
         question = _question(algorithm, received, turn)
         with self._talk() as (link, said):
             said.check_map(features, classes=classes, plan=plan)
-            if said.masks:
-                return _unseen(plan, algorithm, said.outputs)
             self._scale(link, said, plan.prepare)
             asked = self._asked(link, question, memory)
+            if said.masks:
+                asked.keep(memory)
+                return _unseen(plan, algorithm, said.outputs)
             limit = most_bytes(Grid.of(features, classes=classes), said.features, said.outputs)
             asked.keep(memory)
             ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)

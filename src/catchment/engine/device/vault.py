@@ -1,9 +1,9 @@
 """A device that keeps its own secrets of a secure sum, and masks its sums before they leave it.
 
-The gateway signs, keeps the books and checks who takes part, as for any client. It sees public keys,
-closed boxes, shares that others dealt to the device, and masked numbers; not the device's sums, and
-nothing they could be computed from, as long as it tells the device the true keys of the others: the
-device does not check their signatures.
+The gateway signs, keeps the books and checks who takes part, as for any client. It sees public
+keys, closed boxes, shares that others dealt to the device, and masked numbers; not the device's
+sums, and nothing they could be computed from, as long as it tells the device the true keys of the
+others: the device does not check their signatures.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from catchment.engine.device import link as kinds
 from catchment.engine.device.link import Link
 from catchment.errors import DeviceError
-from catchment.federation.plan import Memory, Plan, Turn, Upload
+from catchment.federation.plan import Memory, Upload
 from catchment.privacy.secure_sum.messages import Outline
 from catchment.privacy.secure_sum.ring import Residues
 from catchment.privacy.secure_sum.shamir import SHARE_BYTES
@@ -28,12 +28,10 @@ from catchment.privacy.secure_sum.transcript import BOX_BYTES, MARK_BYTES
 from catchment.privacy.secure_sum.vault import Dealt, Holder, Me, Terms
 from catchment.structure import measured
 
-AnyPlan = Plan[Any, Any, Any]
-Masked = Callable[[Link, int], bytes]
+Masked = Callable[[Link, int, bool], bytes]
 PLACE = struct.Struct("<I")
 DEALT = struct.Struct("<IH")
 UPLOAD = struct.Struct("<IB32sBQIH")
-NEW_ONLY = 0
 
 
 class Masking(Protocol):
@@ -41,7 +39,7 @@ class Masking(Protocol):
 
     def link(self) -> AbstractContextManager[Link]: ...
 
-    def masked(self, ask: Masked, plan: AnyPlan, turn: Turn, memory: Memory, /) -> bytes: ...
+    def masked(self, ask: Masked, memory: Memory, /) -> bytes: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +47,6 @@ class DeviceVault:
     """A client's secrets of a secure sum, on its device."""
 
     device: Masking
-    plan: AnyPlan
-    turn: Turn
     memory: Memory
 
     def new_keys(self, me: Me) -> bytes:
@@ -88,16 +84,16 @@ class DeviceVault:
         least = math.ceil(terms.rows_per_feature * n_features / terms.min_clients)
         n_bytes, most = ring.bits // 8, ring.whole_limit(terms.n_clients)
 
-        def ask(link: Link, round_: int) -> bytes:
+        def ask(link: Link, round_: int, new_only: bool) -> bytes:
             _session(link, me)
             for one in near:
                 link.command(kinds.NEIGHBOUR, terms.told + PLACE.pack(one.place) + one.public[32:])
-            asked = UPLOAD.pack(round_, NEW_ONLY, terms.told, n_bytes, most, least, len(near))
+            asked = UPLOAD.pack(round_, new_only, terms.told, n_bytes, most, least, len(near))
             limit = n_bytes * length
             parts = link.collect(kinds.MASKED, asked, part=kinds.UPLOAD, limit=limit)
             return b"".join(parts)
 
-        message = self.device.masked(ask, self.plan, self.turn, self.memory)
+        message = self.device.masked(ask, self.memory)
         if len(message) != n_bytes * length:
             raise DeviceError(
                 "shape",
