@@ -72,6 +72,12 @@ def export(
     port: Annotated[
         str | None, typer.Option("--port", metavar="NAME", help="With --train: the board.")
     ] = None,
+    masks: Annotated[
+        int,
+        typer.Option(
+            "--masks", metavar="N", help="With --train: mask on the device, beside N others."
+        ),
+    ] = 0,
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
@@ -85,7 +91,7 @@ def export(
         case "c", False:
             _to_c(model, out, number, name, rate, steps, check, as_json, use)
         case "c", True:
-            _to_device(model, out, number, name, rows, steps, port, as_json)
+            _to_device(model, out, number, name, rows, steps, port, masks, as_json)
         case "onnx", True:
             raise ValueError("--train is for --to c; an ONNX file only predicts")
         case _:
@@ -169,12 +175,18 @@ def _to_device(
     rows: int | None,
     steps: int | None,
     port: str | None,
+    masks: int,
     as_json: bool,
 ) -> None:
     from catchment.export.device import ROWS, device_of
 
     made = device_of(
-        path, number=number, rows=ROWS if rows is None else rows, steps=steps, name=name
+        path,
+        number=number,
+        rows=ROWS if rows is None else rows,
+        steps=steps,
+        name=name,
+        masks=masks,
     )
     if as_json:
         print_json(made.facts())

@@ -99,7 +99,8 @@ class Turn:
     `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
     on a client; the server has none. `session` names the secure sum that an upload goes into: the
-    same one again is the same release.
+    same one again is the same release. `vault` keeps the client's secrets of it, if its memory does
+    not (`catchment.privacy.secure_sum.vault`).
     """
 
     round: int
@@ -111,6 +112,7 @@ class Turn:
     told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
     session: str = ""
+    vault: Any = field(default=None, compare=False, repr=False)
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.

@@ -104,6 +104,9 @@ class Elsewhere(Protocol):
     ) -> Upload:
         """Return what the algorithm's `client_update` would, made where the data are."""
 
+    def vault(self, plan: Plan[Any, Any, Any], memory: Memory) -> Any:
+        """Return who keeps the client's secrets of a secure sum, None if its memory does."""
+
     def counted(self, plan: Plan[Any, Any, Any], round_: int, memory: Memory) -> None:
         """Take note that the upload of a round is in its sum, and tell whoever holds the data."""
 
@@ -141,6 +144,8 @@ class Node(Generic[S, U, R]):
     def _reply(self, request: Request) -> Parts:
         _check_agreed(self.plan, request)
         masking, turn = self.plan.masking, replace(request.turn, ledger=self.ledger)
+        if masking is not None and isinstance(self.data, Elsewhere):
+            turn = replace(turn, vault=self.data.vault(self.plan, self.memory))
         if request.stage != "update":
             if masking is None:
                 raise IntegrityError(f"the plan has no stage {request.stage!r}")

@@ -26,6 +26,7 @@ from catchment.engine.device.answered import Answered, Question
 from catchment.engine.device.hello import DeviceHello
 from catchment.engine.device.lines import opened
 from catchment.engine.device.link import Link
+from catchment.engine.device.vault import DeviceVault, Masked
 from catchment.errors import DeviceError
 from catchment.federation.course import Course
 from catchment.federation.delivery import Delivery, Receipt
@@ -121,6 +122,32 @@ class Device:
             "leave the device out",
         )
 
+    def vault(self, plan: AnyPlan, memory: Memory) -> DeviceVault | None:
+        """Return where the secrets of a secure sum are, None if they are the gateway's.
+
+        The moments of inputs, from which a scale is found, are masked by the gateway always.
+        """
+        if plan.masking is None or not isinstance(plan.algorithm, FederatedRidge):
+            return None
+        if not self.hello().masks:
+            return None
+        return DeviceVault(self, memory)
+
+    def masked(self, ask: Masked, memory: Memory) -> bytes:
+        """Return the device's sums under the masks of a secure sum, as they left it."""
+        asked = Answered.of(memory)
+        assert asked is not None  # `upload` noted the question
+        with self.link() as link:
+            message = ask(link, asked.round, asked.new_only)
+        replace(asked, sent=True).keep(memory)
+        return message
+
+    @contextmanager
+    def link(self) -> Iterator[Link]:
+        """Open a conversation with the device."""
+        with self._talk() as (link, _):
+            yield link
+
     def counted(self, plan: AnyPlan, round_: int, memory: Memory) -> None:
         """Tell the device that its last sums were counted; later, if it does not hear it now."""
         known = Answered.of(memory)
@@ -185,10 +212,16 @@ class Device:
     ) -> RidgeStatistics:
         features, classes = algorithm.features, algorithm.classes is not None
         question = _question(algorithm, received, turn)
+        # Sums of all that it has seen grow while map and scale stay; others begin anew.
+        sums = [] if question.new_only else [(features.fingerprint, plan.prepare.fingerprint)]
         with self._talk() as (link, said):
             said.check_map(features, classes=classes, plan=plan)
             self._scale(link, said, plan.prepare)
             asked = self._asked(link, question, memory)
+            if said.masks:
+                asked.keep(memory)
+                _note(turn, sums or [asked.token])
+                return _unseen(plan, algorithm, said.outputs)
             limit = most_bytes(Grid.of(features, classes=classes), said.features, said.outputs)
             asked.keep(memory)
             ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
@@ -200,8 +233,6 @@ class Device:
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
             )
         claimed(came).check(plan.limits)
-        # Sums of all that it has seen grow while map and scale stay; others begin anew.
-        sums = [] if question.new_only else [(features.fingerprint, plan.prepare.fingerprint)]
         _note(turn, [*sums, parts.to_bytes()])
         replace(asked, sent=True).keep(memory)
         return came
@@ -285,6 +316,25 @@ def _note(turn: Turn, items: Sequence[object]) -> None:
     if turn.ledger is not None:
         for _ in turn.ledger.reading(lambda: items)():
             pass
+
+
+def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStatistics:
+    """Return empty statistics that stand for sums which the gateway never sees."""
+    if plan.masking is None:
+        raise DeviceError(
+            "plan",
+            "the device sends its sums under the masks of a secure sum only, and the plan has "
+            "none; add one, or export the device without --masks",
+        )
+    if plan.plain:
+        raise DeviceError(
+            "plan",
+            f"{type(plan.plain[0]).__name__} changes what a client sends, and nobody but the "
+            "device sees it; export the device without --masks, or leave that protection out",
+        )
+    features = algorithm.features
+    grid = Grid.of(features, classes=algorithm.classes is not None)
+    return RidgeStatistics.zero(features.n_features, outputs, features.fingerprint, grid)
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:

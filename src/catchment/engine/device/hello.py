@@ -12,7 +12,7 @@ from catchment.federation.plan import Plan
 
 VERSION = 1
 NUMBERS = ("float32", "whole", "q15")
-CLASSES, PER_STEP, NEEDS_SCALE, HAS_READOUT = 1, 2, 4, 8
+CLASSES, PER_STEP, NEEDS_SCALE, HAS_READOUT, MASKS = 1, 2, 4, 8, 16
 LAYOUT = struct.Struct("<BBHHIB32s32s")
 NO_COURSE = "00" * 32
 
@@ -35,6 +35,8 @@ class DeviceHello:
         Whether it must be told a scale before it can train.
     has_readout
         Whether it can predict.
+    masks
+        Whether its sums leave it only under the masks of a secure sum.
     fingerprint, course
         SHA-256, in hexadecimal, of its feature map and of the plan it was exported from; zeros
         for one that was exported without a plan.
@@ -50,6 +52,7 @@ class DeviceHello:
     has_readout: bool
     fingerprint: str
     course: str = NO_COURSE
+    masks: bool = False
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> DeviceHello:
@@ -75,6 +78,7 @@ class DeviceHello:
             has_readout=bool(flags & HAS_READOUT),
             fingerprint=fingerprint.hex(),
             course=course.hex(),
+            masks=bool(flags & MASKS),
         )
 
     def to_bytes(self) -> bytes:
@@ -92,6 +96,7 @@ class DeviceHello:
             | PER_STEP * self.per_step
             | NEEDS_SCALE * self.needs_scale
             | HAS_READOUT * self.has_readout
+            | MASKS * self.masks
         )
         return LAYOUT.pack(
             VERSION,

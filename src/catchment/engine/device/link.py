@@ -13,6 +13,8 @@ from catchment.errors import DeviceError
 from catchment.wire import plain_text
 
 HELLO, SCALE, MOMENTS, TRAIN, ACKNOWLEDGED, READOUT, PREDICT = "HSMTARP"
+KEYS, DEAL, OPEN, NEIGHBOUR, MASKED = "KBONX"
+PUBLIC, SHARES, OPENED = "ybo"
 GREETING, KEPT, UPLOAD, END, ROW, NO = "hkuepn"
 DRAINED = 1 << 20  # bytes of an earlier, abandoned answer that are passed over
 
@@ -70,6 +72,14 @@ class Link:
         frame = self._answer(self._clock() + self._address.timeout, self._address.timeout)
         if frame.kind != KEPT:
             raise _unexpected(frame, KEPT)
+
+    def ask(self, kind: str, payload: bytes, wanted: str) -> bytes:
+        """Return the payload of an answer of one frame."""
+        self._send(Frame(kind, payload))
+        frame = self._answer(self._clock() + self._address.patience, self._address.patience)
+        if frame.kind != wanted:
+            raise _unexpected(frame, wanted)
+        return frame.payload
 
     def collect(self, kind: str, payload: bytes, *, part: str, limit: int) -> Iterator[bytes]:
         """Yield the parts of a long answer, up to its end.

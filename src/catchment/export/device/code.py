@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from importlib import resources
 
 import numpy as np
@@ -43,6 +44,18 @@ _CODE = {
 }
 
 
+_MASKS = ("x25519.c", "chacha.c", "hkdf.c", "masks.c")
+
+
+def secret_text() -> str:
+    """Return the header with a device's own secret, a new one each time."""
+    numbers = ", ".join(map(str, secrets.token_bytes(32)))
+    return (
+        "/* The secret of one device: every device has another, and nobody else has it. */\n"
+        f"static const uint8_t SECRET[32] = {{{numbers}}};\n"
+    )
+
+
 def source_text(layout: Layout) -> str:
     """Return the C file."""
     name = layout.name
@@ -60,6 +73,7 @@ def source_text(layout: Layout) -> str:
         message_text("SUMS", sums_parts(layout), "upload"),
         *moments,
         *map(_source, ("feed.c", "trained_readout.c", "link.c")),
+        *map(_source, _MASKS if layout.neighbours else ()),
         f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
@@ -113,9 +127,10 @@ def _head(layout: Layout) -> str:
     grid = "int16_t" if layout.number == "q15" else "int32_t"
     types = f"typedef {grid} grid_word;\ntypedef uint16_t grid_index;\n" if layout.whole else ""
     include = "" if layout.whole else "#include <float.h>\n#include <math.h>\n"
+    secret = f'#include "{layout.name}_secret.h"\n' if layout.neighbours else ""
     return f"""/* {_title(layout)} */
 #include "{layout.name}.h"
-{include}
+{secret}{include}
 typedef struct {{
 {fields}
 }} state;
@@ -150,6 +165,8 @@ def _settings(layout: Layout) -> str:
         "GAPS": GAPS.index(task.prepare.gaps),
         "SCALE": layout.scale,
         "PIECE": PIECE,
+        "MASKS": int(layout.neighbours > 0),
+        "PAIRS": layout.neighbours,
         "MOST_ROWS": f"{layout.sums.most_rows}u",
         "GRAM": layout.sums.gram,
         "SUM": layout.sums.sum,

@@ -15,6 +15,8 @@ from catchment.features.own import Adapted
 from catchment.features.thinned import Thinned
 
 PIECE = 512  # bytes of an upload in one frame
+MOST_NEIGHBOURS = 255
+MASKS_PAYLOAD = 512  # bytes of a frame of a secure sum
 _WORD = 4  # bytes of a pointer and of an int of the processors that plans are made for
 
 
@@ -34,6 +36,8 @@ class Layout:
         That its sums must have room for.
     steps
         Of the longest recording, for maps that need all of one; None if unknown.
+    neighbours
+        Clients of a secure sum that it has room for, if it masks its sums itself; 0 if not.
     """
 
     task: Task
@@ -41,6 +45,7 @@ class Layout:
     number: Number
     rows: int
     steps: int | None = None
+    neighbours: int = 0
 
     def __post_init__(self) -> None:
         features = self.task.features
@@ -58,6 +63,16 @@ class Layout:
             raise ValueError(
                 "the plan's map has more than 15 binary digits, and rounded to 15 it is another "
                 "one than the server's; write grid = 15 under [features]"
+            )
+        if not 0 <= self.neighbours <= MOST_NEIGHBOURS:
+            raise ValueError(
+                f"--masks is {self.neighbours}; a device has room for 1 to {MOST_NEIGHBOURS} "
+                "neighbours of a secure sum"
+            )
+        if self.neighbours and self.number == "float32":
+            raise ValueError(
+                "masks on the device are for whole numbers, and this map has none; give the map a "
+                "grid in the plan, or leave --masks out: the gateway then masks"
             )
         if self.task.per_step and self.task.window:
             raise ValueError(
@@ -155,7 +170,15 @@ class Layout:
             struct_size([(_WORD, 15), (8, 1), (_WORD, 1)]) * I if self.scale == 2 else 0
         )
         found["link"] = self._link_bytes(I, K)
+        found["masks"] = self._masks_bytes
         return found
+
+    @property
+    def _masks_bytes(self) -> int:
+        """Bytes of a session: its text, names, keys, and a key for each neighbour."""
+        texts = 384 + 65 + 5 * 32
+        fields = [(4, 4), (1, texts), (4, 10 * self.neighbours), (1, 2)]
+        return struct_size(fields) if self.neighbours else 0
 
     @property
     def _sums_bytes(self) -> int:
@@ -186,8 +209,9 @@ class Layout:
     def _link_bytes(self, I: int, K: int) -> int:
         round_ = struct_size([(4, 1), (1, 2), (_WORD, 1)])
         rounds = 2 if self.scale == 2 else 1
+        least = MASKS_PAYLOAD if self.neighbours else 8
         target = struct_size([(4, 2)] if self.task.classes is not None else [(4, 1), (8, K)])
-        before = struct_size([(1, 1), (4, 1), (1, max(8, 16 * I) + PIECE), (4, 1)])
+        before = struct_size([(1, 1), (4, 1), (1, max(least, 16 * I) + PIECE), (4, 1)])
         return struct_size([(4, before // 4), (4, rounds * round_ // 4), (4, 1), (8, target // 8)])
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 from catchment.export.c.code import RESERVED
 from catchment.export.c.map_code import NUMBERS, Number
-from catchment.export.device.code import code_bytes, header_text, source_text, table_bytes
+from catchment.export.device.code import (
+    code_bytes,
+    header_text,
+    secret_text,
+    source_text,
+    table_bytes,
+)
 from catchment.export.device.layout import Layout
 from catchment.export.device.messages import most_bytes, sums_parts
 from catchment.export.device.sums_form import ROWS
@@ -37,6 +43,8 @@ class TrainingDevice:
     @property
     def upload(self) -> int:
         """Most bytes of the upload of as many rows as were asked for, frames not counted."""
+        if self.layout.neighbours:  # under masks every number has all its bits
+            return 8 * sum(array.size for array in sums_parts(self.layout).arrays)
         return most_bytes(sums_parts(self.layout), self.layout.entry_bits)
 
     @property
@@ -83,6 +91,8 @@ class TrainingDevice:
             f"{name}.c": source_text(self.layout),
             f"{name}.h": header_text(self.layout),
         }
+        if self.layout.neighbours:
+            texts[f"{name}_secret.h"] = secret_text()
         return {file: text.encode() for file, text in texts.items()}
 
     def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
@@ -97,7 +107,8 @@ class TrainingDevice:
             raise ValueError(f"--out {place} is a file; name a folder for {self.layout.name}.c")
         place.mkdir(parents=True, exist_ok=True)
         for file, content in files.items():
-            replace_file(place / file, content)
+            secret = file == f"{self.layout.name}_secret.h"
+            replace_file(place / file, content, mode=0o600 if secret else 0o666)
         return [place / file for file in files]
 
 
@@ -108,6 +119,7 @@ def device_of(
     rows: int = ROWS,
     steps: int | None = None,
     name: str = "model",
+    masks: int = 0,
 ) -> TrainingDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
     if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or RESERVED.fullmatch(name):
@@ -119,7 +131,7 @@ def device_of(
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
     task = task_of(plan_file)
     form: Number = number or ("float32" if task.features.grid is None else "whole")
-    layout = Layout(task, name, form, rows, steps)
+    layout = Layout(task, name, form, rows, steps, masks)
     _ = layout.ram, layout.sums  # what cannot be done is said now
     return TrainingDevice(layout)
 
@@ -133,6 +145,7 @@ def to_device(
     steps: int | None = None,
     name: str = "model",
     port: str | None = None,
+    masks: int = 0,
 ) -> TrainingDevice:
     """Write a device that trains for a plan into a folder, and return it with its plan.
 
@@ -149,7 +162,10 @@ def to_device(
         What the files and their function are called.
     port
         Whose files are written beside it: "host" or "mps2_an386"; none if not given.
+    masks
+        Neighbours of a secure sum for which the device has room, if it is to mask its sums itself;
+        its secret is written beside it, for this device alone. 0: the gateway masks.
     """
-    device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name)
+    device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name, masks=masks)
     device.write(folder, port=port)
     return device

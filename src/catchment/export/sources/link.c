@@ -8,11 +8,12 @@
 
 enum { LINK_FIRST = 0xca, LINK_SECOND = 0x7c, LINK_VERSION = 1 };
 enum { SENSOR_SAMPLE = 1, SENSOR_RECORDING_ENDS, SENSOR_STRETCH_ENDS };
-enum { HAS_CLASSES = 1, PER_STEP = 2, NEEDS_SCALE = 4, HOLDS_READOUT = 8 };
+enum { HAS_CLASSES = 1, PER_STEP = 2, NEEDS_SCALE = 4, HOLDS_READOUT = 8, MASKS_SUMS = 16 };
 
 #define LINK_READOUT (8 * (DEVICE_FEATURES + 1) * DEVICE_OUTPUTS)
 #define LINK_SCALE (16 * DEVICE_CHANNELS)
-#define LINK_SHORT (LINK_SCALE > 8 ? LINK_SCALE : 8)
+#define LINK_LEAST (DEVICE_MASKS ? 512 : 8)
+#define LINK_SHORT (LINK_SCALE > LINK_LEAST ? LINK_SCALE : LINK_LEAST)
 #define LINK_LONGEST (LINK_READOUT > LINK_SHORT ? LINK_READOUT : LINK_SHORT)
 
 struct link_round {
@@ -236,7 +237,7 @@ static void link_hello(void)
     bytes_of(DEVICE_FEATURES, 4, payload + 6);
     payload[10] = (uint8_t)((DEVICE_CLASSES ? HAS_CLASSES : 0) | (DEVICE_PER_STEP ? PER_STEP : 0) |
                             (DEVICE_SCALE == 2 ? NEEDS_SCALE : 0) |
-                            (readout.held ? HOLDS_READOUT : 0));
+                            (readout.held ? HOLDS_READOUT : 0) | (DEVICE_MASKS ? MASKS_SUMS : 0));
     for (i = 0; i < 32; i++) {
         payload[11 + i] = FINGERPRINT[i];
         payload[43 + i] = COURSE[i];
@@ -340,24 +341,39 @@ static int link_ready(void)
     return 1;
 }
 
-static void link_train(void)
+/* Adds the stretch of a round to the sums, once; 0 if that was refused. */
+static int link_trained(uint32_t round, uint8_t flags)
 {
-    uint32_t round = (uint32_t)bytes_value(link.payload, 4);
     struct link_round *trained = &link.trained;
     if (!link_ready())
-        return;
+        return 0;
     if (!(trained->asked && trained->number == round)) {
         sensor_stretch(feed_sample, feed_end);
         trained->refused = feed.refused;
         trained->asked = 1;
         trained->number = round;
-        trained->flags = link.payload[4];
+        trained->flags = flags;
     }
     if (trained->refused)
         link_refuse(trained->refused);
-    else
+    return !trained->refused;
+}
+
+#if DEVICE_MASKS
+static void masks_act(void);
+static uint32_t masks_fits(uint8_t type, uint32_t length);
+
+static void link_train(void)
+{
+    link_refuse("this device sends its sums under the masks of a secure sum only");
+}
+#else
+static void link_train(void)
+{
+    if (link_trained((uint32_t)bytes_value(link.payload, 4), link.payload[4]))
         link_message(&SUMS_MESSAGE);
 }
+#endif
 
 static void link_acknowledged(void)
 {
@@ -406,6 +422,16 @@ static uint32_t link_expected(uint8_t type)
     default:
         return 0;
     }
+}
+
+/* Whether a frame is as long as its type may be. */
+static uint32_t link_fits(void)
+{
+#if DEVICE_MASKS
+    if (link.length <= LINK_SHORT && masks_fits(link.type, link.length))
+        return 1;
+#endif
+    return link.length == link_expected(link.type);
 }
 
 /* Takes a payload's bytes as they come; a readout goes where it stays, number by number. */
@@ -457,6 +483,15 @@ static void link_act(void)
     case 'P':
         link_predict();
         return;
+#if DEVICE_MASKS
+    case 'K':
+    case 'B':
+    case 'O':
+    case 'N':
+    case 'X':
+        masks_act();
+        return;
+#endif
     default:
         link_refuse("no such type of frame");
     }
@@ -491,7 +526,7 @@ static int link_answer(void)
             return 0;
     if ((uint32_t)bytes_value(edge, 4) != crc)
         link_refuse("the frame is damaged; send it again");
-    else if (link.length != link_expected(link.type))
+    else if (!link_fits())
         link_refuse("the frame has another length than its type");
     else
         link_act();

@@ -34,10 +34,9 @@ from catchment.privacy.secure_sum.messages import (
     from_bits,
     from_rows,
     rows,
-    share_bytes,
 )
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.shamir import SHARE_BYTES, share
+from catchment.privacy.secure_sum.shamir import SHARE_BYTES
 from catchment.privacy.secure_sum.transcript import (
     ADVERT_BYTES,
     BOX_BYTES,
@@ -47,6 +46,7 @@ from catchment.privacy.secure_sum.transcript import (
     REVEAL_BYTES,
     SHOWN_BYTES,
 )
+from catchment.privacy.secure_sum.vault import Holder, Me, MemoryVault, Vault
 from catchment.wire import Parts
 
 
@@ -60,6 +60,7 @@ class Side:
     memory: Memory
     book: Notebook
     ledger: Ledger
+    vault: Vault
 
     @classmethod
     def of(cls, agreed: SecureSum, letter: Parts, turn: Turn, memory: Memory) -> Side:
@@ -70,11 +71,26 @@ class Side:
             raise IntegrityError(f"{turn.client} is not among the registered clients")
         session = keys.Session.of(agreed.federation, number, turn)
         ledger = turn.ledger or Releases(memory, Policy())
-        return cls(agreed, session, turn.client, memory, Notebook(memory, session), ledger)
+        book = Notebook(memory, session)
+        vault = MemoryVault(book) if turn.vault is None else turn.vault
+        return cls(agreed, session, turn.client, memory, book, ledger, vault)
 
     @property
     def place(self) -> int:
         return self.agreed.places[self.name]
+
+    @property
+    def me(self) -> Me:
+        return Me(self.session, self.place, self.name)
+
+    def near(self) -> list[Holder]:
+        """Return the neighbours with their keys, in the order of their places."""
+        places = self.members("neighbours")
+        public = cut(self.book["public keys"], 2 * keys.KEY_BYTES)
+        names = self.agreed.names
+        return [
+            Holder(place, names[place], keys_) for place, keys_ in zip(places, public, strict=True)
+        ]
 
     def members(self, name: str) -> tuple[int, ...]:
         """Return a set of clients that was noted."""
@@ -146,13 +162,9 @@ def answer(agreed: SecureSum, stage: str, received: Parts, turn: Turn, memory: M
 def _keys(side: Side, received: Parts) -> Parts:
     received.expect("secure-round", 0)
     book = side.book
-    book["box key"], book["mask key"] = keys.new_key(), keys.new_key()
     book["nonce"] = secrets.token_bytes(NONCE_BYTES)
-    shown = (
-        keys.public_key(book["box key"])
-        + keys.public_key(book["mask key"])
-        + transcript.commitment(side.session, side.place, book["nonce"])
-    )
+    committed = transcript.commitment(side.session, side.place, book["nonce"])
+    shown = side.vault.new_keys(side.me) + committed
     book["advert"] = shown + side.sign("keys", shown)
     return Parts("secure-keys", {}, (rows([book["advert"]], ADVERT_BYTES),))
 
@@ -211,7 +223,7 @@ def _shares(side: Side, received: Parts) -> Parts:
     side.note_members("neighbours", near)
     public = [shown[members.index(place)][: 2 * keys.KEY_BYTES] for place in near]
     side.book["public keys"] = b"".join(public)
-    return _dealt(side, near, public, t)
+    return _dealt(side, t)
 
 
 def _check_reveals(
@@ -225,42 +237,26 @@ def _check_reveals(
             )
 
 
-def _dealt(side: Side, near: tuple[int, ...], public: list[bytes], t: int) -> Parts:
+def _dealt(side: Side, t: int) -> Parts:
     """Return shares of the two secrets in boxes, their digests, and a signature over all."""
-    me, session, seen = side.place, side.session, side.book["transcript"]
-    own = secrets.token_bytes(keys.KEY_BYTES)
-    holders = sorted((*near, me))
-    at = [holder + 1 for holder in holders]
-    pieces = (
-        share(int.from_bytes(own, "little"), t, at),
-        share(int.from_bytes(side.book["mask key"], "little"), t, at),
-    )
-    content = {
-        holder: share_bytes(a) + share_bytes(b)
-        for holder, a, b in zip(holders, *pieces, strict=True)
-    }
-    side.book["own mask"], side.book["own shares"] = own, content[me]
-    agreement, boxes, opening = keys.Agreement(side.book["box key"]), [], []
-    for them, key in zip(near, public, strict=True):
-        shared = agreement.shared(key[:32])
-        there = keys.derive(shared, salt=seen, purpose=f"share|{me}|{them}")
-        opening.append(keys.derive(shared, salt=seen, purpose=f"share|{them}|{me}"))
-        boxes.append(keys.seal(there, content[them], _label(side, me, them)))
-    side.book["box keys"] = b"".join(opening)
-    promise = session.digest("own mask", own)
-    marks = [transcript.mark(session, me, holder, content[holder]) for holder in holders]
-    signed = side.sign("shares", session.digest("dealt", b"".join([seen, promise, *boxes, *marks])))
+    me, seen = side.me, side.book["transcript"]
+    holders = sorted((*side.near(), Holder(me.place, me.name, b"")), key=lambda one: one.place)
+    dealt = side.vault.deal(me, seen, holders, t)
+    boxes = []
+    for holder, one in zip(holders, dealt, strict=True):
+        if holder.place == me.place:
+            side.book["own shares"] = one.content
+        else:
+            boxes.append(one.content)
+    promise, marks = side.vault.promise(me), [one.mark for one in dealt]
+    told = b"".join([seen, promise, *boxes, *marks])
+    signed = side.sign("shares", side.session.digest("dealt", told))
     arrays = (
         rows([promise + signed], DIGEST_BYTES + keys.SIGNATURE_BYTES),
         rows(boxes, BOX_BYTES),
         rows(marks, MARK_BYTES),
     )
     return Parts("secure-shares", {}, arrays)
-
-
-def _label(side: Side, sender: int, receiver: int) -> bytes:
-    names = side.agreed.names
-    return side.session.about("shares", names[sender], names[receiver])
 
 
 def _boxes(side: Side, received: Parts) -> Parts:
@@ -273,16 +269,12 @@ def _boxes(side: Side, received: Parts) -> Parts:
     side.check_holders(sharers)
     near = side.members("neighbours")
     here = sorted(set(near).intersection(sharers))
-    opening = dict(zip(near, cut(side.book["box keys"], keys.KEY_BYTES), strict=True))
+    sealed = dict(zip(here, from_rows(boxes, len(here), BOX_BYTES), strict=True))
+    found = side.vault.opened(side.me, side.book["transcript"], side.near(), sealed)
     held, wrong = {me: side.book["own shares"]}, []
-    sealed = from_rows(boxes, len(here), BOX_BYTES)
-    for place, box, mark in zip(here, sealed, from_rows(marks, len(here), MARK_BYTES), strict=True):
-        try:
-            content = keys.unseal(opening[place], box, _label(side, place, me))
-        except IntegrityError:
-            wrong.append(place)
-            continue
-        if transcript.mark(side.session, place, me, content) == mark:
+    for place, mark in zip(here, from_rows(marks, len(here), MARK_BYTES), strict=True):
+        content = found.get(place)
+        if content is not None and transcript.mark(side.session, place, me, content) == mark:
             held[place] = content
         else:
             wrong.append(place)

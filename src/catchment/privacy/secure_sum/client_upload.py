@@ -17,23 +17,10 @@ from catchment.errors import IntegrityError, RuleError
 from catchment.federation.plan import Memory, Turn, Upload
 from catchment.privacy.secure_sum import keys, transcript
 from catchment.privacy.secure_sum.client import Side
-from catchment.privacy.secure_sum.client_rules import check_rows
-from catchment.privacy.secure_sum.messages import (
-    Outline,
-    content_digest,
-    cut,
-    encoded,
-    from_bits,
-    rows,
-)
+from catchment.privacy.secure_sum.messages import Outline, content_digest, from_bits, rows
 from catchment.privacy.secure_sum.protection import SecureSum
-from catchment.privacy.secure_sum.ring import (
-    Residues,
-    Ring,
-    add_into,
-    readout_error,
-    subtract_from,
-)
+from catchment.privacy.secure_sum.ring import readout_error
+from catchment.privacy.secure_sum.vault import Terms
 from catchment.structure import measured
 from catchment.wire import Parts, split
 
@@ -98,14 +85,13 @@ def _mask(
     side: Side, upload: Upload, present: tuple[int, ...], told: bytes, given: bytes | None
 ) -> Masked:
     agreed = side.agreed
-    check_rows(upload, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
-    made = upload.parts()
-    outline = Outline.of(made)
+    outline = Outline.of(upload.parts())
     ring = agreed.ring_of(outline)
     if not outline.is_whole:
         _check_rounding(side, upload, len(present))
-    numbers = encoded(made, ring, n_clients=len(present))
-    _add_masks(side, numbers, present, ring, told)
+    terms = Terms(told, ring, len(present), agreed.rows_per_feature, agreed.min_clients)
+    near = [holder for holder in side.near() if holder.place in present]
+    numbers = side.vault.masked(side.me, upload, near, terms)
     facts = {"round": side.session.round, "outline": outline.fact(), "update": told.hex()}
     content = content_digest(outline, numbers)
     if given is not None and given != content:
@@ -134,17 +120,3 @@ def _check_rounding(side: Side, upload: Upload, n_clients: int) -> None:
                 f"64 bits could move the readout by {error:.1g}, the plan allows "
                 f"{agreed.tolerance:.1g}; use 128 bits, a larger ridge or a smaller bound",
             )
-
-
-def _add_masks(
-    side: Side, numbers: Residues, present: tuple[int, ...], ring: Ring, told: bytes
-) -> None:
-    me, there = side.place, set(present)
-    masks = keys.Masks(ring, numbers.shape[1])
-    add_into(numbers, masks.of(keys.own_mask_key(told, me, side.book["own mask"])))
-    agreement = keys.Agreement(side.book["mask key"])
-    public = cut(side.book["public keys"], 2 * keys.KEY_BYTES)
-    for place, key in zip(side.members("neighbours"), public, strict=True):
-        if place in there:
-            mask = masks.of(keys.pair_mask_key(told, agreement.shared(key[32:]), me, place))
-            (add_into if place > me else subtract_from)(numbers, mask)

@@ -74,10 +74,11 @@ class Session:
         b'["catchment-secure-sum-3","f","p",7,"","keys","ann",""]'
         """
         # Names of clients hold no quotes, so this is what a JSON encoder would write.
-        return f'{self._start},"{message}","{sender}","{receiver}"]'.encode()
+        return f'{self.start},"{message}","{sender}","{receiver}"]'.encode()
 
     @cached_property
-    def _start(self) -> str:
+    def start(self) -> str:
+        """What all those texts begin with."""
         bound = [PROTOCOL, self.federation, self.plan, self.round, self.turn]
         return json.dumps(bound, separators=(",", ":"))[:-1]
 
