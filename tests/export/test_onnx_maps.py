@@ -10,6 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+from tests.export.onnx_models import (
+    model_of,
+    own_scores,
+    reference_scores,
+    scores_in,
+    streamed_scores,
+    waves,
+)
+
 from catchment import (
     NVAR,
     Concat,
@@ -27,14 +39,6 @@ from catchment import (
 )
 from catchment.export import to_onnx
 from catchment.features import MapDescription, Mixture, Spread
-from tests.export.onnx_models import (
-    model_of,
-    own_scores,
-    reference_scores,
-    scores_in,
-    streamed_scores,
-    waves,
-)
 
 ALL = Mixture(tanh=0.3, sigmoid=0.2, relu=0.2, sin=0.2, identity=0.1)
 WINDOWS: dict[str, MapDescription] = {
@@ -162,7 +166,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
     assert not np.array_equal(found, own_scores(model, u))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     units=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     bits=st.sampled_from([8, 15, 20, 24]),
