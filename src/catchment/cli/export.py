@@ -11,8 +11,10 @@ from catchment.cli.predict import UseOption, load_predictor
 from catchment.cli.show import JsonOption, print_json
 
 if TYPE_CHECKING:
+    from catchment.data.recording import Recording
     from catchment.export.c.map_code import Number
     from catchment.export.onnx.export import Precision
+    from catchment.readout.predictor import Predictor
 
 TARGETS = ("onnx", "c")
 
@@ -49,6 +51,12 @@ def export(
         int | None,
         typer.Option("--steps", help="Length of recordings, for maps that need all of it."),
     ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--check", metavar="FILE", help="C: files to compare a rounded model on; repeatable."
+        ),
+    ] = None,
     precision: Annotated[
         str, typer.Option("--precision", metavar="float64|float32", help="ONNX: its numbers.")
     ] = "float64",
@@ -75,9 +83,9 @@ def export(
         case "onnx", False:
             _to_onnx(model, out, precision, streaming, steps, rate, as_json, use)
         case "c", False:
-            _to_c(model, out, number, name, rate, steps, as_json, use)
+            _to_c(model, out, number, name, rate, steps, check, as_json, use)
         case "c", True:
-            _to_device(model, out, number, name, rows, port, as_json)
+            _to_device(model, out, number, name, rows, steps, port, as_json)
         case "onnx", True:
             raise ValueError("--train is for --to c; an ONNX file only predicts")
         case _:
@@ -118,17 +126,20 @@ def _to_c(
     name: str,
     rate: float | None,
     steps: int | None,
+    check: list[str] | None,
     as_json: bool,
     use: list[str] | None,
 ) -> None:
     from catchment.export.c import c_code
 
+    model = load_predictor(path, use)
     code = c_code(
-        load_predictor(path, use),
+        model,
         name=name,
         number=cast("Number | None", number),
         rate=rate,
         steps=steps,
+        check=None if check is None else _recordings(model, check),
     )
     if as_json:
         print_json(code.plan.facts())
@@ -138,25 +149,36 @@ def _to_c(
         typer.echo(f"wrote {written}", err=True)
 
 
+def _recordings(model: Predictor, names: list[str]) -> list[Recording]:
+    from catchment.data.files import find_files
+    from catchment.readout.answers import read_for
+
+    return [
+        recording
+        for path in find_files(names)
+        for recordings in read_for(model, path).values()
+        for recording in recordings
+    ]
+
+
 def _to_device(
     path: Path,
     out: Path | None,
     number: str | None,
     name: str,
     rows: int | None,
+    steps: int | None,
     port: str | None,
     as_json: bool,
 ) -> None:
-    from catchment.export.device import to_device
+    from catchment.export.device import ROWS, device_of
 
-    given = {"number": number, "rows": rows, "port": port}
-    made = to_device(
-        path,
-        Path() if out is None else out,
-        name=name,
-        **{key: value for key, value in given.items() if value is not None},
+    made = device_of(
+        path, number=number, rows=ROWS if rows is None else rows, steps=steps, name=name
     )
     if as_json:
         print_json(made.facts())
     else:
         typer.echo(made.text())
+    for written in made.write(Path() if out is None else out, port=port):
+        typer.echo(f"wrote {written}", err=True)

@@ -12,6 +12,7 @@ from catchment.data.scaling import Scaler
 from catchment.export.c.cutting import Cutting
 from catchment.export.c.map_code import BYTES, Field, MapCode, Number, Setting, Table
 from catchment.export.c.maps import map_code
+from catchment.export.c.maps_library import widest_bits
 from catchment.readout.model import Model
 
 
@@ -35,8 +36,7 @@ class Layout:
     def map(self) -> MapCode:
         """The map's code, checked to fit the cutting."""
         window = self.cutting.window
-        setting = Setting(self.number, window or self.steps, window > 0)
-        code = map_code(self.model.features, setting)
+        code = map_code(self.model.features, self.setting)
         if window and window < code.least_steps:
             raise ValueError(
                 f"windows have {window} steps and the map needs {code.least_steps}; train with "
@@ -54,9 +54,12 @@ class Layout:
             )
         return code
 
-    @property
+    @cached_property
     def setting(self) -> Setting:
-        return Setting(self.number, self.cutting.window or self.steps, self.cutting.window > 0)
+        features, window = self.model.features, self.cutting.window
+        # A row per step comes for ever: nothing may count on an end.
+        steps = window or (None if features.per_step else self.steps)
+        return Setting(self.number, steps, window > 0, widest_bits(features))
 
     @property
     def whole(self) -> bool:
@@ -66,9 +69,7 @@ class Layout:
     @property
     def feature(self) -> str:
         """C type of a feature."""
-        if self.map.bits is None:
-            return "float"
-        return "int16_t" if self.map.bits <= 14 else "int32_t"
+        return self.setting.feature
 
     @property
     def n_outputs(self) -> int:

@@ -83,11 +83,25 @@ class Setting:
         Steps of a piece: the window's, or of the longest recording; None if that is not known.
     fixed
         Whether all pieces have just so many steps: windows.
+    bits
+        Bits of the widest row of whole features, those of maps inside others counted.
+    stride
+        Words from one step of a window to the next, where a map's words lie among those of others;
+        0 where it has them all.
     """
 
     number: Number
     steps: int | None = None
     fixed: bool = False
+    bits: int = 0
+    stride: int = 0
+
+    @property
+    def feature(self) -> str:
+        """C type of a feature."""
+        if self.number == "float32":
+            return "float"
+        return "int16_t" if self.bits <= 14 else "int32_t"
 
     @property
     def word(self) -> str:
@@ -147,6 +161,8 @@ class MapCode:
     operations
         Multiplications with additions for one step; for a map of windows, of a window divided by
         its steps.
+    traits
+        What its instructions are made of, by name; `code_size` adds up the bytes of each.
     activations
         Which of its functions `grid_activate` must have, for maps that call it; of several maps
         those of all.
@@ -169,6 +185,7 @@ class MapCode:
     tables: tuple[Table, ...] = ()
     fields: tuple[Field, ...] = ()
     activations: frozenset[str] = frozenset()
+    traits: tuple[str, ...] = ()
 
 
 def as_window(code: MapCode) -> MapCode:

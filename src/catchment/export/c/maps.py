@@ -16,11 +16,15 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
     prefix
         What its names start with, different for each of the maps of one model.
     """
-    from catchment.export.c import echo_state
+    from catchment.export.c import echo_state, maps_library
 
     match features:
         case EchoStateMap():
             return echo_state.map_code(features, setting, prefix)
+        case Adapted():
+            code = maps_library.library_code(features, setting, prefix)
+            if code is not None:
+                return code
     raise ValueError(
         f"{_name(features)} cannot be written as C; train with EchoState, MiniRocket or "
         "WindowStatistics, or export it with --to onnx"
@@ -34,7 +38,9 @@ def in_q15(features: FeatureMap) -> FeatureMap:
     match features:
         case EchoStateMap():
             return echo_state.in_q15(features)
-    raise ValueError(f"{_name(features)} has no form in q15; export it with --number float32")
+    raise ValueError(
+        f"{_name(features)} has no form in q15; export it with --number whole or float32"
+    )
 
 
 def _name(features: FeatureMap) -> str:

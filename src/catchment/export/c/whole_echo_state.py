@@ -42,6 +42,7 @@ def map_code(features: EchoStateMap, setting: Setting, prefix: str) -> MapCode:
         tables=made.tables(),
         fields=made.fields(),
         activations=made.activations(),
+        traits=made.traits(),
     )
 
 
@@ -119,6 +120,22 @@ class _Maker:
     def activations(self) -> frozenset[str]:
         """Return the names of the units' functions."""
         return frozenset(ACTIVATIONS[k] for layer in self.map.layers for k in layer.activation)
+
+    def traits(self) -> tuple[str, ...]:
+        """Return what its instructions are made of."""
+        m, words = self.map, "q15" if self.word == "int16_t" else "words"
+        layers = "one layer" if len(m.layers) == 1 else "layers"
+        pool = f"pool {m.pool}"
+        found = [f"echo state, {words}", f"echo state, {layers}", f"echo state, {pool}"]
+        found += [f"echo state, {one}" for one in sorted(self.activations())]
+        found += ["echo state, mixed"] if len(self.activations()) > 1 else []
+        found += [f"echo state, segments, {pool}"] if m.segments > 1 else []
+        found += ["echo state, cut"] if self.cut else []
+        found += [f"echo state, {pool}, {self.sum_type}"] if "mean" in pool else []
+        found += ["echo state, wide"] if self.wide_squares and m.pool == "mean_std" else []
+        found += ["echo state, washout"] if m.washout and m.pool not in (None, "last") else []
+        found += [f"echo state, base {int(m.bias)}{int(m.input)}{int(m.state)}"]
+        return tuple(found)
 
     def text(self) -> str:
         """Return the structs and functions."""

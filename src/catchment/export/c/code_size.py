@@ -1,0 +1,68 @@
+"""Bytes of instructions, known before a compiler runs: a sum over what a program is made of.
+
+Every trait of a program (a pool, an activation, windows that overlap, ...) adds about as many bytes
+wherever it occurs. `code_sizes.json` has them, fitted by `python -m tools.code_sizes` to programs
+that arm-none-eabi-gcc compiled for size for a Cortex-M4; the tests compare with the compiler.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from catchment.export.c.layout import Layout
+from catchment.export.c.pieces import needed
+from catchment.export.c.program import pieces_of
+
+
+def traits(layout: Layout) -> list[str]:
+    """Return what adds instructions to a program.
+
+    Those of its frame; those that its map names; and for maps that name none the functions that
+    they take from the sources.
+    """
+    told = {"grid.h", "grid.c", "float_reservoir.c", "prepare.c"}
+    others = [name for name in layout.map.sources if name not in told]
+    taken = {name for piece in pieces_of(layout) if piece.is_function for name in piece.names}
+    own = {name for piece in needed(others, taken) for name in piece.names}
+    return [*_frame_traits(layout), *layout.map.traits, *sorted(taken & own)]
+
+
+def code_bytes(layout: Layout) -> int:
+    """Return the bytes of instructions of a program, about."""
+    known = _sizes()["whole" if layout.whole else "float32"]
+    return max(0, round(sum(known.get(trait, 0.0) for trait in traits(layout))))
+
+
+def _frame_traits(layout: Layout) -> list[str]:
+    cutting, mode = layout.cutting, "recording"
+    if layout.map.per_step:
+        mode = "steps"
+    elif cutting.window:
+        mode = "windows"
+    held = "hold" if layout.holds else "refuse"
+    scaled = "scaled" if layout.scaler is not None else "raw"
+    one = "one channel" if layout.map.n_inputs == 1 else "channels"
+    return [
+        f"{mode}, {'kept' if layout.kept_steps else 'streamed'}",
+        f"{held}, {scaled}",
+        f"{held}, {one}",
+        f"{scaled}, {one}",
+        "one output" if layout.n_outputs == 1 else "outputs",
+        *(["classes"] if layout.model.classes is not None else []),
+        *(["window"] if layout.map.per_step and cutting.window else []),
+        *(["gap between windows"] if cutting.step > cutting.window else []),
+        *(["overlap"] if cutting.window and cutting.overlaps else []),
+        *(["washout"] if layout.map.washout else []),
+        *(["told steps"] if layout.told_steps else []),
+        f"features {layout.feature}",
+    ]
+
+
+@cache
+def _sizes() -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = json.loads(
+        (files("catchment.export") / "c" / "code_sizes.json").read_text()
+    )
+    return found

@@ -1,0 +1,149 @@
+"""A device that trains, as files of C, and the plan of what it needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from catchment.export.c.code import KEYWORDS
+from catchment.export.c.map_code import NUMBERS, Number
+from catchment.export.device.code import header_text, source_text, table_bytes
+from catchment.export.device.layout import Layout
+from catchment.export.device.messages import most_bytes, sums_parts
+from catchment.export.device.sums_form import ROWS
+from catchment.export.device.task import task_of
+from catchment.export.ports import port_files
+from catchment.files import replace_file
+
+CODE = 8000  # bytes of instructions for link, sums and wire on a Cortex-M4, about
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingDevice:
+    """A client of a plan in C, not yet written."""
+
+    layout: Layout
+
+    @property
+    def ram(self) -> int:
+        """Bytes that are there for as long as the device runs; the stack is not counted."""
+        return sum(self.layout.ram.values())
+
+    @property
+    def upload(self) -> int:
+        """Most bytes of the upload of as many rows as were asked for, frames not counted."""
+        return most_bytes(sums_parts(self.layout), self.layout.entry_bits)
+
+    @property
+    def operations(self) -> tuple[int, int]:
+        """Multiply-adds of a step, and of a row that is added to the sums."""
+        F, K = self.layout.map.n_features, self.layout.task.outputs
+        return round(self.layout.map.operations), F * (F + 1) // 2 + F * K
+
+    def facts(self) -> dict[str, Any]:
+        """Return the plan as plain values for scripts."""
+        step, row = self.operations
+        return {
+            "name": self.layout.name,
+            "number": self.layout.number,
+            "features": self.layout.map.n_features,
+            "rows": self.layout.sums.most_rows,
+            "sums": self.layout.sums.gram,
+            "ram": self.ram,
+            "ram_of": self.layout.ram,
+            "tables": table_bytes(self.layout),
+            "code": CODE,
+            "operations": step,
+            "operations_row": row,
+            "upload": self.upload,
+        }
+
+    def text(self) -> str:
+        """Return the plan for people."""
+        known, of = self.facts(), self.layout.ram
+        parts = ", ".join(f"{name} {size:,}" for name, size in of.items() if size)
+        return (
+            f"{known['name']}: trains in {known['number']}, {known['features']} features, room for "
+            f"{known['rows']:,} rows in {known['sums']}\n"
+            f"RAM {known['ram']:,} bytes ({parts}); flash about {known['tables'] + CODE:,} "
+            f"({known['tables']:,} tables); upload at most {known['upload']:,}\n"
+            f"{known['operations']:,} multiply-adds a step, {known['operations_row']:,} a row"
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of C by their names."""
+        name = self.layout.name
+        texts = {
+            f"{name}.c": source_text(self.layout),
+            f"{name}.h": header_text(self.layout),
+        }
+        return {file: text.encode() for file, text in texts.items()}
+
+    def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
+        """Write the files, and those of a port, into a folder; return their paths."""
+        files = self.files()
+        if port is not None:
+            around = port_files(port, model=self.layout.name)
+            files |= {file: text.encode() for file, text in around.items()}
+        place = Path(folder)
+        if place.exists() and not place.is_dir():
+            raise ValueError(f"--out {place} is a file; name a folder for {self.layout.name}.c")
+        place.mkdir(parents=True, exist_ok=True)
+        for file, content in files.items():
+            replace_file(place / file, content)
+        return [place / file for file in files]
+
+
+def device_of(
+    plan_file: str | Path,
+    *,
+    number: str | None = None,
+    rows: int = ROWS,
+    steps: int | None = None,
+    name: str = "model",
+) -> TrainingDevice:
+    """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
+        raise ValueError(
+            f"--name is {name!r}; give a word of letters, digits and _ that C does not use itself"
+        )
+    if number is not None and number not in NUMBERS:
+        raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
+    task = task_of(plan_file)
+    form: Number = number or ("float32" if task.features.grid is None else "whole")
+    layout = Layout(task, name, form, rows, steps)
+    _ = layout.ram, layout.sums  # what cannot be done is said now
+    return TrainingDevice(layout)
+
+
+def to_device(
+    plan_file: str | Path,
+    folder: str | Path,
+    *,
+    number: str | None = None,
+    rows: int = ROWS,
+    steps: int | None = None,
+    name: str = "model",
+    port: str | None = None,
+) -> TrainingDevice:
+    """Write a device that trains for a plan into a folder, and return it with its plan.
+
+    Parameters
+    ----------
+    number
+        "whole" (default where the map has a grid) or "q15": sums of whole numbers, the very ones
+        of the library; "float32" for maps without a grid.
+    rows
+        How many rows its sums have room for at least.
+    steps
+        Steps of the longest recording, for maps that need all of one at once.
+    name
+        What the files and their function are called.
+    port
+        Whose files are written beside it: "host" or "mps2_an386"; none if not given.
+    """
+    device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name)
+    device.write(folder, port=port)
+    return device
