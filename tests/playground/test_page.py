@@ -84,7 +84,7 @@ def test_a_turn_of_a_knob_by_key_changes_forecast_memory_and_address(tab: Tab) -
     tab.wait_for("state.settings.radius === 0.9")
     settle(tab)
     assert tab.text("#o-radius") == "0.90"
-    assert tab.look("location.hash") == "#units=30&radius=0.9"
+    tab.wait_for("location.hash === '#units=30&radius=0.9'")
     after = now(tab)
     assert after["forecast"] != before["forecast"]
     assert tab.text("#capacity") != shown
@@ -147,7 +147,7 @@ def test_a_file_is_loaded_and_a_bad_one_is_named(tab: Tab, tmp_path: Path) -> No
     settle(tab)
     told = now(tab)
     assert len(told["series"]) == 900
-    assert "1 rows without a number" in tab.text("#signal-says")
+    assert "without a number, left out: 1." in tab.text("#signal-says")
     check(told, python(tab))
     tab.send("DOM.setFileInputFiles", nodeId=node, files=[str(bad)])
     tab.wait_for("!document.getElementById('trouble').hidden")

@@ -114,7 +114,7 @@ function columnsOf(text) {
     const values = body.map((row) => number(row[k])).filter(Number.isFinite);
     if (values.length < FEWEST_STEPS || new Set(values).size < 2) continue;
     const skipped = body.length - values.length, notes = [];
-    if (skipped) notes.push(`${skipped} rows without a number are left out.`);
+    if (skipped) notes.push(`Rows without a number, left out: ${skipped}.`);
     if (values.length > MOST_STEPS) notes.push(`These are the last ${MOST_STEPS} of ${values.length} numbers.`);
     columns.set(named && rows[0][k] ? rows[0][k] : `column ${k + 1}`, { values: values.slice(-MOST_STEPS), note: notes.join(" ") });
   }

@@ -12,7 +12,7 @@ const KNOBS = [
   ["washout", "washout (steps)", 5, "steps at the start of a piece that do not count"],
 ];
 const state = { settings: settingsOf(location.hash), series: [], own: false, note: "", version: 0, alone: 0, turns: 0 };
-let engine, ink, palette, waiting = false, memoryTimer = 0, memoryDue = 0, columns = new Map(), range = [0, 1];
+let engine, ink, palette, waiting = false, memoryTimer = 0, memoryDue = 0, addressTimer = 0, columns = new Map(), range = [0, 1];
 
 // A slider for the ridge moves through its exponents.
 function toSlider(name, value) {
@@ -82,10 +82,11 @@ function useSeries(series, own, note = "") {
   state.own = own;
   state.note = note;
   state.version++;
-  const high = series.length - cutOf(series, state.settings).past;
-  $("k-horizon").max = high;
-  if (state.settings.horizon > high) state.settings.horizon = high;
-  range = bounds(series);
+  const most = series.length - cutOf(series, state.settings).past;
+  $("k-horizon").max = most;
+  if (state.settings.horizon > most) state.settings.horizon = most;
+  const [low, high] = bounds(series);
+  range = [low, high + 0.16 * (high - low)]; // room for the names of clients
   $("column-label").hidden = true;
   schedule();
 }
@@ -298,7 +299,9 @@ function show() {
   // The first turns are slower, before the browser has compiled all of it.
   if (state.turns++ > 1) $("speed").textContent = `computed in ${computed.toFixed(0)} ms, drawn in ${drawn.toFixed(0)} ms`;
   const numbers = /[#&]numbers\b/.test(location.hash);
-  history.replaceState(null, "", (fragmentOf(settings) || "#") + (numbers ? "&numbers" : ""));
+  // Browsers refuse to change an address many times a second.
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(() => history.replaceState(null, "", (fragmentOf(settings) || "#") + (numbers ? "&numbers" : "")), 350);
   rememberSoon(numbers);
 }
 
