@@ -149,8 +149,9 @@ function drawSignal(canvas, ink, series, result, range) {
 function drawForecast(canvas, ink, series, result, single) {
   const before = Math.min(result.past, 80), first = result.past - before;
   const shown = series.slice(first, result.past + result.horizon);
+  const [low, high] = bounds(shown, result.forecast.map((value) => (Number.isFinite(value) ? value : shown[0])));
   const at = frame(canvas, ink, {
-    x: [first, result.past + result.horizon], y: bounds(shown, result.forecast.map((value) => (Number.isFinite(value) ? value : shown[0]))),
+    x: [first, result.past + result.horizon], y: [low, high + 0.1 * (high - low)], // room for the legend
     xLabel: "step", yLabel: "value",
   });
   const { to, box, px } = at;
