@@ -135,14 +135,22 @@ def _photograph(name: str, url: str, width: int, height: int, *, dark: bool = Fa
 
 
 def _few_colours(image: Image.Image) -> Image.Image:
-    """Return the picture in 256 colours; a colour counts by the root of its area.
+    """Return the picture in 256 colours: the 64 that cover most, and 192 for the others.
 
-    By area, the many shades of heat maps would take the colours of lines away.
+    Each of the others counts by the root of its area: by area, the many shades of heat maps would
+    take the colours of lines away.
     """
-    found = image.getcolors(image.width * image.height) or []
-    pixels = [colour for count, colour in found for _ in range(1 + round(count**0.5))]
-    sample = Image.fromarray(np.array([pixels], dtype=np.uint8))
-    return image.quantize(palette=sample.quantize(256), dither=Image.Dither.NONE)
+    found = sorted(image.getcolors(image.width * image.height) or [], reverse=True)
+    kept = [colour for _, colour in found[:64]]
+    rest = [colour for count, colour in found[64:] for _ in range(1 + round(count**0.5))]
+    if not rest:
+        return image.quantize(256)
+    sample = Image.fromarray(np.array([rest], dtype=np.uint8)).quantize(192)
+    table = Image.new("P", (1, 1))
+    table.putpalette(
+        [*np.array(kept, dtype=np.uint8).ravel().tolist(), *(sample.getpalette() or [])]
+    )
+    return image.quantize(palette=table, dither=Image.Dither.NONE)
 
 
 def _save(figure: Figure, name: str) -> None:
