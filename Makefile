@@ -102,7 +102,7 @@ cross: $(VENV)/.dev
 
 # The kept page is what the documentation shows: who only reads or tests needs no compiler.
 playground: $(VENV)/.installed
-	@$(BIN)/python $(INSTALL) -c $(PINS) ziglang
+	@$(BIN)/python $(INSTALL) -c $(PINS) --group playground
 	@$(BIN)/python -m tools.playground.build
 
 # Devices that train, five of them, on an emulated Cortex-M4F; a compiler for WebAssembly in a wheel.

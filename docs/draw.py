@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -26,7 +27,7 @@ from catchment.report import plots
 
 IMAGES = Path(__file__).parent / "images"
 PLAYGROUND = Path(__file__).parent / "_extra" / "playground" / "index.html"
-PLAYGROUND_HEIGHT = 1630  # down to the end of the sums
+PLAYGROUND_HEIGHT = 1574  # down to the end of the sums
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # A window has a least width, so that a page as narrow as a phone's is shown in a frame.
 PHONE = """<!doctype html><meta name="color-scheme" content="light dark"><body style="margin:0">
@@ -111,7 +112,7 @@ def report_pictures() -> None:
 
 
 def playground_picture() -> None:
-    """Photograph the playground as it comes, down to the sums of its clients."""
+    """Photograph the playground with one client taken out, down to the sums."""
     _photograph("playground", f"{PLAYGROUND.as_uri()}#out=2", 1200, PLAYGROUND_HEIGHT)
 
 
@@ -124,13 +125,32 @@ def _photograph(name: str, url: str, width: int, height: int, *, dark: bool = Fa
         command = [
             *(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
             *("--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={place}/profile"),
-            *(f"--screenshot={raw}", f"--window-size={width},{height}", "--timeout=3000"),
+            *(f"--screenshot={raw}", f"--window-size={width},{height}"),
             *(f"--blink-settings=preferredColorScheme={0 if dark else 1}", url),
         ]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         IMAGES.mkdir(exist_ok=True)
-        small = Image.open(raw).convert("RGB").crop((0, 0, width, height)).quantize(128)
-        small.save(IMAGES / f"{name}.png", optimize=True)
+        shown = Image.open(raw).convert("RGB").crop((0, 0, width, height))
+        _few_colours(shown).save(IMAGES / f"{name}.png", optimize=True)
+
+
+def _few_colours(image: Image.Image) -> Image.Image:
+    """Return the picture in 256 colours: the 64 that cover most, and 192 for the others.
+
+    Each of the others counts by the root of its area: by area, the many shades of heat maps would
+    take the colours of lines away.
+    """
+    found = sorted(image.getcolors(image.width * image.height) or [], reverse=True)
+    kept = [colour for _, colour in found[:64]]
+    rest = [colour for count, colour in found[64:] for _ in range(1 + round(count**0.5))]
+    if not rest:
+        return image.quantize(256)
+    sample = Image.fromarray(np.array([rest], dtype=np.uint8)).quantize(192)
+    table = Image.new("P", (1, 1))
+    table.putpalette(
+        [*np.array(kept, dtype=np.uint8).ravel().tolist(), *(sample.getpalette() or [])]
+    )
+    return image.quantize(palette=table, dither=Image.Dither.NONE)
 
 
 def _save(figure: Figure, name: str) -> None:

@@ -88,6 +88,12 @@ def test_nothing_is_loaded_from_other_hosts(built: Path) -> None:
         assert not re.search(r"(?:fetch|import)\(\s*[\"'](?:https?:)?//", text), script.name
 
 
+def test_the_playground_lies_where_its_guide_points(built: Path) -> None:
+    guide = (built / "guides" / "playground.html").read_text(encoding="utf-8")
+    (link,) = set(re.findall(r'href="(\S*playground/index\.html)"', guide))
+    assert (built / "guides" / link).resolve().is_file()
+
+
 def test_formulas_are_drawn_by_the_browser_itself(built: Path) -> None:
     formulas = 0
     for page in built.rglob("*.html"):

@@ -51,4 +51,5 @@ def test_links_lead_to_pages_of_the_documentation(text: str) -> None:
     for link in links:
         # The page lies in a folder of its own beside those of the documentation.
         page_of = (DOCS / link.removeprefix("../")).with_suffix(".md")
-        assert link.startswith("../") and page_of.exists(), link
+        assert link.startswith("../")
+        assert page_of.exists(), link

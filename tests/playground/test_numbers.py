@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from tests.playground.compare import check, run_python
@@ -35,6 +37,37 @@ def test_every_number_is_the_one_that_python_gives(
 ) -> None:
     page = told[fragment]
     check(page, run_python(str(page["python"])))
+
+
+def drawn(n: int) -> list[str]:
+    """Return fragments with settings drawn over the range of every knob but the ends.
+
+    With a small ridge a loop may multiply a difference by five at every step, and tiny inputs
+    leave states without independent directions: both magnify the last digits of either side.
+    """
+    rng = np.random.default_rng(17)
+    return [
+        f"#signal={rng.choice(['sine', 'mackey_glass', 'narma', 'square'])}"
+        f"&topology={rng.choice(['random', 'ring', 'delay_line', 'permutation', 'orthogonal'])}"
+        f"&units={rng.integers(10, 120)}&seed={rng.integers(0, 10000)}"
+        f"&radius={rng.uniform(0.2, 1.3):.2f}&leak={rng.uniform(0.2, 1):.2f}"
+        f"&input={rng.uniform(0.2, 2):.2f}&ridge={10 ** rng.uniform(-2, 1):.3g}"
+        f"&washout={rng.integers(0, 100)}&horizon=15&out={rng.choice(['', '1', '2,4'])}"
+        for _ in range(n)
+    ]
+
+
+@pytest.mark.parametrize("n", [6, pytest.param(100, marks=pytest.mark.long)])
+def test_settings_drawn_at_random_give_pythons_numbers(n: int) -> None:
+    fragments = drawn(n)
+    for fragment, page in zip(fragments, numbers(fragments), strict=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ForecastLimitWarning)
+            names = run_python(page["python"])
+        try:
+            check(page, names)
+        except AssertionError as error:
+            raise AssertionError(f"{fragment}: {error}") from error
 
 
 def test_a_loop_that_leaves_the_range_is_held_where_python_holds_it() -> None:

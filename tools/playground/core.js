@@ -101,7 +101,8 @@ series = np.round(np.array(y[-${n}:]), 6)`,
   },
 };
 
-// The columns of numbers of a CSV file, by name: a first row that is no number names them.
+// The columns of numbers of a CSV file, by name: a first row that is no number names them. Beside the
+// values stands what was left out.
 function columnsOf(text) {
   const lines = text.split(/\r?\n/).filter((line) => line.trim());
   const mark = ["\t", ";", ","].find((one) => lines[0] && lines[0].includes(one)) || ",";
@@ -112,7 +113,10 @@ function columnsOf(text) {
   for (let k = 0; rows.length && k < rows[0].length; k++) {
     const values = body.map((row) => number(row[k])).filter(Number.isFinite);
     if (values.length < FEWEST_STEPS || new Set(values).size < 2) continue;
-    columns.set(named && rows[0][k] ? rows[0][k] : `column ${k + 1}`, values.slice(-MOST_STEPS));
+    const skipped = body.length - values.length, notes = [];
+    if (skipped) notes.push(`Rows without a number, left out: ${skipped}.`);
+    if (values.length > MOST_STEPS) notes.push(`These are the last ${MOST_STEPS} of ${values.length} numbers.`);
+    columns.set(named && rows[0][k] ? rows[0][k] : `column ${k + 1}`, { values: values.slice(-MOST_STEPS), note: notes.join(" ") });
   }
   return columns;
 }

@@ -42,6 +42,11 @@ function ticks(from, to, most) {
   return { found, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
 }
 
+function tickLabel(value, digits) {
+  const text = Math.abs(value) >= 1e5 || digits > 4 ? String(Number(value.toPrecision(3))) : value.toFixed(digits);
+  return text.replace(/-/g, "−");
+}
+
 // A frame with axes; returns functions from values to places.
 function frame(canvas, ink, { x, y, xLabel, yLabel, plainGrid = true }) {
   const { to, width, height } = context(canvas);
@@ -56,13 +61,13 @@ function frame(canvas, ink, { x, y, xLabel, yLabel, plainGrid = true }) {
   to.textAlign = "center";
   to.textBaseline = "top";
   for (const value of across.found) {
-    to.fillText(value.toFixed(across.digits).replace("-", "−"), px(value), box.bottom + 5);
+    to.fillText(tickLabel(value, across.digits), px(value), box.bottom + 5);
     if (plainGrid) { to.moveTo(px(value), box.top); to.lineTo(px(value), box.bottom); }
   }
   to.textAlign = "right";
   to.textBaseline = "middle";
   for (const value of up.found) {
-    to.fillText(value.toFixed(up.digits).replace("-", "−"), box.left - 6, py(value));
+    to.fillText(tickLabel(value, up.digits), box.left - 6, py(value));
     if (plainGrid) { to.moveTo(box.left, py(value)); to.lineTo(box.right, py(value)); }
   }
   to.stroke();
@@ -144,8 +149,9 @@ function drawSignal(canvas, ink, series, result, range) {
 function drawForecast(canvas, ink, series, result, single) {
   const before = Math.min(result.past, 80), first = result.past - before;
   const shown = series.slice(first, result.past + result.horizon);
+  const [low, high] = bounds(shown, result.forecast.map((value) => (Number.isFinite(value) ? value : shown[0])));
   const at = frame(canvas, ink, {
-    x: [first, result.past + result.horizon], y: bounds(shown, result.forecast.map((value) => (Number.isFinite(value) ? value : shown[0]))),
+    x: [first, result.past + result.horizon], y: [low, high + 0.1 * (high - low)], // room for the legend
     xLabel: "step", yLabel: "value",
   });
   const { to, box, px } = at;

@@ -11,8 +11,8 @@ const KNOBS = [
   ["horizon", "horizon (steps)", 5, "how far to forecast"],
   ["washout", "washout (steps)", 5, "steps at the start of a piece that do not count"],
 ];
-const state = { settings: settingsOf(location.hash), series: [], own: false, version: 0, alone: 0, result: null };
-let engine, ink, palette, waiting = false, memoryTimer = 0, memoryDue = 0, columns = new Map(), range = [0, 1];
+const state = { settings: settingsOf(location.hash), series: [], own: false, note: "", version: 0, alone: 0, turns: 0 };
+let engine, ink, palette, waiting = false, memoryTimer = 0, memoryDue = 0, addressTimer = 0, columns = new Map(), range = [0, 1];
 
 // A slider for the ridge moves through its exponents.
 function toSlider(name, value) {
@@ -77,14 +77,16 @@ function schedule() {
 
 // The signal -----------------------------------------------------------------------------------
 
-function useSeries(series, own) {
+function useSeries(series, own, note = "") {
   state.series = series;
   state.own = own;
+  state.note = note;
   state.version++;
-  const high = series.length - cutOf(series, state.settings).past;
-  $("k-horizon").max = high;
-  if (state.settings.horizon > high) state.settings.horizon = high;
-  range = bounds(series);
+  const most = series.length - cutOf(series, state.settings).past;
+  $("k-horizon").max = most;
+  if (state.settings.horizon > most) state.settings.horizon = most;
+  const [low, high] = bounds(series);
+  range = [low, high + 0.16 * (high - low)]; // room for the names of clients
   $("column-label").hidden = true;
   schedule();
 }
@@ -110,6 +112,11 @@ function say(text) {
   $("trouble").hidden = !text;
 }
 
+function useColumn(name) {
+  const { values, note } = columns.get(name);
+  useSeries(values, true, note);
+}
+
 function load(text, name) {
   columns = columnsOf(text);
   const names = [...columns.keys()];
@@ -118,7 +125,7 @@ function load(text, name) {
     return;
   }
   say("");
-  useSeries(columns.get(names[0]), true);
+  useColumn(names[0]);
   $("column").replaceChildren(...names.map((one) => new Option(one)));
   $("column-label").hidden = names.length < 2;
 }
@@ -127,7 +134,7 @@ function makeFiles() {
   const read = async (file) => { if (file) load(await file.text(), file.name); };
   $("file").addEventListener("change", () => read($("file").files[0]));
   $("column").addEventListener("change", () => {
-    useSeries(columns.get($("column").value), true);
+    useColumn($("column").value);
     $("column-label").hidden = false;
   });
   addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("dropping"); });
@@ -274,41 +281,47 @@ function showForecast(result) {
 
 function show() {
   const start = performance.now(), { settings, series } = state;
-  const result = state.result = engine.update(settings, series, state.version);
+  const result = engine.update(settings, series, state.version);
+  if (result) drawSignal($("signal"), ink, series, result, range);
   if (!result || !(result.deviation > 0)) {
     say(result ? "The past of the signal is constant: there is nothing to learn." : "No spectral radius was found: take another seed.");
     return;
   }
   const computed = performance.now() - start;
   showKnobs();
-  drawSignal($("signal"), ink, series, result, range);
-  $("signal-says").textContent = `${series.length} steps. Each client holds ${result.piece} of the first ${result.past}; the rest is kept back to judge the forecast.`;
+  $("signal-says").textContent = `${series.length} steps. Each client holds ${result.piece} of the first ${result.past}; the rest is kept back to judge the forecast. ${state.note}`;
   showForecast(result);
   drawScale($("scale"), ink, palette);
   drawStates($("states"), ink, palette, result, settings.units);
   showClients(result);
   $("python").textContent = pythonOf(settings, series, state.own);
   const drawn = performance.now() - start - computed;
-  $("speed").textContent = `computed in ${computed.toFixed(0)} ms, drawn in ${drawn.toFixed(0)} ms`;
+  // The first turns are slower, before the browser has compiled all of it.
+  if (state.turns++ > 1) $("speed").textContent = `computed in ${computed.toFixed(0)} ms, drawn in ${drawn.toFixed(0)} ms`;
   const numbers = /[#&]numbers\b/.test(location.hash);
-  history.replaceState(null, "", (fragmentOf(settings) || "#") + (numbers ? "&numbers" : ""));
+  // Browsers refuse to change an address many times a second.
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(() => history.replaceState(null, "", (fragmentOf(settings) || "#") + (numbers ? "&numbers" : "")), 350);
   rememberSoon(numbers);
 }
 
 // Memory takes as long as all the rest: it follows when the knobs rest, four times a second at most.
 function rememberSoon(numbers) {
-  const now = performance.now();
-  if (!memoryTimer) memoryDue = now + 250;
+  const start = performance.now();
+  if (!memoryTimer) memoryDue = start + 250;
   clearTimeout(memoryTimer);
-  memoryTimer = setTimeout(() => {
-    memoryTimer = 0;
-    const memory = engine.memory(state.settings.units);
-    drawMemory($("memory"), ink, memory.perDelay);
-    $("capacity").textContent = `capacity ${memory.total.toFixed(2)} steps`;
-    $("memory").setAttribute("aria-label", `Memory by delay, capacity ${memory.total.toFixed(2)} steps`);
-    if (numbers) $("main").dataset.numbers = JSON.stringify(engine.told(state.settings, state.series, state.version));
-    $("main").dataset.ready = String(state.version);
-  }, Math.max(0, Math.min(40, memoryDue - now)));
+  if (state.turns === 1) remember(numbers);
+  else memoryTimer = setTimeout(() => remember(numbers), Math.max(0, Math.min(40, memoryDue - start)));
+}
+
+function remember(numbers) {
+  memoryTimer = 0;
+  const memory = engine.memory(state.settings.units);
+  drawMemory($("memory"), ink, memory.perDelay);
+  $("capacity").textContent = `capacity ${memory.total.toFixed(2)} steps`;
+  $("memory").setAttribute("aria-label", `Memory by delay, capacity ${memory.total.toFixed(2)} steps`);
+  if (numbers) $("main").dataset.numbers = JSON.stringify(engine.told(state.settings, state.series, state.version));
+  $("main").dataset.ready = String(state.version);
 }
 
 function restyle() {

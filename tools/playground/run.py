@@ -17,7 +17,7 @@ from tools.playground.build import HERE, PAGE
 
 def missing() -> str:
     """Return why this cannot be done here, or nothing."""
-    return "" if shutil.which("node") else "no node here, which runs WebAssembly; apt install nodejs"
+    return "" if shutil.which("node") else "there is no node here; apt install nodejs"
 
 
 def shipped() -> bytes:

@@ -41,6 +41,7 @@ _CODE = {
     "numbers, float32": 70,
     "kept": 180,
     "majority": 60,
+    "masks": 5910,
 }
 
 
@@ -230,7 +231,8 @@ def _traits(layout: Layout) -> list[str]:
     kind = "whole" if layout.whole else "float32"
     numbers = [f"numbers, {kind}"] if layout.task.classes is None else []
     kept, majority = ["kept"] * (layout.kept > 0), ["majority"] * layout.majority
-    return [kind, f"scale {layout.scale}, {kind}", *numbers, *kept, *majority]
+    masks = ["masks"] * (layout.neighbours > 0)
+    return [kind, f"scale {layout.scale}, {kind}", *numbers, *kept, *majority, *masks]
 
 
 def _bytes(content: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
