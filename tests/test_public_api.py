@@ -57,6 +57,7 @@ FACES = {
     ),
     "privacy.audit": "Finding Outcome Report Setting audit",
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",
+    "engine.device": "Device DeviceHello",
     "engine.flower": "FlowerEngine client_app fit_simulated server_app",
     "interop": "from_reservoirpy model_from_reservoirpy",
     "partial": (

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from catchment.data.prepare import Prepare as Prepare
     from catchment.data.recording import Recording as Recording
     from catchment.engine.contenders import compare as compare
+    from catchment.engine.device.device import Device as Device
     from catchment.features.concat import Concat as Concat
     from catchment.features.default_map import AutoMap as AutoMap
     from catchment.features.default_map import DefaultMap as DefaultMap
@@ -64,6 +65,7 @@ _HOME = {
     "load": "catchment.storage",
     "save": "catchment.readout.storage",
     "compare": "catchment.engine.contenders",
+    "Device": "catchment.engine.device.device",
     "Recording": "catchment.data.recording",
     "Prepare": "catchment.data.prepare",
     "RAW": "catchment.data.prepare",

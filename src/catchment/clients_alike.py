@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.engine.local import Source, data_of
+from catchment.engine.device.device import Device
+from catchment.engine.local import AnySource, data_of
+from catchment.errors import DeviceError
+from catchment.federation.client import Elsewhere
 from catchment.readout.class_columns import united
 from catchment.readout.one_owner import has_target_per_step
 
 
 def all_classes(
-    known: tuple[str, ...] | None, clients: Mapping[str, Source]
+    known: tuple[str, ...] | None, clients: Mapping[str, AnySource]
 ) -> tuple[str, ...] | None:
     """Return the classes that are known and those that clients name beside them."""
     found = [first_recording({name: clients[name]}).classes for name in _some(clients)]
     return united(known, *found) or None
 
 
-def placed(clients: Mapping[str, Source], classes: tuple[str, ...] | None) -> Mapping[str, Source]:
+def placed(
+    clients: Mapping[str, AnySource], classes: tuple[str, ...] | None
+) -> Mapping[str, AnySource]:
     """Return clients whose targets are in the columns of these classes, where they are named."""
     if classes is None:
         return clients
 
-    def in_columns(source: Source) -> Iterator[Recording]:
+    def in_columns(source: AnySource) -> Iterator[Recording]:
         for recording in data_of(source)():
             yield recording.among(classes) if isinstance(recording, Recording) else recording
 
-    return {name: partial(in_columns, source) for name, source in clients.items()}
+    return {
+        name: source if isinstance(source, Elsewhere) else partial(in_columns, source)
+        for name, source in clients.items()
+    }
 
 
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have
@@ -47,11 +55,17 @@ class Shared:
     n_targets: int = 1
 
 
-def shared_by(clients: Mapping[str, Source], prepare: Prepare) -> Shared:
+def shared_by(
+    clients: Mapping[str, AnySource], prepare: Prepare, classes: Sequence[str] | None = None
+) -> Shared:
     """Return what the first recordings of most clients have in common, whoever comes first.
 
-    Those that cannot be read are left to the run, which names them.
+    Those that cannot be read are left to the run, which names them. Devices are asked only if there
+    are no recordings here, and know their classes by number: `classes` are their names.
     """
+    devices = [one for one in clients.values() if isinstance(one, Device)]
+    if len(devices) == len(clients):
+        return _shared_by_devices(devices, classes)
     found: Counter[Shared] = Counter()
     failed: Exception | None = None
     for name in _some(clients):
@@ -68,15 +82,46 @@ def shared_by(clients: Mapping[str, Source], prepare: Prepare) -> Shared:
     return min(found, key=lambda one: (-found[one], repr(one)))
 
 
-def _some(clients: Mapping[str, Source]) -> list[str]:
+def _shared_by_devices(devices: Sequence[Device], classes: Sequence[str] | None) -> Shared:
+    """Return what the first device that answers says of itself."""
+    failed: DeviceError | None = None
+    for device in devices:
+        try:
+            said = device.hello()
+        except DeviceError as error:
+            failed = failed or error
+        else:
+            if said.classes and classes is None:
+                raise ValueError(
+                    f"all clients are devices, which know their {said.outputs} classes by number; "
+                    "pass their names, classes=(...), in the order of the plan"
+                )
+            return Shared(said.channels, None, said.per_step, said.outputs)
+    assert failed is not None
+    raise failed
+
+
+def refuse_shared(clients: Mapping[str, AnySource]) -> None:
+    """Raise ValueError if two clients are one device, whose data would count twice."""
+    named: dict[str, str] = {}
+    for name, one in clients.items():
+        if isinstance(one, Device):
+            other = named.setdefault(one.place, name)
+            if other != name:
+                raise ValueError(
+                    f"{other} and {name} are both the device at {one.place}; name it once"
+                )
+
+
+def _some(clients: Mapping[str, AnySource]) -> list[str]:
     """Return the clients that are in memory, and some of the others, spread over all names."""
-    names = sorted(clients)
+    names = sorted(name for name in clients if not isinstance(clients[name], Elsewhere))
     elsewhere = [name for name in names if callable(clients[name])]
     step = max(1, len(elsewhere) // LOOKED_AT)
     return [name for name in names if not callable(clients[name])] + elsewhere[::step]
 
 
-def first_recording(clients: Mapping[str, Source]) -> Recording:
+def first_recording(clients: Mapping[str, AnySource]) -> Recording:
     for name in sorted(clients):
         for recording in data_of(clients[name])():
             if not isinstance(recording, Recording):

@@ -138,6 +138,18 @@ class RuleError(FederationError):
         self.code = code
 
 
+class DeviceError(FederationError):
+    """A small device did not answer, or not with what was asked; `code` is one word for programs.
+
+    >>> DeviceError("silent", "the device did not answer within 10 seconds").code
+    'silent'
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class AbortedError(FederationError):
     """A masked round ended without a sum; nothing was released."""
 

@@ -9,19 +9,23 @@ out, or by generalised cross-validation where there is one client or only a sum.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from catchment.clients_alike import all_classes, first_recording, placed, shared_by
+from catchment.clients_alike import all_classes, first_recording, placed, refuse_shared, shared_by
 from catchment.data.clients import Clients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.engine.local import Source, run_locally
+from catchment.engine.local import AnySource, Source, run_locally
+from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
+from catchment.federation.client import Elsewhere
 from catchment.federation.client_names import check_client_names
-from catchment.federation.course import EVALUATION, TRAINING, Course, Known, Maps, conduct
+from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
+from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
 from catchment.federation.learn.candidates import Candidates
@@ -41,6 +45,7 @@ from catchment.readout.heads import Head
 from catchment.readout.model import Model
 from catchment.readout.one_owner import learn
 from catchment.readout.predictor import Predictor
+from catchment.readout.storage import to_bytes
 from catchment.run import Run
 
 OWNER = "owner"
@@ -100,7 +105,7 @@ def fit(
 @overload
 def federate(
     what: Plan[S, Any, R],
-    clients: Mapping[str, Source],
+    clients: Mapping[str, AnySource],
     *,
     threads: int | None = None,
     memories: dict[str, Memory] | None = None,
@@ -111,7 +116,7 @@ def federate(
 @overload
 def federate(
     what: Pipeline | AnyMap | str,
-    clients: Mapping[str, Source],
+    clients: Mapping[str, AnySource],
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
@@ -131,7 +136,7 @@ def federate(
 
 def federate(
     what: Plan[Any, Any, Any] | Pipeline | AnyMap | str,
-    clients: Mapping[str, Source],
+    clients: Mapping[str, AnySource],
     *,
     protect: Sequence[Protection | Masking] = (),
     ridge: Ridge = "auto",
@@ -158,8 +163,9 @@ def federate(
         tries a few maps in one upload, as large as all of theirs, and takes the one with the least
         error on clients left out.
     clients
-        By name: raw recordings, or a function that returns them when the client is asked, so that
-        only the clients being served are in memory.
+        By name: raw recordings; a function that returns them when the client is asked, so that
+        only the clients being served are in memory; or a `Device`, which has its own and is sent
+        the readout in the end.
     protect
         Changes to what leaves a client, in this order, such as `SecureSum(keys)` with
         `keys = make_identities(clients)`.
@@ -172,7 +178,8 @@ def federate(
         where a client has fewer rows than features; "gradients", over rounds, for very many
         features; or "auto", the cheapest, and `.upload` says why.
     classes
-        Names of the outputs if they are classes; those of the recordings if not given.
+        Names of the outputs if they are classes; those of the recordings if not given, and to be
+        given if all clients are devices.
     min_clients
         Fewest answers with which a round may end.
     limits
@@ -209,6 +216,7 @@ def federate(
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
+    refuse_shared(clients)
     if isinstance(what, Plan):
         told = (classes, out, head, onto)
         said = protect or ridge != "auto" or upload != "auto" or limits != LIMITS
@@ -223,7 +231,7 @@ def federate(
         return done
     pipeline = as_pipeline(what, Prepare())
     prepare = pipeline.prepare
-    shared = shared_by(clients, prepare)
+    shared = shared_by(clients, prepare, classes)
     columns = clients.columns if isinstance(clients, Clients) else {}
     names = tuple(classes) if classes is not None else shared.classes
     earlier: RidgeState | None = None
@@ -284,9 +292,17 @@ def federate(
 
         return conduct(course, run)
 
+    def deliver(made: Run, store: Store | None) -> None:
+        devices = {name: one for name, one in clients.items() if isinstance(one, Elsewhere)}
+        if devices:
+            plan = _delivery(made.model, limits)
+            keeper: Keeper[Any] = (store or notes).keeper(DELIVERY, plan)
+            stages[DELIVERY] = _delivered(plan, devices, keeper, held)
+
     if out is None:
         made = Run(course, *run_stages(None), stages, notes, columns=columns, map_note=offered.note)
         made.log_map()
+        deliver(made, None)
         warn_of(stages)
         return made
     with Store(out) as store:
@@ -295,6 +311,7 @@ def federate(
             course, known, training, stages, notes, store.folder, columns, map_note=offered.note
         )
         made.log_map()
+        deliver(made, store)
         made.describe_in(store)
         store.save_model(made.model)
     warn_of(stages)
@@ -324,6 +341,26 @@ def evaluate(
     done = run_locally(plan, placed(clients, model.classes), threads=threads)
     warn_of({EVALUATION: done.records})
     return done.result
+
+
+def _delivery(model: Model, limits: Limits) -> Plan[Any, Any, Any]:
+    """Return the round in which devices are sent the model; whoever does not take it is named."""
+    content = to_bytes(model)
+    algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
+    return Plan(algorithm=algorithm, limits=replace(limits, min_usable=0.0))
+
+
+def _delivered(
+    plan: Plan[Any, Any, Any],
+    devices: Mapping[str, AnySource],
+    keeper: Keeper[Any],
+    memories: dict[str, Memory],
+) -> tuple[Record, ...]:
+    try:
+        return run_locally(plan, devices, memories=memories, keeper=keeper).records
+    except TooFewClientsError as error:
+        warnings.warn(f"no device has the model: {error}", RefusedClientsWarning, stacklevel=4)
+        return ()
 
 
 def _learning(

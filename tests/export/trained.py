@@ -6,16 +6,19 @@ import shutil
 import struct
 import subprocess
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from catchment import Prepare, Recording
+from catchment.arrays import Array
 from catchment.export.device import TrainingDevice, sensor_bytes
 from catchment.federation.learn.input_scaling import SentMoments
 from catchment.readout import accumulate
+from catchment.readout.readout import Readout
 
 HOST = Path(__file__).parent / "train_host.c"
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wconversion")
@@ -59,6 +62,23 @@ def acknowledge(round_: int = 0) -> bytes:
     return frame("A", struct.pack("<I", round_))
 
 
+def readout(found: Readout) -> bytes:
+    numbers = np.concatenate([found.weights.reshape(-1), found.intercept])
+    return frame("R", numbers.astype("<f8").tobytes())
+
+
+def rows_of(frames: Frames, outputs: int) -> dict[int, Array]:
+    """Return the scores (n, K) of every recording that was predicted."""
+    found: dict[int, list[Array]] = {}
+    for kind, payload in frames:
+        if kind == "p":
+            recording, row = struct.unpack_from("<II", payload)
+            assert row == len(found.setdefault(recording, []))
+            found[recording].append(np.frombuffer(payload[8:], "<f4"))
+            assert len(payload) == 8 + 4 * outputs
+    return {recording: np.array(rows) for recording, rows in found.items()}
+
+
 def messages(frames: Frames) -> list[bytes]:
     """Return what came in 'u' frames, joined up to each 'e'."""
     found, current = [], b""
@@ -80,15 +100,29 @@ class Program:
     device: TrainingDevice
 
     @classmethod
-    def of(cls, device: TrainingDevice, folder: Path, flags: Iterable[str] = CHECKED) -> Program:
-        for name, content in device.files().items():
+    def of(
+        cls,
+        device: TrainingDevice,
+        folder: Path,
+        flags: Iterable[str] = CHECKED,
+        sources: Mapping[str, bytes] | None = None,
+    ) -> Program:
+        """Return the device compiled in a folder, with other text of some files if given."""
+        folder.mkdir(exist_ok=True)
+        for name, content in {**device.files(), **(sources or {})}.items():
             (folder / name).write_bytes(content)
         program = folder / "device"
         names = [f"{device.layout.name}.c", str(HOST)]
-        words = ["gcc", *STRICT, *flags, "-I", ".", *names, "-o", program.name, "-lm"]
+        serve = f"-DDEVICE_SERVE={device.layout.name}_serve"
+        words = ["gcc", *STRICT, *flags, serve, *names, "-o", program.name, "-lm"]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         assert not done.returncode, done.stderr
         return cls(program, device)
+
+    def fitted(self, prepare: Prepare) -> Prepare:
+        """Return the device's preparation with the scale of another."""
+        assert not isinstance(prepare.scale, str)
+        return self.device.layout.task.prepare.fitted(prepare.scale)
 
     def sensor(self, recordings: Iterable[Recording], *, open_end: bool = False) -> bytes:
         """Return a stretch of the sensor's line."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
-from catchment.federation.client import Node, answer_together
+from catchment.errors import CatchmentError
+from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.client_names import check_client_names
 from catchment.federation.increments import Carrying
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
@@ -22,6 +24,8 @@ U = TypeVar("U")
 R = TypeVar("R")
 
 Source = Sequence[Any] | Callable[[], Iterable[Any]]
+AnySource = Source | Elsewhere
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,8 @@ class LocalEngine(Generic[S, U, R]):
     plan
         What the clients agreed to.
     sources
-        Each client's sequences, or a function that makes them when the client is asked.
+        Each client's sequences, a function that makes them when the client is asked, or a device
+        that has them.
     threads
         All cores if None; results do not depend on it.
     memories
@@ -43,7 +48,7 @@ class LocalEngine(Generic[S, U, R]):
     """
 
     plan: Plan[S, U, R]
-    sources: Mapping[str, Source]
+    sources: Mapping[str, AnySource]
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
@@ -65,14 +70,30 @@ class LocalEngine(Generic[S, U, R]):
         groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
         return (reply for group in groups for reply in group)
 
+    def counted(self, round_: int, clients: Sequence[str]) -> None:
+        """Tell the clients whose data are elsewhere that their uploads of a round were counted.
+
+        One that does not hear it now is told before it is next asked for anything.
+        """
+        for client in clients:
+            source = self.sources[client]
+            if not isinstance(source, Elsewhere):
+                continue
+            try:
+                source.counted(self.plan, round_, self.memories.setdefault(client, {}))
+            except CatchmentError as error:
+                log.warning("%s was not told that round %d was counted: %s", client, round_, error)
+
     def _node(self, client: str) -> Node[S, U, R]:
-        data = data_of(self.sources[client])
-        carrying = isinstance(self.plan.algorithm, Carrying) and self.plan.algorithm.carries
-        if self.plan.masking is None and not carrying:
-            return Node(client, self.plan, data)
-        memory = self.memories.setdefault(client, {})
+        source = self.sources[client]
+        data = source if isinstance(source, Elsewhere) else data_of(source)
+        algorithm = self.plan.algorithm
+        carries = isinstance(algorithm, Carrying) and algorithm.carries
         if self.plan.masking is None:
+            lasts = carries or isinstance(source, Elsewhere)
+            memory = self.memories.setdefault(client, {}) if lasts else {}
             return Node(client, self.plan, data, memory)
+        memory = self.memories.setdefault(client, {})
         return Node(client, self.plan, data, memory, Releases(memory, self.policy))
 
 
@@ -84,14 +105,18 @@ def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
             yield group
 
 
-def data_of(source: Source) -> Data:
-    """Return a client's data as a function."""
+def data_of(source: AnySource) -> Data:
+    """Return a client's data as a function; TypeError if they are on a device."""
+    if isinstance(source, Elsewhere):
+        raise TypeError(
+            f"{source!r} has its data for itself, and they are wanted here; leave the device out"
+        )
     return source if callable(source) else lambda: source
 
 
 def run_locally(
     plan: Plan[S, U, R],
-    clients: Mapping[str, Source],
+    clients: Mapping[str, AnySource],
     *,
     threads: int | None = None,
     keeper: Keeper[S] | None = None,
@@ -109,7 +134,7 @@ def run_locally(
         What is run.
     clients
         By name: sequences, or a function that makes them when asked (so that only the clients
-        being served are in memory).
+        being served are in memory), or a `Device`.
     threads
         All cores if None; results do not depend on it.
     memories

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
@@ -95,24 +95,40 @@ def refusal(error: Exception) -> bytes:
     return Parts("refusal", about).to_bytes()
 
 
+@runtime_checkable
+class Elsewhere(Protocol):
+    """Data that are not in this process: whoever holds them, such as a device, makes the upload."""
+
+    def upload(
+        self, plan: Plan[Any, Any, Any], received: Parts, turn: Turn, memory: Memory
+    ) -> Upload:
+        """Return what the algorithm's `client_update` would, made where the data are."""
+
+    def counted(self, plan: Plan[Any, Any, Any], round_: int, memory: Memory) -> None:
+        """Take note that the upload of a round is in its sum, and tell whoever holds the data."""
+
+
 @dataclass(frozen=True, eq=False)
 class Node(Generic[S, U, R]):
     """One client: its name, the plan it agreed to, its raw data and its secrets, which stay.
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
-    that only simulate, nothing is noted but what a secure sum notes by itself.
+    that only simulate, nothing is noted but what a secure sum notes by itself. Of data that are
+    elsewhere it cannot know which they are, and takes all of them for the same.
     """
 
     name: str
     plan: Plan[S, U, R]
-    data: Data
+    data: Data | Elsewhere
     memory: Memory = field(default_factory=dict)
     ledger: Ledger | None = None
 
     def prepared(self, ledger: Ledger | None) -> Data:
         """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
-        prepare = self.plan.prepare
-        data = self.data if ledger is None else ledger.reading(self.data)
+        prepare, raw = self.plan.prepare, self.data
+        if isinstance(raw, Elsewhere):
+            raise TypeError(f"the data of {self.name} are elsewhere, they cannot be prepared here")
+        data = raw if ledger is None else ledger.reading(raw)
         return data if prepare == RAW else lambda: prepare.stream(data())
 
     def answer(self, message: bytes) -> bytes:
@@ -131,7 +147,7 @@ class Node(Generic[S, U, R]):
             return masking.on_stage(request.stage, request.payload, turn, self.memory)
 
         def upload(payload: Parts, turn: Turn) -> Upload:
-            return self._protected(self._update(payload, turn), turn)
+            return self._protected(self._made(payload, turn), turn)
 
         if masking is not None:
             return masking.mask(request.payload, upload, turn, self.memory).parts()
@@ -140,13 +156,17 @@ class Node(Generic[S, U, R]):
             self.ledger.upload(turn.plan, turn.round, made.kind)
         return made
 
-    def _update(self, payload: Parts, turn: Turn) -> Upload:
+    def _made(self, payload: Parts, turn: Turn) -> Upload:
+        """Return the upload before any protection, made where the data are."""
         plan = self.plan
+        if isinstance(self.data, Elsewhere):
+            return self.data.upload(plan, payload, turn, self.memory)
         if isinstance(plan.algorithm, Carrying) and plan.algorithm.carries:
             return plan.algorithm.client_increment(
                 payload, self.data, turn, plan.prepare, self.memory
             )
-        return plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
+        made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
+        return made
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:
         # Within a secure sum nobody else can say whose upload breaks the plan's limits.
@@ -173,7 +193,9 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
     If that fails for any of them, each answers by itself, so that only the culprit is refused.
     """
     plan = nodes[0].plan
-    alone = plan.masking is not None or any(node.ledger is not None for node in nodes)
+    alone = plan.masking is not None or any(
+        node.ledger is not None or isinstance(node.data, Elsewhere) for node in nodes
+    )
     if isinstance(plan.algorithm, Grouped) and not alone and len(nodes) > 1:
         try:
             request = Request.from_bytes(message, "")

@@ -103,6 +103,14 @@ def predictor_of(made: object) -> Predictor | None:
     return made if isinstance(made, Predictor) else model_of(made)
 
 
+@runtime_checkable
+class Counting(Protocol):
+    """An engine with clients that must know when an upload of theirs was counted."""
+
+    def counted(self, round_: int, clients: Sequence[str]) -> None:
+        """Take note of who is in the sum of a round whose state is kept."""
+
+
 class Keeper(Protocol[S]):
     """Where a run is written down, so that it can be explained and resumed."""
 
@@ -166,6 +174,9 @@ def run(
         if keeper:
             keeper.close_round(state, records[-1])
         publish()
+        if isinstance(engine, Counting):
+            left_out = {refusal.client for refusal in records[-1].refused}
+            engine.counted(round_, [client for client in cohort if client not in left_out])
     return Result(state, plan, records)
 
 

@@ -12,11 +12,21 @@ from functools import cache
 from importlib.resources import files
 
 from catchment.export.c.layout import Layout
+from catchment.export.c.pieces import needed
+from catchment.export.c.program import pieces_of
 
 
 def traits(layout: Layout) -> list[str]:
-    """Return what adds instructions to a program: of its frame, then of its map."""
-    return [*_frame_traits(layout), *layout.map.traits]
+    """Return what adds instructions to a program.
+
+    Those of its frame; those that its map names; and for maps that name none the functions that
+    they take from the sources.
+    """
+    told = {"grid.h", "grid.c", "float_reservoir.c", "prepare.c"}
+    others = [name for name in layout.map.sources if name not in told]
+    taken = {name for piece in pieces_of(layout) if piece.is_function for name in piece.names}
+    own = {name for piece in needed(others, taken) for name in piece.names}
+    return [*_frame_traits(layout), *layout.map.traits, *sorted(taken & own)]
 
 
 def code_bytes(layout: Layout) -> int:

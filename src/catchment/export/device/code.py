@@ -125,6 +125,7 @@ def _settings(layout: Layout) -> str:
         "STREAMS": int(code.streams),
         "WASHOUT": code.washout,
         "LEAST": code.least_steps,
+        "EVERY": layout.every,
         "WINDOW": task.window,
         "STEP": task.step,
         "KEPT": layout.kept,

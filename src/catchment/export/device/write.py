@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from catchment.export.device.layout import Layout
 from catchment.export.device.messages import most_bytes, sums_parts
 from catchment.export.device.sums_form import ROWS
 from catchment.export.device.task import task_of
+from catchment.export.ports import port_files
 from catchment.files import replace_file
 
 CODE = 8000  # bytes of instructions for link, sums and wire on a Cortex-M4, about
@@ -73,18 +73,20 @@ class TrainingDevice:
         )
 
     def files(self) -> dict[str, bytes]:
-        """Return the files of C by their names; `device.h` is what a port includes."""
+        """Return the files of C by their names."""
         name = self.layout.name
         texts = {
             f"{name}.c": source_text(self.layout),
             f"{name}.h": header_text(self.layout),
-            "device.h": f'#include "{name}.h"\n\n#define DEVICE_SERVE {name}_serve\n',
         }
         return {file: text.encode() for file, text in texts.items()}
 
     def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
         """Write the files, and those of a port, into a folder; return their paths."""
-        files = self.files() | ({} if port is None else port_files(port))
+        files = self.files()
+        if port is not None:
+            around = port_files(port, model=self.layout.name)
+            files |= {file: text.encode() for file, text in around.items()}
         place = Path(folder)
         if place.exists() and not place.is_dir():
             raise ValueError(f"--out {place} is a file; name a folder for {self.layout.name}.c")
@@ -145,13 +147,3 @@ def to_device(
     device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name)
     device.write(folder, port=port)
     return device
-
-
-def port_files(port: str) -> dict[str, bytes]:
-    """Return the files of a port by their names."""
-    ports = resources.files("catchment.export") / "ports"
-    known = sorted(one.name for one in ports.iterdir() if one.is_dir()) if ports.is_dir() else []
-    if port not in known:
-        raise ValueError(f"port is {port!r}; choose from {', '.join(known) or 'none yet'}")
-    files = (one for one in (ports / port).iterdir() if one.is_file())
-    return {one.name: one.read_bytes() for one in files if not one.name.endswith(".py")}

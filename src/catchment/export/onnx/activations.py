@@ -1,8 +1,9 @@
-"""Activations as nodes: on a grid the very operations of `catchment.features.echo_state.activations`.
+"""Activations as nodes.
 
-There every product is exact and every rounding written down, so the same operations in the same
-order give the same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left
-to the runtime's own functions.
+On a grid they are the very operations of `catchment.features.echo_state.activations`. There every
+product is exact and every rounding written down, so the same operations in the same order give the
+same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left to the runtime's
+own functions.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def steps_rows(settings: DiagonalReservoir, u: Value) -> Value:
         new = list(next_modes(drawn, states[0], states[1], steps[0]))
         return new, new
 
-    _, (re, im) = builder.scan(advance, [rest, rest], [u @ drawn.W])
+    _, (re, im) = builder.over_time(advance, [rest, rest], [u @ drawn.W])
     if not len(drawn.leak):
         return builder.concat([u, re, im], axis=-1)
 
@@ -102,7 +102,7 @@ def steps_rows(settings: DiagonalReservoir, u: Value) -> Value:
         return new, new
 
     still = builder.zeros(u.length(0), len(drawn.leak))
-    _, (q,) = builder.scan(follow, [still], [products_and_mixtures(drawn, u, re, im)])
+    _, (q,) = builder.over_time(follow, [still], [products_and_mixtures(drawn, u, re, im)])
     return builder.concat([u, re, im, q], axis=-1)
 
 
@@ -117,7 +117,7 @@ def mean_and_deviation(z: Value) -> Value:
         return [states[0] + steps[0], states[1] + steps[0] * steps[0]], []
 
     zero = builder.zeros(z.length(0), z.length(2))
-    (total, squares), _ = builder.scan(add, [zero, zero], [about])
+    (total, squares), _ = builder.over_time(add, [zero, zero], [about])
     shift = total / n
     spread = (squares / n - shift * shift).at_least(0.0).sqrt()
     return builder.concat([first.squeeze(1) + shift, spread], axis=-1)

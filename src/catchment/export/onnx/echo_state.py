@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from catchment.export.onnx.activations import mixed, rounded
 from catchment.export.onnx.pooling import pooled
 from catchment.export.onnx.sequences import Sequences, on_grid
-from catchment.export.onnx.values import Builder, Value
+from catchment.export.onnx.values import Value
 from catchment.features.echo_state.advance import Program
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.whole_weights import ROUND
@@ -96,7 +97,7 @@ def run(layers: list[Layer], u: Value, going: Value | None = None) -> Value:
             return [x], [x]
 
         inputs = [layer.drive(below), *([] if going is None else [going])]
-        _, (below,) = u.builder.scan(body, [rest], inputs)
+        _, (below,) = u.builder.over_time(body, [rest], inputs)
         found.append(below)
     return u.builder.concat(found, axis=-1)
 
@@ -178,7 +179,7 @@ def pooled_parts(features: EchoStateMap, z: Value, given: Sequences) -> Value:
         counted = z.length(1) - skip
         edges = [counted * k / parts + skip for k in range(parts + 1)]
     found = []
-    for first, last in zip(edges, edges[1:], strict=False):
+    for first, last in pairwise(edges):
         some = z.part(first, last, axis=1)
         n = builder.value(last, np.dtype(np.int64)) - first
         found.append(pooled(some, n.cast(builder.real), features.pool, digits=digits))

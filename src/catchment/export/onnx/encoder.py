@@ -57,7 +57,7 @@ def encoded(settings: Encoder, u: Value) -> Value:
         found = Value(builder, wanted, _kind(network, wanted))
         return [], [row_of(settings, found.cast(builder.real))]
 
-    _, (rows,) = builder.scan(body, [], [u], axis=0, rank=1)
+    _, (rows,) = builder.scan(body, [], [u], rank=1)
     return rows.reshape(-1, settings.n_features).clip(-settings.bound, settings.bound)
 
 

@@ -20,7 +20,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.encoder import Encoder
 from catchment.features.own import Adapted
 from catchment.files import replace_file
-from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
 
 if TYPE_CHECKING:
     from catchment.sklearn.base import PreparedEstimator
@@ -42,22 +42,34 @@ class OnnxFile:
     streaming: bool
     difference: Difference
 
-    def __str__(self) -> str:
+    def facts(self) -> dict[str, Any]:
+        """Return what it is as plain JSON values."""
+        return {
+            "path": str(self.path),
+            "bytes": self.n_bytes,
+            "opset": self.opset,
+            "precision": self.precision,
+            "streaming": self.streaming,
+            "largest_difference": self.difference.largest,
+        }
+
+    def text(self) -> str:
+        """Return what it is in two lines."""
         form = "one step at a time" if self.streaming else "whole recordings"
         return (
-            f"{self.path}: {self.n_bytes:,} bytes, ONNX opset {self.opset}, {self.precision}, "
-            f"{form}\nin onnxruntime its scores are within {self.difference.largest:.1e} of the "
-            "model's"
+            f"ONNX opset {self.opset}, {self.precision}, {form}, {self.n_bytes:,} bytes\n"
+            f"scores in onnxruntime are within {self.difference.largest:.1e} of the model's"
         )
 
 
 def to_onnx(
-    model: Model | PreparedEstimator,
+    model: Predictor | PreparedEstimator,
     path: str | Path,
     *,
     precision: Precision = "float64",
     streaming: bool = False,
     steps: int | None = None,
+    rate: float | None = None,
 ) -> OnnxFile:
     """Write a model as one ONNX file, from raw samples to scores, and return what was written.
 
@@ -77,6 +89,8 @@ def to_onnx(
     steps
         Length of recordings, for maps that are laid out for one length where the model cuts no
         windows: MiniRocket, Hydra, WindowStatistics.
+    rate
+        Samples a second, for windows in seconds of a model without a rate.
 
     >>> import tempfile
     >>> from catchment import EchoState, Recording
@@ -91,15 +105,15 @@ def to_onnx(
     """
     if precision not in TOLERANCE:
         raise ValueError(f"precision is {precision!r}; use 'float64' or 'float32'")
-    source = source_of(model, steps)
+    source = source_of(model, steps, rate)
     made = streaming_graph if streaming else batch_graph
     graph = made(source, np.dtype(precision), _opset(source))
     content = graph.SerializeToString()
     found = compared(content, source, streaming=streaming)
     if not found.relative <= _tolerance(source, precision):
         raise IntegrityError(
-            f"scores of the graph are {found.largest:.1e} from the model's, so no file was written; "
-            "export with precision='float64', and report it if that fails too"
+            f"scores of the graph are {found.largest:.1e} from the model's, so nothing was "
+            "written; export with precision='float64', and report it if that fails too"
         )
     replace_file(Path(path), content)
     opset = graph.opset_import[0].version

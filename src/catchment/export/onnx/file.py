@@ -36,13 +36,24 @@ class Source:
     labels: Array | None
     channels: int
     steps: int | None
+    rate: float | None
 
     @classmethod
-    def of(cls, model: Model, *, labels: Array | None = None, steps: int | None = None) -> Source:
-        prepare = without_clock(model.prepare)
-        channels = (
-            len(model.channels) if model.n_inputs is None and model.channels else model.n_inputs
-        )
+    def of(
+        cls,
+        model: Model,
+        *,
+        labels: Array | None = None,
+        steps: int | None = None,
+        rate: float | None = None,
+    ) -> Source:
+        known = model.prepare.rate
+        if None not in (known, rate) and known != rate:
+            raise ValueError(
+                f"rate is {rate:g}, and the model takes samples at {known:g} Hz; leave it out"
+            )
+        prepare = without_clock(model.prepare, rate)
+        channels = len(model.channels) if model.channels else model.n_inputs
         if channels is None:
             raise ValueError(
                 "the map takes any number of channels, so the file would have none to name; build "
@@ -55,7 +66,7 @@ class Source:
             )
         if labels is None and model.classes is not None:
             labels = np.array(model.classes)
-        return cls(model, prepare, labels, channels, steps)
+        return cls(model, prepare, labels, channels, steps, known or rate)
 
     @property
     def alone(self) -> bool:
@@ -134,7 +145,7 @@ def metadata(source: Source, real: np.dtype[Any]) -> dict[str, str]:
         "precision": str(real),
         "classes": model.classes,
         "channels": model.channels,
-        "rate": model.prepare.rate,
+        "rate": source.rate,
         "window": prepare.window,
         "step": prepare.step or prepare.window,
         "gaps": prepare.gaps,

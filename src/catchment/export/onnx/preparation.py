@@ -16,10 +16,15 @@ from catchment.data.windows import count_steps
 from catchment.export.onnx.values import BOOL, INT64, Value
 
 
-def without_clock(prepare: Prepare) -> Prepare:
+def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
     """Return the preparation of samples that come at its rate: windows are counted in steps.
 
     ValueError for what a graph cannot do.
+
+    Parameters
+    ----------
+    rate
+        At which samples come, where the preparation does not say it.
 
     >>> without_clock(Prepare(rate=50, window="2s", scale="none")).window
     100
@@ -36,21 +41,22 @@ def without_clock(prepare: Prepare) -> Prepare:
         )
     if not prepare.is_fitted:
         raise ValueError('scale is "federated" and not fitted; export a model that was trained')
-    window, step = (in_steps(prepare, name) for name in ("window", "step"))
+    window, step = (in_steps(prepare, name, rate) for name in ("window", "step"))
     return replace(prepare, rate=None, window=window, step=step, horizon=None)
 
 
-def in_steps(prepare: Prepare, name: str) -> int | None:
+def in_steps(prepare: Prepare, name: str, rate: float | None) -> int | None:
     """Return the window or the step of a preparation in steps of its rate."""
     length = prepare.window if name == "window" else prepare.step
     if not isinstance(length, str):
         return length
-    if prepare.rate is None:
+    known = prepare.rate or rate
+    if known is None:
         raise ValueError(
-            f"{name} is {length!r} and there is no rate, so its steps differ between recordings; "
-            f"train with a rate, or with the {name} in steps"
+            f"{name} is {length!r}, and how many steps that is depends on the rate of the samples; "
+            "say it, rate=50 or --rate 50"
         )
-    return count_steps(name, length, 1 / prepare.rate)
+    return count_steps(name, length, 1 / known)
 
 
 def filled(u: Value, gaps: str) -> Value:

@@ -14,10 +14,10 @@ from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 
 
-def source_of(model: Any, steps: int | None) -> Source:
+def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
     """Return what to export of a model or a fitted estimator."""
     if isinstance(model, Model):
-        return Source.of(model, steps=steps)
+        return Source.of(model, steps=steps, rate=rate)
     if isinstance(model, PersonalModels):
         raise ValueError(
             "these are models by client, and a file holds one; export models.shared, or that of a "
@@ -26,14 +26,14 @@ def source_of(model: Any, steps: int | None) -> Source:
     from catchment.sklearn.base import PreparedEstimator
 
     if isinstance(model, PreparedEstimator):
-        return _of_estimator(model, steps)
+        return _of_estimator(model, steps, rate)
     raise TypeError(
         f"{type(model).__name__} has no form in ONNX; export a Model of catchment.fit or federate, "
         "or a fitted estimator of catchment.sklearn"
     )
 
 
-def _of_estimator(estimator: Any, steps: int | None) -> Source:
+def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Source:
     """Return what to export of an estimator: rows and labels are those of its `predict`."""
     from sklearn.utils.validation import check_is_fitted
 
@@ -55,4 +55,4 @@ def _of_estimator(estimator: Any, steps: int | None) -> Source:
     if isinstance(estimator, SequenceClassifier):
         known = np.asarray(estimator.classes_)
         labels = known.astype(np.int64) if known.dtype.kind in "iub" else known.astype(np.str_)
-    return Source.of(model, labels=labels, steps=steps)
+    return Source.of(model, labels=labels, steps=steps, rate=rate)

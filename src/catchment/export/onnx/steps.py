@@ -8,19 +8,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment.export.onnx import diagonal, echo_state, with_matrices
-from catchment.export.onnx.maps import gridded, refused
+from catchment.export.onnx.maps import gridded, maps_within, refused
 from catchment.export.onnx.memory import Memory
 from catchment.export.onnx.values import Value
 from catchment.features.concat import Concat
 from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap
 from catchment.features.nvar import NVAR
-from catchment.features.own import Adapted, name_of
+from catchment.features.own import Adapted
 from catchment.features.projected import Projected
+from catchment.features.random_convolutions.hydra import Hydra
+from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.random_fourier import RandomFourier
 from catchment.features.thinned import Thinned
+from catchment.features.window_statistics import WindowStatistics
 from catchment.features.with_norm import WithNorm
+
+AT_ONCE = (MiniRocket, Hydra, WindowStatistics, Encoder)
+
+
+def sees_all(features: FeatureMap) -> bool:
+    """Whether a map has to see all steps of a window together."""
+    several = maps_within(features)
+    return any(
+        one.segments > 1
+        if isinstance(one, EchoStateMap)
+        else isinstance(one, Adapted) and isinstance(one.inner, AT_ONCE)
+        for one in several
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +85,7 @@ def _library_step(features: Adapted, now: Now) -> Value:
         case Concat():
             rows = [step_rows(one, now) for one in settings._built]
             return now.u.builder.concat(rows, axis=-1)
-    raise ValueError(
-        f"{name_of(features)} sees a whole window at once and has no form of one step; export it "
-        "without streaming, and keep the samples of a window"
-    )
+    raise refused(features)
 
 
 def echo_step(features: EchoStateMap, now: Now) -> Value:
@@ -93,11 +107,6 @@ def echo_step(features: EchoStateMap, now: Now) -> Value:
     z = echo_state.selected(features, u, builder.concat(found, axis=-1))
     if features.pool is None:
         return echo_state.rounded_rows(features, z)
-    if features.segments > 1:
-        raise ValueError(
-            f"segments is {features.segments}, and where a recording's parts end is known at its "
-            "end alone; export without streaming, or train with one segment"
-        )
     digits = features.reservoir.grid if builder.exact else None
     exact, width = digits is not None, features.n_base
     row = running_pool(z, features.pool, features.washout, now, width=width, exact=exact)

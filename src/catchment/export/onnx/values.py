@@ -25,9 +25,7 @@ except ImportError as error:
     raise MissingExtraError("onnx", needed_for="export to ONNX") from error
 
 OPSET = 13  # the first in which all that is used here takes float64: CumSum, Clip, Where, IsNaN
-REDUCED_BY_INPUT = (
-    18  # the opset from which ReduceMax takes its axes as an input, as ReduceSum does
-)
+REDUCED_BY_INPUT = 18  # the opset from which ReduceMax takes its axes as an input
 IR_VERSION = 8
 LARGE = 64  # numbers from which a constant is worth a shorter form
 BOOL, INT64 = np.dtype(np.bool_), np.dtype(np.int64)
@@ -77,10 +75,10 @@ class Value:
     def __neg__(self) -> Value:
         return self.builder.op("Neg", self)
 
-    def __lt__(self, other: Operand) -> Value:
+    def __lt__(self, other: Operand) -> Value:  # type: ignore[misc]  # arrays compare, too
         return self._compared("Less", other)
 
-    def __gt__(self, other: Operand) -> Value:
+    def __gt__(self, other: Operand) -> Value:  # type: ignore[misc]
         return self._compared("Greater", other)
 
     def __ge__(self, other: Operand) -> Value:
@@ -354,20 +352,15 @@ class Builder:
             self.scopes.pop()
 
     def scan(
-        self,
-        body: Body,
-        states: Sequence[Value],
-        inputs: Sequence[Value],
-        *,
-        axis: int = 1,
-        rank: int = 2,
+        self, body: Body, states: Sequence[Value], inputs: Sequence[Value], *, rank: int = 2
     ) -> tuple[list[Value], list[Value]]:
-        """Return the last states, and what every step gave, stacked along the axis of the inputs.
+        """Return the last states, and what every step gave, stacked along a first axis.
 
         Parameters
         ----------
         body
-            Takes the states and one step of each input; returns new states and what is kept.
+            Takes the states and one entry of the first axis of each input; returns new states and
+            what is kept.
         rank
             Axes of what it returns.
         """
@@ -379,7 +372,6 @@ class Builder:
         # onnxruntime asks for the number of axes of what a body returns.
         taken = [described(one, None) for one in (*x, *u)]
         given = [described(one, [None] * rank) for one in out]
-        axes = {"scan_output_axes": [axis] * len(kept)} if kept else {}
         found = self.ops(
             "Scan",
             *states,
@@ -387,10 +379,36 @@ class Builder:
             results=[one.dtype for one in out],
             body=helper.make_graph(nodes, self.fresh("body"), taken, given),
             num_scan_inputs=len(inputs),
-            scan_input_axes=[axis] * len(inputs),
-            **axes,
         )
         return found[: len(states)], found[len(states) :]
+
+    def over_time(
+        self, body: Body, states: Sequence[Value], inputs: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """Return what `scan` does over the steps of inputs (B, T, n), stacked (B, T, n).
+
+        Axes change places here, because some runtimes scan over first axes alone.
+        """
+        states, kept = self.scan(body, states, [one.transpose(1, 0, 2) for one in inputs])
+        return states, [one.transpose(1, 0, 2) for one in kept]
+
+    def when(self, condition: Value, one: Callable[[], Value], rank: int = 2) -> Value:
+        """Return a value that is computed only where a condition holds, and else zeros.
+
+        Parameters
+        ----------
+        rank
+            Its axes; the zeros have one element on each, so nobody should look at them.
+        """
+        branches = []
+        for branch in (one, lambda: self.zeros(*[1] * rank)):
+            with self.scope() as nodes:
+                found = self.op("Identity", branch())
+            given = [described(found, [None] * rank)]
+            branches.append(helper.make_graph(nodes, self.fresh("branch"), [], given))
+        return self.op(
+            "If", condition, result=found.dtype, then_branch=branches[0], else_branch=branches[1]
+        )
 
 
 def described(

@@ -20,10 +20,12 @@ static struct {
     int held, possible;
 } readout;
 
+#if DEVICE_WHOLE
 static double readout_power(int exponent)
 {
     return double_of_bits((uint64_t)(1023 + exponent) << 52);
 }
+#endif
 
 static void readout_begin(void)
 {

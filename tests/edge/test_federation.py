@@ -1,0 +1,68 @@
+"""Federations of emulated boards: whole numbers give the server's own statistics.
+
+`make edge` runs them; in `make test` they run where a compiler and an emulator are here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import catchment as ct
+from catchment.data import synthetic_wearables
+from tools.edge.devices import DeviceFailedError
+from tools.edge.federation import Recipe, clients_of, federated, running
+from tools.edge.needs import missing
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")
+
+RAM = 64 * 1024
+WHOLE = Recipe(map={"units": 48, "grid": 15, "feature_grid": 8, "pool": "mean_std"}, rows=100)
+PEOPLE = synthetic_wearables(8, windows_per_user=12)
+TAKING_PART = {name: PEOPLE[name] for name in sorted(PEOPLE)[:5]}
+UNSEEN = {name: PEOPLE[name] for name in sorted(PEOPLE)[5:]}
+
+
+def test_the_sum_of_five_boards_is_the_servers_statistics(tmp_path: Path) -> None:
+    found = federated(WHOLE, TAKING_PART, UNSEEN, tmp_path)
+    assert found.digest == found.pooled_digest
+    assert (found.devices, found.rows, found.refused) == (5, 60, ())
+    assert found.ram <= RAM
+    assert found.agree == found.device_agree == found.tested == 36
+    assert found.accuracy == found.pooled_accuracy
+
+
+def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> None:
+    """Two boards that run code of a Cortex-M0+ and three clients in Python are one sum."""
+    small = {name: held[:3] for name, held in TAKING_PART.items()}
+    pooled = ct.federate(WHOLE.echo_state, small)
+    plain = Recipe(map=WHOLE.map, rows=100, cpu="cortex-m0plus").firmware(tmp_path, memory=True)
+    first, second, *others = small
+    stretches = {name: (small[name], small[name]) for name in (first, second)}
+    with running(plain, stretches, tmp_path) as devices:
+        clients: dict[str, Any] = {**{name: small[name] for name in others}, **clients_of(devices)}
+        run = ct.federate(WHOLE.echo_state, clients)
+    assert run.refused == ()
+    assert run.statistics.digest() == pooled.statistics.digest()
+
+
+def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
+    """The device has two lines, and a client in Python is in its sum."""
+    recipe = Recipe(map={"units": 8, "pool": "mean", "grid": 15}, rows=50)
+    what, people = recipe.echo_state, synthetic_wearables(2, windows_per_user=4, steps=8)
+    pooled = ct.federate(what, people)
+    board, other = people
+    with running(recipe.firmware(tmp_path), {board: (people[board],) * 3}, tmp_path) as devices:
+        run = ct.federate(what, {other: people[other], **clients_of(devices)})
+        scores = np.concatenate(ct.Device(devices[board].address).predict())
+    assert run.statistics.digest() == pooled.statistics.digest()
+    np.testing.assert_allclose(scores, pooled.model.scores(people[board]), atol=1e-6)
+
+
+def test_a_map_that_needs_more_than_64_kb_is_refused_by_the_linker(tmp_path: Path) -> None:
+    wide = Recipe(map={"units": 160, "grid": 15, "feature_grid": 8, "pool": "mean"}, rows=100)
+    with pytest.raises(DeviceFailedError, match="region `RAM' overflowed"):
+        wide.firmware(tmp_path)
