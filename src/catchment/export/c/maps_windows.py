@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.arrays import Integers
 from catchment.export.c.map_code import Field, MapCode, Setting, Table
@@ -91,6 +93,11 @@ class Words:
     def shift(self, reading: Reading) -> int:
         """Return by how much a map shifts a word."""
         return self.digits + self.extra - reading.digits if self.extra else 0
+
+    def cut(self, reading: Reading) -> int:
+        """Return where a map cuts words off, 0 if the buffer holds just what it reads."""
+        same = (reading.digits, reading.limit) == (self.digits, self.limit)
+        return 0 if same else reading.limit
 
     @property
     def entered(self) -> str:
@@ -179,10 +186,12 @@ def group_code(maps: Sequence[tuple[Adapted, int]], setting: Setting, prefix: st
     words = Words.of(readings)
     leaves = []
     for k, ((features, place), reading) in enumerate(zip(maps, readings, strict=True)):
-        shift = reading.digits if setting.number == "float32" else words.shift(reading)
+        shift, limit = words.shift(reading), words.cut(reading)
+        if setting.number == "float32":
+            shift, limit = reading.digits, reading.limit
         stride = setting.stride or n_inputs
         reader = Reader(
-            features, f"{prefix}_{k}", setting.steps, stride, shift, reading.limit, f"{prefix}_work"
+            features, f"{prefix}_{k}", setting.steps, stride, shift, limit, f"{prefix}_work"
         )
         leaf = _leaf(reader)
         leaves.append(replace(leaf, call=leaf.call.replace("ROW", f"row + {place}")))
@@ -216,7 +225,7 @@ static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *ro
         ["numbers.c", f"feature_{form}.c", f"window_{form}.c"]
         + [name for one in leaves for name in one.sources]
     )
-    work = Field("uint32_t", f"{prefix}_work", max(one.work for one in leaves))
+    work = Field("int32_t", f"{prefix}_work", max(one.work for one in leaves))
     return MapCode(
         prefix,
         n_inputs,
@@ -243,6 +252,24 @@ def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None,
             '--number float32, or train it with grid="auto"'
         )
     return features.grid, digits_after_point(features.bounds, features.grid)
+
+
+def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
+    """Return a table of whole numbers; ValueError if one is too large for its type.
+
+    >>> fitting("uint8_t", "m_lists", np.array([255])).n_bytes
+    1
+    >>> fitting("uint8_t", "m_lists", np.array([256]))
+    Traceback (most recent call last):
+    ValueError: the C form keeps m_lists in uint8_t, and 256 does not fit; train with fewer ...
+    """
+    most = np.iinfo(type_.removesuffix("_t")).max
+    if values.size and values.max() > most:
+        raise ValueError(
+            f"the C form keeps {name} in {type_}, and {int(values.max())} does not fit; train with "
+            "fewer features or shorter windows"
+        )
+    return Table(type_, name, values)
 
 
 def _leaf(reader: Reader) -> Leaf:
@@ -285,11 +312,11 @@ static const struct minirocket {p}_map = {{
         text,
         (
             Table("int32_t", f"{p}_bias", schedule.biases[order]),
-            Table("uint16_t", f"{p}_place", schedule.places[order]),
-            Table("uint16_t", f"{p}_dilation", dilation),
-            Table("uint16_t", f"{p}_channels", np.array([starts[a] for a, _, _ in rows])),
-            Table("uint8_t", f"{p}_kernel", kernel + 128 * (1 - padded)),
-            Table("uint8_t", f"{p}_lists", np.array(lists)),
+            fitting("uint16_t", f"{p}_place", schedule.places[order]),
+            fitting("uint16_t", f"{p}_dilation", dilation),
+            fitting("uint16_t", f"{p}_channels", np.array([starts[a] for a, _, _ in rows])),
+            fitting("uint8_t", f"{p}_kernel", kernel + 128 * (1 - padded)),
+            fitting("uint8_t", f"{p}_lists", np.array(lists)),
         ),
         (),
         ("minirocket.c",),
@@ -312,7 +339,7 @@ static const struct statistics {p}_map = {{
 }};
 """
     call = (
-        f"statistics_row(&{p}_map, v, (int32_t *)s->{reader.work}, s->{p}_center, s->{p}_sum,\n"
+        f"statistics_row(&{p}_map, v, s->{reader.work}, s->{p}_center, s->{p}_sum,\n"
         f"                   s->{p}_root, ROW);"
     )
     spectrum = 2.0 * (L // 2) * ((L + 1) // 2) * blocks
@@ -320,8 +347,8 @@ static const struct statistics {p}_map = {{
         call,
         text,
         (
-            Table("uint8_t", f"{p}_first", first),
-            Table("uint8_t", f"{p}_last", last),
+            fitting("uint8_t", f"{p}_first", first),
+            fitting("uint8_t", f"{p}_last", last),
             Table("int32_t", f"{p}_sines", sines(L)),
         ),
         (
@@ -330,7 +357,7 @@ static const struct statistics {p}_map = {{
             Field("double", f"{p}_root", I),
         ),
         ("window_statistics.c",),
-        T,
+        T * (1 + pairs),
         I * (spectrum + 2.0 * len(KINDS) * T) + pairs * T * I * (I - 1) / 2,
     )
 
@@ -386,12 +413,12 @@ static const struct hydra {p}_map = {{
 }};
 """
     return Leaf(
-        f"hydra_row(&{p}_map, v, (int32_t *)s->{reader.work}, ROW);",
+        f"hydra_row(&{p}_map, v, s->{reader.work}, ROW);",
         text,
         (
-            Table("uint16_t", f"{p}_dilations", groups[:, 0]),
-            Table("uint8_t", f"{p}_lists", channels),
-            Table("int16_t", f"{p}_weights", weights(one.n_groups, one.seed)),
+            fitting("uint16_t", f"{p}_dilations", groups[:, 0]),
+            fitting("uint8_t", f"{p}_lists", channels),
+            fitting("int16_t", f"{p}_weights", weights(one.n_groups, one.seed)),
         ),
         (),
         ("hydra.c",),
