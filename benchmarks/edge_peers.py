@@ -151,7 +151,9 @@ def on_board(text: str, sources: list[Path], include: list[str], folder: Path) -
     return text_ + data, data + bss + deepest
 
 
-def measured(form: Form, X: Array, scores: Array, include: list[str], folder: Path) -> dict[str, Any]:
+def measured(
+    form: Form, X: Array, scores: Array, include: list[str], folder: Path
+) -> dict[str, Any]:
     sources = [folder / name for name in form.sources]
     K = scores.shape[1]
     nothing = on_board("int main(void) { for (;;) ; }", [], [], folder)

@@ -227,7 +227,7 @@ def minirocket(own: MiniRocket, u: Array) -> Array:
         weights[list(KERNELS[int(listed.kernel[f])])] = 2
         around = np.pad(x[:, list(subsets[f])].sum(axis=1), 4 * d)
         found = sum(weights[g] * around[g * d : g * d + T] for g in range(9))
-        inner = found if listed.padded[f] or T <= 8 * d else found[4 * d : T - 4 * d]
+        inner = found if listed.padded[f] or 8 * d >= T else found[4 * d : T - 4 * d]
         row.append(np.mean(inner > biases[f]))
     return np.array([row])
 
