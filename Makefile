@@ -89,7 +89,7 @@ mutants: $(VENV)/.dev
 
 portable: $(VENV)/.dev cross
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q -rs \
-		-m "long or not long" tests/portable
+		-m "long or not long" tests/portable tests/differential
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m long tests/data tests/features tests/readout
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import grid_tables
+from benchmarks.edge_peer_table import edge_peer_table
 from benchmarks.peer_table import RESULTS, peer_table
 
 from catchment import __version__
@@ -138,6 +139,15 @@ def test_the_table_of_peers_is_the_one_that_was_measured() -> None:
     for peer, said in (("default", "esnfed as it comes"), ("best_peer", "the best path of any")):
         faster = [job[f"speed_against_{peer}"] for job in jobs.values()]
         assert f"{min(faster):.1f} to {max(faster):.1f} times as fast as {said}" in words
+
+
+def test_the_table_of_c_beside_others_is_the_one_that_was_measured() -> None:
+    measured = json.loads((RESULTS.parent / "edge_peers.json").read_text())
+    assert edge_peer_table(measured) in (ROOT / "docs" / "guides" / "export.md").read_text()
+    classes = [
+        one["same class"] for size in ("20", "117") for one in measured[f"{size} features"].values()
+    ]
+    assert set(classes) == {1.0}
 
 
 def test_figures_of_maps_are_those_that_were_measured() -> None:

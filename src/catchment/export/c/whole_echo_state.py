@@ -214,6 +214,7 @@ static void {self.p}_enter(const value *u, word *v)
         if not self.cut:
             return [step]
         place = f"s->{p}_place[0]"
+        warm = f"grid_step(&{p}_map, v, s->{p}_warm, s->{p}_next);"
         return [
             f"if ({place} == {L}) {{",
             f"    {place} = 0;",
@@ -223,8 +224,7 @@ static void {self.p}_enter(const value *u, word *v)
             f"if ({place} == {L - M})",
             f"    for (i = 0; i < {N}; i++)",
             f"        s->{p}_warm[i] = 0;",
-            f"if ({place} >= {L - M})",
-            f"    grid_step(&{p}_map, v, s->{p}_warm, s->{p}_next);",
+            *([f"if ({place} >= {L - M})", f"    {warm}"] if M < L else [warm]),
             step,
             f"{place}++;",
         ]

@@ -56,7 +56,7 @@ def _lengths(source: Source) -> list[int]:
     if isinstance(window, int):
         return [window, 3 * window + 1]
     least = source.model.washout + 8
-    longest = [L + L // 4 for L in _cuts(source) if 0 < L <= LONGEST_CUT]
+    longest = [max(least, L + L // 4) for L in _cuts(source) if 0 < L <= LONGEST_CUT]
     return [least, least + SHORT, least + SHORT, *longest[:1]]
 
 
