@@ -15,6 +15,7 @@ from tests.export.models import signal, untrained
 
 import catchment as ct
 from catchment.export import c_code, to_c
+from catchment.features import EchoStateMap
 from tools.code_sizes import COMPILER, flash_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
@@ -71,7 +72,9 @@ def test_ram_is_the_size_of_the_state(number: Any, tmp_path: Path) -> None:
 
 def test_operations_are_weights_leaks_and_squares() -> None:
     model = untrained(ct.EchoState(40, pool="mean_std"), window=50, step=25)
-    (layer,) = model.features.reservoir.layers
+    features = model.features
+    assert isinstance(features, EchoStateMap)
+    (layer,) = features.reservoir.layers
     weights = len(layer.W.values) + len(layer.W_in.values)
     plan = c_code(model).plan
     assert plan.operations == 2 * (weights + 2 * 40 + 42)  # each step is in two windows
@@ -124,7 +127,8 @@ def test_a_model_of_more_digits_is_rounded_and_says_how_well_it_agrees(tmp_path:
     given = [ct.Recording(signal(300, seed=k)) for k in range(3)]
     code = c_code(model, number="q15", check=given)
     rounded = code.plan.agreement
-    assert rounded is not None and rounded.rows == 30
+    assert rounded is not None
+    assert rounded.rows == 30
     assert "scores differ by at most" in code.plan.text()
     made = compiled(model, tmp_path, number="q15")
     both = [(made.rows(one.u)[1], model.outputs([one])[0]) for one in given]
