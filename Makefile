@@ -7,6 +7,8 @@
 #   make security  the security checks in their long form (several minutes)
 #   make mutants  put faults into the privacy code and see which ones tests notice (hours; by hand)
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root), and code compiled for other processors
+#   make edge    five emulated boards that train, and WebAssembly; installs compilers and emulator with apt (needs root)
+#   make edge-long  the same, and 21 boards, on UCI HAR where it is here
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure sums
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
@@ -44,7 +46,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
-.PHONY: wheel matrix kernels
+.PHONY: wheel matrix kernels edge edge-long boards
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -61,9 +63,9 @@ quick: $(VENV)/.dev
 # pytest is last, so that its closing line is the last one printed.
 # Tests of one file run in one worker, so that what they share is made once: loadfile. In the order of their
 # names: the other order leaves long files of one test for the end.
-# A build machine gets a browser and a web server; nobody else's system is touched.
+# A build machine gets a browser, a web server and an emulated board; nobody else's system is touched.
 # Before it, types are checked on one core while kernels are compiled on another.
-test: $(VENV)/.dev $(if $(filter 1 true,$(CI)),browser) nginx spin
+test: $(VENV)/.dev $(if $(filter 1 true,$(CI)),browser boards) nginx spin
 	@$(MAKE) --no-print-directory -j2 lint kernels
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
 
@@ -96,6 +98,27 @@ cross: $(VENV)/.dev
 		{ timeout 60 apt-get update; timeout 600 apt-get install -y --no-install-recommends \
 		$$($(BIN)/python -m tools.portable.machines); } >/dev/null 2>&1 || echo "no cross compilers; their tests are skipped"; }
 	-@timeout 300 $(BIN)/python $(INSTALL) 'ziglang==0.13.*' || echo "no ziglang; its tests are skipped"
+
+# Devices that train, five of them, on an emulated Cortex-M4F; a compiler for WebAssembly in a wheel.
+edge: $(VENV)/.dev boards
+	@$(BIN)/python -m tools.edge needs
+	-@timeout 300 $(BIN)/python $(INSTALL) 'ziglang==0.13.*' || echo "no ziglang; WebAssembly is not tested"
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q -rs $(wildcard tests/edge tests/playground tests/differential)
+
+# On UCI HAR where it is beside this clone, else on invented people; EDGE=8 for fewer boards.
+EDGE ?= 21
+edge-long: edge
+ifneq ($(BESIDE),)
+	@$(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
+endif
+	@$(BIN)/python -m tools.edge run --devices $(EDGE) $(if $(BESIDE),--data .data) --out runs/edge.json
+
+# A compiler for Cortex-M and an emulator of boards; tests without them say so.
+boards:
+	-@{ command -v arm-none-eabi-gcc && command -v qemu-system-arm; } >/dev/null || [ "$$(id -u)" != 0 ] || \
+		! command -v apt-get >/dev/null || { echo "installing a compiler and an emulator for boards"; \
+		{ timeout 60 apt-get update; timeout 300 apt-get install -y --no-install-recommends \
+		gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm; } >/dev/null 2>&1 || echo "no boards; their tests are skipped"; }
 
 flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower

@@ -19,6 +19,7 @@ from catchment.clients_alike import all_classes, first_recording, placed, refuse
 from catchment.data.clients import Clients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
+from catchment.engine.device.device import Device
 from catchment.engine.local import AnySource, Source, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
@@ -275,6 +276,10 @@ def federate(
     )
     if onto is not None:
         course = _continued(course, onto, out)
+    clients = {
+        name: one.within(course, of_plan_file=False) if isinstance(one, Device) else one
+        for name, one in clients.items()
+    }
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
     notes = Notes()

@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 TAKES = pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")
 
 
-def written(folder: Path, port: str, *, flash: int = 8192, stack: int = 2048) -> Path:
-    for name, content in port_files(port, model="probe", flash=flash, stack=stack).items():
+def written(folder: Path, port: str, *, code: int = 8192, stack: int = 2048) -> Path:
+    for name, content in port_files(port, model="probe", code=code, stack=stack).items():
         (folder / name).write_text(content)
     for name in ("probe.c", "probe.h"):
         shutil.copy(HERE / name, folder)
@@ -110,7 +110,7 @@ def test_a_stack_that_grows_too_far_cannot_reach_the_state(probe: Firmware, tmp_
 
 @TAKES
 @pytest.mark.parametrize(
-    ("sizes", "region"), [({"flash": 256}, "FLASH"), ({"stack": 66_000}, "RAM")]
+    ("sizes", "region"), [({"code": 256}, "FLASH"), ({"stack": 66_000}, "RAM")]
 )
 def test_the_linker_refuses_what_does_not_fit(
     sizes: dict[str, int], region: str, tmp_path: Path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import socket
 import struct
 import threading
@@ -47,6 +49,8 @@ class StandIn:
     sums: RidgeStatistics | None = None
     pending: tuple[int, bytes] | None = None
     new_only: bool = False
+    last: int = 0
+    told: bool = False
     moments: tuple[int, bytes] | None = None
     weights: Array | None = None
     asked: list[str] = field(default_factory=list)
@@ -70,7 +74,7 @@ class StandIn:
             features=self.features.n_features,
             classes=self.classes is not None,
             per_step=self.features.per_step,
-            needs_scale=not self.prepare.is_fitted,
+            needs_scale=self.told or not self.prepare.is_fitted,
             has_readout=self.weights is not None,
             fingerprint=self.features.fingerprint,
         )
@@ -84,6 +88,7 @@ class StandIn:
             case "H":
                 return Frame("h", self.hello().to_bytes()).to_bytes()
             case "S":
+                self.told, self.moments = True, None
                 mean, scale = np.frombuffer(payload, "<f8").reshape(2, -1)
                 self.prepare = replace(self.prepare, scale=Scaler(mean.copy(), scale.copy()))
             case "M":
@@ -91,7 +96,7 @@ class StandIn:
             case "T":
                 return _upload(self._statistics(*struct.unpack("<IB", payload)))
             case "A":
-                self._acknowledged(*struct.unpack("<I", payload))
+                return self._acknowledged(*struct.unpack("<I", payload))
             case "R":
                 numbers = np.frombuffer(payload, "<f8")
                 self.weights = numbers.reshape(-1, self.n_outputs).copy()
@@ -119,14 +124,16 @@ class StandIn:
                 rows = [one.among(self.classes) for one in rows]
             new = accumulate(self.features, rows, classes=self.classes is not None)
             self.sums = new if self.sums is None else self.sums + new
-            self.pending = round_, self.sums.parts().to_bytes()
+            self.pending, self.last = (round_, self.sums.parts().to_bytes()), round_
         return self.pending[1]
 
-    def _acknowledged(self, round_: int) -> None:
-        if self.pending is not None and self.pending[0] == round_:
-            self.pending = None
-            if self.new_only:
-                self.sums = None
+    def _acknowledged(self, round_: int) -> bytes:
+        if self.last != round_:
+            return Frame("n", b"another round was asked for last").to_bytes()
+        if self.pending is not None and self.new_only:
+            self.sums = None
+        self.pending = None
+        return Frame("k").to_bytes()
 
     def _rows(self) -> Iterator[bytes]:
         assert self.weights is not None
@@ -158,35 +165,62 @@ class StandIn:
             except TimeoutError:
                 continue
             with connection:
-                connection.settimeout(0.05)
-                self._talk(connection, stop)
+                self._talk(connection.fileno(), stop)
 
-    def _talk(self, connection: socket.socket, stop: threading.Event) -> None:
+    @contextmanager
+    def on_a_serial_line(self) -> Iterator[str]:
+        """Yield the path of a line, at the other end of which the device is."""
+        import tty
+
+        ours, theirs = os.openpty()
+        tty.setraw(ours)
+        stop = threading.Event()
+        thread = threading.Thread(target=self._talk, args=(ours, stop), daemon=True)
+        thread.start()
+        try:
+            yield os.ttyname(theirs)
+        finally:
+            stop.set()
+            thread.join()
+            os.close(ours)
+            os.close(theirs)
+
+    def _talk(self, line: int, stop: threading.Event) -> None:
         came = b""
         while not stop.is_set():
-            try:
-                more = connection.recv(1 << 16)
-            except TimeoutError:
+            if not select.select([line], [], [], 0.05)[0]:
                 continue
-            except OSError:
-                return
-            if not more:
-                return
-            came += more
-            while len(came) >= HEAD.size:
-                size = HEAD.size + n_after_head(came[: HEAD.size], 1 << 26)
-                if len(came) < size:
-                    break
-                frame, came = read_frame(came[:size]), came[size:]
-                try:
-                    sent = self.fault(frame.kind, self.answer(frame))
-                    if sent is not None:
-                        connection.sendall(sent)
-                except HangUpError as error:
-                    connection.sendall(error.args[0])
+            try:
+                more = os.read(line, 1 << 16)
+                if not more:
                     return
-                except OSError:
-                    return
+                came += more
+                while (size := _size(came)) <= len(came):
+                    frame, came = read_frame(came[:size]), came[size:]
+                    self._respond(line, frame)
+            except (HangUpError, OSError):
+                return
+
+    def _respond(self, line: int, frame: Frame) -> None:
+        try:
+            sent = self.fault(frame.kind, self.answer(frame))
+        except HangUpError as error:
+            _write(line, error.args[0])
+            raise
+        if sent is not None:
+            _write(line, sent)
+
+
+def _size(came: bytes) -> int:
+    """Return how long the first frame is, more than there is if that is not known yet."""
+    if len(came) < HEAD.size:
+        return len(came) + 1
+    return HEAD.size + n_after_head(came[: HEAD.size], 1 << 26)
+
+
+def _write(line: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(line, content[: 1 << 12]) :]
 
 
 def _upload(message: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,10 @@ from catchment.data import synthetic_wearables
 from catchment.engine.device import DeviceHello
 from catchment.engine.device.address import Address
 from catchment.engine.device.frames import Frame
+from catchment.engine.device.lines import opened
 from catchment.errors import DeviceError, RefusedClientsWarning, TooFewClientsError
 from catchment.federation.algorithm import Turn
+from catchment.federation.increments import ByRound
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
 from catchment.wire import NOTHING, Parts
@@ -36,7 +39,7 @@ def board(**settings: Any) -> StandIn:
 
 
 def federated(
-    device: StandIn, what: ct.EchoState = MAP, query: str = "", **settings: Any
+    device: StandIn, what: ct.EchoState | ct.Pipeline = MAP, query: str = "", **settings: Any
 ) -> ct.Run:
     with device.listening() as address:
         clients: dict[str, Any] = {**PEOPLE, BOARD: ct.Device(address + query)}
@@ -98,6 +101,17 @@ def test_a_secure_sum_is_masked_at_the_gateway() -> None:
     run = federated(board(), protect=[ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)])
     assert run.statistics.digest() == POOLED.statistics.digest()
     assert run.refused == ()
+
+
+def test_sums_that_have_grown_are_not_released_exactly_again() -> None:
+    raw = ct.Pipeline(ct.Prepare(scale="none"), MAP)
+    features = ct.federate(raw, PEOPLE).known.maps[0]
+    stretches = [PEOPLE[BOARD], PEOPLE[BOARD][:5]]
+    device = StandIn(features, stretches, ct.Prepare(scale="none"), CLASSES)
+    secure = ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)
+    federated(device, raw, protect=[secure])
+    with pytest.raises(TooFewClientsError, match="have changed since: the difference"):
+        federated(device, raw, protect=[secure])
 
 
 def test_noise_is_added_at_the_gateway_as_for_any_client() -> None:
@@ -193,6 +207,95 @@ def test_a_device_with_a_fault_is_left_out_with_its_reason(name: str) -> None:
     assert "A" not in device.asked
 
 
+def test_a_round_that_fails_is_not_acknowledged_and_the_same_is_sent_again() -> None:
+    raw = ct.Pipeline(ct.Prepare(scale="none"), MAP)
+    features = ct.federate(raw, PEOPLE).known.maps[0]
+    device = StandIn(
+        features,
+        [PEOPLE[BOARD], PEOPLE[OTHERS[0]], PEOPLE[OTHERS[1]]],
+        ct.Prepare(scale="none"),
+        CLASSES,
+    )
+    with pytest.raises(TooFewClientsError):
+        federated(device, raw, min_clients=5)
+    assert device.asked == ["H", "T"]
+    run = federated(device, raw)
+    assert run.statistics.digest() == ct.federate(raw, PEOPLE).statistics.digest()
+    assert device.asked[2:] == ["H", "T", "H", "A", "H", "R"]
+    more = federated(device, raw)  # it was counted: now the next stretch comes to the sums
+    wanted = {**PEOPLE, BOARD: [*PEOPLE[BOARD], *PEOPLE[OTHERS[0]]]}
+    assert more.statistics.digest() == ct.federate(raw, wanted).statistics.digest()
+
+
+def test_an_acknowledgement_that_was_lost_is_made_up_for() -> None:
+    def fault(kind: str, answer: bytes) -> bytes | None:
+        return None if kind == "A" and device.asked.count("A") == 1 else answer
+
+    device = board(fault=fault)
+    run = federated(device, query=HASTY)
+    assert device.asked.count("A") == 2  # the second before the readout
+    assert run.refused == ()
+
+
+def test_a_device_that_was_reset_owes_nothing() -> None:
+    def fault(kind: str, answer: bytes) -> bytes:
+        if kind == "A":
+            device.pending, device.sums, device.last = None, None, 7
+        return Frame("n", b"another round was asked for last").to_bytes() if kind == "A" else answer
+
+    device = board(fault=fault)
+    assert federated(device).refused == ()
+    assert device.asked.count("A") == 1
+
+
+def increments(device: StandIn, rounds: int = 3, query: str = "") -> Any:
+    """Return what rounds of new data give, from a device and from people who have as much."""
+    plan = ct.Plan(
+        algorithm=ct.FederatedRidge(
+            features=FEATURES, ridge=0.1, classes=CLASSES, increments="new"
+        ),
+        rounds=rounds,
+        prepare=POOLED.model.prepare,
+    )
+    parts = {name: ByRound(*thirds(PEOPLE[name])) for name in OTHERS}
+    with device.listening() as address:
+        return ct.federate(plan, {**parts, BOARD: ct.Device(address + query)})
+
+
+def thirds(data: list[ct.Recording]) -> list[list[ct.Recording]]:
+    return [data[:24], data[24:48], data[48:]]
+
+
+def test_rounds_of_new_data_add_up_to_all_of_them() -> None:
+    device = board(stretches=thirds(PEOPLE[BOARD]), prepare=POOLED.model.prepare, told=True)
+    done = increments(device)
+    assert done.state.total.digest() == POOLED.statistics.digest()
+    assert device.asked.count("T") == device.asked.count("A") == 3
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_an_increment_that_was_missed_comes_with_the_next(lost: int) -> None:
+    def fault(kind: str, answer: bytes) -> bytes | None:
+        return None if kind == "T" and device.asked.count("T") == lost else answer
+
+    device = board(
+        stretches=thirds(PEOPLE[BOARD]), prepare=POOLED.model.prepare, told=True, fault=fault
+    )
+    with pytest.warns(RefusedClientsWarning, match="did not answer"):
+        done = increments(device, query=HASTY)
+    assert [record.n_used for record in done.records].count(3) == 1
+    assert done.state.total.digest() == POOLED.statistics.digest()
+    assert device.asked.count("A") == 2
+
+
+def test_a_device_does_not_cut_what_it_does_not_have_yet() -> None:
+    plan = ct.Plan(
+        algorithm=ct.FederatedRidge(features=FEATURES, ridge=0.1, classes=CLASSES, increments=3)
+    )
+    with board().listening() as address, pytest.raises(DeviceError, match='increments = "new"'):
+        ct.Device(address).upload(plan, NOTHING, Turn(0, ()), {})
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -233,7 +336,7 @@ def test_what_is_left_of_an_abandoned_answer_is_passed_over() -> None:
         device.fault = at("H", lambda sent: stale + sent)
         assert ct.Device(address).hello() == device.hello()
         device.fault = at("H", lambda sent: sent + sent)  # two greetings: the first was late
-        ct.Device(address).acknowledge(0)
+        ct.Device(address).keep(POOLED.model)
 
 
 def test_a_device_that_only_prints_is_given_up() -> None:
@@ -254,6 +357,31 @@ def test_one_device_is_not_two_clients() -> None:
     both = {"a": ct.Device(here), "b": ct.Device(here + "?timeout=1")}
     with pytest.raises(ValueError, match=r"a and b are both the device at 127\.0\.0\.1:7007"):
         ct.federate(MAP, {**PEOPLE, **both})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="serial lines are read by termios")
+def test_a_device_on_a_serial_line() -> None:
+    device = board()
+    with device.on_a_serial_line() as path:
+        here = ct.Device(f"serial://{path}?baud=115200")
+        run = ct.federate(MAP, {**PEOPLE, BOARD: here})
+        assert run.statistics.digest() == POOLED.statistics.digest()
+        with opened(Address.of(here.address)), pytest.raises(DeviceError, match="another process"):
+            here.hello()
+        with pytest.raises(ValueError, match="baud is 12345, which this system does not have"):
+            ct.Device(f"serial://{path}?baud=12345").hello()
+    with pytest.raises(DeviceError, match="cannot be opened"):
+        ct.Device("serial:///dev/no-such-line").hello()
+    with pytest.raises(DeviceError, match="is no serial line"):
+        ct.Device("serial:///dev/null").hello()
+
+
+def test_a_second_gateway_waits_until_the_first_is_done() -> None:
+    device = board()
+    with device.listening() as address:
+        with opened(Address.of(address)), pytest.raises(DeviceError, match="nobody else is"):
+            ct.Device(address + HASTY).hello()
+        assert ct.Device(address).hello() == device.hello()
 
 
 def test_nobody_listens() -> None:

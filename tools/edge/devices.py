@@ -78,7 +78,7 @@ class Running:
 def build_board(
     folder: Path,
     *,
-    model: str = "device",
+    model: str = "model",
     cpu: str = "cortex-m4",
     memory: bool = False,
     counted: bool = False,
@@ -92,7 +92,7 @@ def build_board(
     return Firmware(elf, text + data, data + bss, memory, counted)
 
 
-def build_host(folder: Path, *, model: str = "device") -> Path:
+def build_host(folder: Path, *, model: str = "model") -> Path:
     """Return the program that an exported folder with the port `host` makes."""
     _make(folder)
     return folder / model

@@ -32,7 +32,7 @@ class Recipe:
     Parameters
     ----------
     map
-        Settings of the echo states.
+        Settings of the echo states, as a plan's file has them.
     number
         "whole", "q15" or "float32".
     rows
@@ -48,7 +48,8 @@ class Recipe:
 
     @property
     def echo_state(self) -> ct.EchoState:
-        return ct.EchoState(**self.map)
+        settings = {name: None if value == "none" else value for name, value in self.map.items()}
+        return ct.EchoState(**settings)
 
     def plan(self, *, users: int = 5) -> str:
         """Return the plan that the firmware is exported from."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import join, quote
@@ -67,7 +67,13 @@ def nodes_of(file: PlanFile) -> dict[str, Settings]:
 
 
 @contextmanager
-def up(folder: Path, plan: Path, *, say: Callable[[str], object] = str) -> Iterator[Deployment]:
+def up(
+    folder: Path,
+    plan: Path,
+    *,
+    say: Callable[[str], object] = str,
+    devices: Mapping[str, str] | None = None,
+) -> Iterator[Deployment]:
     """Start a SuperLink, its proxy and a node for every client of a plan; stop all of it after.
 
     Parameters
@@ -78,8 +84,11 @@ def up(folder: Path, plan: Path, *, say: Callable[[str], object] = str) -> Itera
         A plan file.
     say
         Called with a line of text for each step.
+    devices
+        By client: the address of a device that has its data, whose gateway the node is.
     """
     nodes = nodes_of(read_plan(plan))
+    nodes |= {name: {"device": address} for name, address in (devices or {}).items()}
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with _locked(folder), Deployment(folder) as deployment:
         deployment.processes.kill_leftovers()

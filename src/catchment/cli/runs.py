@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +24,7 @@ from catchment.cli.show import DataOption, JsonOption, print_json
 from catchment.cli.track import TrackOption, track_run
 
 if TYPE_CHECKING:
+    from catchment.engine.device import Device
     from catchment.plans.file import PlanFile
 
 
@@ -60,6 +61,14 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
     ] = False,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            metavar="NAME=ADDRESS",
+            help="A client that is a device, as board=tcp://127.0.0.1:7007; may be repeated.",
+        ),
+    ] = None,
     track: TrackOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,7 +84,10 @@ def run(
     folder = out or Path("runs") / plan_file.stem
     if folder.is_file():
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
+    devices = _devices(device or [])
     if engine is Engine.ray:
+        if devices:
+            raise ValueError("--device goes with --engine local; simulated clients are invented")
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         track_run(track, folder)
         return
@@ -84,8 +96,9 @@ def run(
     again = f"catchment run {plan_file} --out {folder} --resume"
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
-            file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch
-        )
+            file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
+            devices=devices,
+        )  # fmt: skip
     track_run(track, folder)
     if as_json:
         print_finished_as_json(done.run, folder, done.notices)
@@ -94,6 +107,25 @@ def run(
     for notice in done.notices:
         warn(notice)
     warn_of_left_out(done.run, strict=strict)
+
+
+def _devices(given: Sequence[str]) -> dict[str, Device]:
+    """Return devices by name, as the command line has them."""
+    if not given:
+        return {}
+    from catchment.engine.device import Device
+
+    found: dict[str, Device] = {}
+    for text in given:
+        name, equals, address = text.partition("=")
+        if not (name and equals):
+            raise ValueError(
+                f"--device is {text!r}; write NAME=ADDRESS, board=tcp://127.0.0.1:7007"
+            )
+        if name in found:
+            raise ValueError(f"--device names {name!r} twice; give every device its own name")
+        found[name] = Device(address)
+    return found
 
 
 @contextmanager

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from catchment.engine.device import Device
 from catchment.engine.local import LocalEngine, data_of
-from catchment.federation.course import (
-    TRAINING,
-    AnyPlan,
-)
+from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.loop import Engine
 from catchment.federation.measure.evaluation import Scores
@@ -58,6 +56,7 @@ class InProcess:
     held: PlanData
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
+    devices: Mapping[str, Device] = field(default_factory=dict)
     name: str = "local"
 
     def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
@@ -68,7 +67,8 @@ class InProcess:
         return plan
 
     def engine(self, stage: str, plan: AnyPlan) -> Engine:
-        return LocalEngine(plan, self.held.at(stage), self.threads, self.memories)
+        devices = {} if stage == EVALUATION else self.devices
+        return LocalEngine(plan, {**self.held.at(stage), **devices}, self.threads, self.memories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +94,7 @@ def run_plan(
     threads: int | None = None,
     watch: Watch | None = None,
     facts: Mapping[str, str] | None = None,
+    devices: Mapping[str, Device] | None = None,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -113,8 +114,12 @@ def run_plan(
         Called with (stage, round, clients done, clients asked).
     facts
         Small facts that the folder keeps beside its own, by name.
+    devices
+        By name: clients that are devices, beside those of the plan's data, or in the place of one
+        of that name, whose data are not looked at then. They train, and are given the model.
     """
-    held = file.load_data(data)
+    on_line = dict(devices or {})
+    held = without(file.load_data(data), on_line)
     kept = opened(file, folder, resume=resume, force=force)
     with kept as store, reported(folder, watch) as tell:
         store.write_facts(dict(facts or {}))
@@ -122,12 +127,13 @@ def run_plan(
         identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
         memories: dict[str, Memory] = {}
         if file.is_secret and not identities:
-            memories = client_memories(store.folder, held.names)
+            memories = client_memories(store.folder, [*held.names, *on_line])
             # Of the extra "secure", which a plan without a secure sum does not need.
             from catchment.privacy.secure_sum.keys import new_identity
 
             identities = {name: new_identity(memory) for name, memory in memories.items()}
-        course = file.course(held.about, identities, len(held.train))
+        course = file.course(held.about, identities, len(held.train) + len(on_line))
+        on_line = {name: one.within(course) for name, one in on_line.items()}
         models: dict[str, Predictor] = {}
         by_folds = file.sharing.test == "folds"
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
@@ -136,7 +142,7 @@ def run_plan(
                 file,
                 course,
                 held.about,
-                InProcess(held, threads, memories),
+                InProcess(held, threads, memories, on_line),
                 store,
                 journal,
                 watch=tell,
@@ -158,6 +164,21 @@ def run_plan(
         if file.is_secret:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores, notices(file, held))
+
+
+def without(held: PlanData, devices: Mapping[str, Device]) -> PlanData:
+    """Return the data without those of clients that are devices, which have their own.
+
+    >>> from catchment.plans.about import About
+    >>> held = PlanData({"ann": [], "ben": []}, {}, About(("x",)))
+    >>> sorted(without(held, {"ben": Device("tcp://127.0.0.1:7007")}).train)
+    ['ann']
+    """
+    train, whole = (
+        {name: one for name, one in part.items() if name not in devices}
+        for part in (held.train, held.whole)
+    )
+    return replace(held, train=train, whole=whole)
 
 
 def _show(

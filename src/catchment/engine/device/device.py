@@ -10,9 +10,9 @@ sees a sample.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,15 @@ from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
 from catchment.engine.device import link as kinds
 from catchment.engine.device.address import Address
+from catchment.engine.device.answered import Answered, Question
 from catchment.engine.device.hello import DeviceHello
 from catchment.engine.device.lines import opened
 from catchment.engine.device.link import Link
 from catchment.errors import DeviceError
+from catchment.federation.course import Course
 from catchment.federation.delivery import Delivery, Receipt
+from catchment.federation.increments import Asked
+from catchment.federation.influence import claimed
 from catchment.federation.learn.input_scaling import FederatedScaling, SentMoments
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Memory, Plan, Turn, Upload
@@ -41,7 +45,6 @@ AnyPlan = Plan[Any, Any, Any]
 SLACK = 1 << 16  # bytes of a message beside its numbers
 MOST_ROWS = 1 << 20  # that a device may predict at once
 NEW_ONLY = 1
-COUNTED = "device/counted"  # in the memory: a counted round that the device does not know of yet
 ROUND = struct.Struct("<I")
 ASK = struct.Struct("<IB")
 
@@ -64,9 +67,24 @@ class Device:
 
     address: str
     _place: Address = field(init=False, repr=False, compare=False)
+    _course: str = field(default="", init=False, repr=False, compare=False)
+    _told_scale: bool | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_place", Address.of(self.address))
+
+    def within(self, course: Course, *, of_plan_file: bool = True) -> Device:
+        """Return the device as one of a course: one that was exported from another is refused.
+
+        Parameters
+        ----------
+        of_plan_file
+            Whether the course is that of a plan file, as that of an export is.
+        """
+        bound = Device(self.address)
+        object.__setattr__(bound, "_course", course.fingerprint if of_plan_file else "")
+        object.__setattr__(bound, "_told_scale", not course.prepare.is_fitted)
+        return bound
 
     @property
     def place(self) -> str:
@@ -86,18 +104,16 @@ class Device:
         received
             The algorithm's own letter, which only a delivery has.
         memory
-            What this client remembers; a round that was counted and that the device does not know
-            of yet.
+            What this client remembers: what the device was asked last, and whether it counted.
         """
-        self._settle(memory)
         algorithm = plan.algorithm
         match algorithm:
             case FederatedScaling():
                 return self._moments(algorithm, turn)
             case FederatedRidge():
-                return self._statistics(plan, algorithm, turn)
+                return self._statistics(plan, algorithm, received, turn, memory)
             case Delivery():
-                return self._delivered(algorithm, received, turn)
+                return self._delivered(algorithm, received, turn, memory)
         raise DeviceError(
             "plan",
             f"a device sums statistics for a ridge, and cannot take part in "
@@ -106,38 +122,17 @@ class Device:
         )
 
     def counted(self, plan: AnyPlan, round_: int, memory: Memory) -> None:
-        """Tell the device that its sums of a round were counted; later, if it does not hear it."""
-        if isinstance(plan.algorithm, FederatedRidge):
-            memory[COUNTED] = str(round_).encode()
-            self._settle(memory)
-
-    def _settle(self, memory: Memory) -> None:
-        if COUNTED in memory:
-            self.acknowledge(int(memory[COUNTED]))
-            del memory[COUNTED]
-
-    def acknowledge(self, round_: int) -> None:
-        """Tell the device that its sums of a round were counted."""
-        with self._talk() as (link, _):
-            link.command(kinds.ACKNOWLEDGED, ROUND.pack(round_))
+        """Tell the device that its last sums were counted; later, if it does not hear it now."""
+        known = Answered.of(memory)
+        if known is not None and isinstance(plan.algorithm, FederatedRidge):
+            replace(known, counted=True).keep(memory)
+            with self._talk() as (link, _):
+                _settle(link, known.round, memory)
 
     def keep(self, model: Model) -> None:
         """Send the readout of a model down, with which the device predicts from then on."""
         with self._talk() as (link, said):
-            weights, intercept = model.readout.weights, model.readout.intercept
-            if said.fingerprint != model.features.fingerprint or weights.shape != (
-                said.features,
-                said.outputs,
-            ):
-                raise DeviceError(
-                    "map",
-                    f"the model has {weights.shape[0]} features of the map "
-                    f"{model.features.fingerprint[:12]}, the device {said.features} of "
-                    f"{said.fingerprint[:12]}; export the device from the model's plan",
-                )
-            self._scale(link, said, model.prepare)
-            numbers = np.concatenate([weights.reshape(-1), intercept.reshape(-1)])
-            link.command(kinds.READOUT, numbers.astype("<f8").tobytes())
+            self._send(link, said, model)
 
     def predict(self) -> list[Array]:
         """Return the scores (n, K) of each recording that the device's sensor has next."""
@@ -166,7 +161,9 @@ class Device:
     def _talk(self) -> Iterator[tuple[Link, DeviceHello]]:
         with opened(self._place) as line:
             link = Link(line, self._place)
-            yield link, DeviceHello.from_bytes(link.greet())
+            said = DeviceHello.from_bytes(link.greet())
+            said.check_course(self._course, self._told_scale)
+            yield link, said
 
     def _moments(self, algorithm: FederatedScaling, turn: Turn) -> SentMoments:
         with self._talk() as (link, said):
@@ -175,41 +172,130 @@ class Device:
         came = algorithm.read_update(parts, turn)
         if not came.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
+        _note(turn, [parts.to_bytes()])
         return came
 
-    def _statistics(self, plan: AnyPlan, algorithm: FederatedRidge, turn: Turn) -> RidgeStatistics:
+    def _statistics(
+        self,
+        plan: AnyPlan,
+        algorithm: FederatedRidge,
+        received: Parts,
+        turn: Turn,
+        memory: Memory,
+    ) -> RidgeStatistics:
         features, classes = algorithm.features, algorithm.classes is not None
-        new = NEW_ONLY if algorithm.increments > 1 else 0
+        question = _question(algorithm, received, turn)
         with self._talk() as (link, said):
             said.check_map(features, classes=classes, plan=plan)
             self._scale(link, said, plan.prepare)
+            asked = self._asked(link, question, memory)
             limit = most_bytes(Grid.of(features, classes=classes), said.features, said.outputs)
-            parts = _collected(link, kinds.TRAIN, ASK.pack(turn.round, new), limit)
+            asked.keep(memory)
+            ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
+            parts = _collected(link, kinds.TRAIN, ask, limit)
         algorithm.read_update(parts, turn)
         came = RidgeStatistics.from_parts(parts)
         if came.n_targets != said.outputs:
             raise DeviceError(
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
             )
+        claimed(came).check(plan.limits)
+        # Sums of all that it has seen grow while map and scale stay; others begin anew.
+        sums = [] if question.new_only else [(features.fingerprint, plan.prepare.fingerprint)]
+        _note(turn, [*sums, parts.to_bytes()])
+        replace(asked, sent=True).keep(memory)
         return came
 
-    def _delivered(self, algorithm: Delivery, received: Parts, turn: Turn) -> Receipt:
+    @staticmethod
+    def _asked(link: Link, question: Question, memory: Memory) -> Answered:
+        """Return under which number the device is asked: the same again if the question is."""
+        known, token = Answered.of(memory), question.token
+        if known is None:
+            return Answered(0, token, new_only=question.new_only)
+        if known.counted or (known.token != token and question.counts(known)):
+            _settle(link, known.round, memory)
+            return Answered(0, token, new_only=question.new_only)
+        if known.token == token:
+            return known
+        return Answered(known.round + 1, token, new_only=question.new_only)
+
+    def _delivered(
+        self, algorithm: Delivery, received: Parts, turn: Turn, memory: Memory
+    ) -> Receipt:
         receipt = algorithm.client_update(received, tuple, turn)
-        self.keep(model_from_bytes(received.arrays[0].tobytes()))
+        known = Answered.of(memory)
+        with self._talk() as (link, said):
+            # Of increments the next letter says whether they came into the sum.
+            if known is not None and known.sent and (known.counted or not known.new_only):
+                _settle(link, known.round, memory)
+            self._send(link, said, model_from_bytes(received.arrays[0].tobytes()))
         return receipt
+
+    def _send(self, link: Link, said: DeviceHello, model: Model) -> None:
+        weights, intercept = model.readout.weights, model.readout.intercept
+        same = said.fingerprint == model.features.fingerprint
+        if not same or weights.shape != (said.features, said.outputs):
+            raise DeviceError(
+                "map",
+                f"the model has {weights.shape[0]} features of the map "
+                f"{model.features.fingerprint[:12]}, the device {said.features} of "
+                f"{said.fingerprint[:12]}; export the device from the model's plan",
+            )
+        self._scale(link, said, model.prepare)
+        numbers = np.concatenate([weights.reshape(-1), intercept.reshape(-1)])
+        link.command(kinds.READOUT, numbers.astype("<f8").tobytes())
 
     @staticmethod
     def _scale(link: Link, said: DeviceHello, prepare: Prepare) -> None:
+        """Tell the device the scale, if it was exported without one."""
         scale = prepare.scale
+        if not said.needs_scale:
+            return
         if isinstance(scale, Scaler):
             numbers = np.concatenate([scale.mean, scale.scale]).astype("<f8")
             link.command(kinds.SCALE, numbers.tobytes())
-        elif said.needs_scale:
-            raise DeviceError(
-                "scale",
-                f"the device waits for a scale, and the plan has scale = {scale!r}; export it from "
-                "this plan",
-            )
+            return
+        raise DeviceError(
+            "scale",
+            f"the device waits for a scale, and the plan has scale = {scale!r}; export it from "
+            "this plan",
+        )
+
+
+def _question(algorithm: FederatedRidge, received: Parts, turn: Turn) -> Question:
+    """Return what a device is asked at a training round; DeviceError if it cannot answer that."""
+    if algorithm.carries:
+        asked = Asked.from_parts(received)
+        missed = turn.client in asked.missed
+        return Question(f"{asked.begun} {asked.after}", asked.begun, missed=missed, new_only=True)
+    if algorithm.increments != 1:
+        raise DeviceError(
+            "plan",
+            f"increments is {algorithm.increments}, and a device cannot cut data that it does not "
+            'have yet; write increments = "new"',
+        )
+    return Question(f"{turn.plan} {turn.round}")
+
+
+def _note(turn: Turn, items: Sequence[object]) -> None:
+    """Note in the client's ledger what stands for data that only the device has.
+
+    What was released before and shares an item without being the same has changed.
+    """
+    if turn.ledger is not None:
+        for _ in turn.ledger.reading(lambda: items)():
+            pass
+
+
+def _settle(link: Link, round_: int, memory: Memory) -> None:
+    """Tell the device that the sums of a question were counted, and forget the question."""
+    try:
+        link.command(kinds.ACKNOWLEDGED, ROUND.pack(round_))
+    except DeviceError as error:
+        if error.code != "refused":
+            raise
+        # It was reset since and knows nothing of the question, and so owes nothing.
+    Answered.forget(memory)
 
 
 def most_bytes(grid: Grid | None, n_features: int, n_targets: int) -> int:

@@ -104,13 +104,26 @@ class DeviceHello:
             bytes.fromhex(self.course),
         )
 
-    def check_course(self, course: str) -> None:
-        """Raise DeviceError if the device was exported from another plan."""
-        if self.course not in (NO_COURSE, course):
+    def check_course(self, course: str, told_scale: bool | None) -> None:
+        """Raise DeviceError if the device was exported from another plan.
+
+        Parameters
+        ----------
+        course
+            Fingerprint of the plan; nothing if it is not one of a file.
+        told_scale
+            Whether its scale is found by all clients and told to them; None if that is not known.
+        """
+        if course and self.course not in (NO_COURSE, course):
             raise DeviceError(
                 "plan",
                 f"the device was exported from the plan {self.course[:12]}, this is "
                 f"{course[:12]}; export it from this plan and flash it again",
+            )
+        if told_scale not in (None, self.needs_scale):
+            has = "has to be told its scale" if self.needs_scale else "has a scale of its own"
+            raise DeviceError(
+                "plan", f"the device {has}, which is not so in the plan; export it from this plan"
             )
 
     def check_channels(self, channels: int | None) -> None:

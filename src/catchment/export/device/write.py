@@ -89,7 +89,8 @@ class TrainingDevice:
         """Write the files, and those of a port, into a folder; return their paths."""
         files = self.files()
         if port is not None:
-            around = port_files(port, model=self.layout.name)
+            tables = table_bytes(self.layout)
+            around = port_files(port, model=self.layout.name, tables=tables)
             files |= {file: text.encode() for file, text in around.items()}
         place = Path(folder)
         if place.exists() and not place.is_dir():

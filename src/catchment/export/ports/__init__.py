@@ -11,13 +11,13 @@ from pathlib import Path
 __all__ = ["PORTS", "port_files"]
 
 PORTS = ("host", "mps2_an386")
-FLASH = 256 * 1024  # bytes
+CODE = 28 * 1024  # bytes of instructions, at most: whole numbers on a processor without an FPU
 STACK = 2 * 1024
 _FOLDER = Path(__file__).parent
 
 
 def port_files(
-    port: str, *, model: str = "device", flash: int = FLASH, stack: int = STACK
+    port: str, *, model: str = "model", tables: int = 0, code: int = CODE, stack: int = STACK
 ) -> Mapping[str, str]:
     """Return the files of a port, by name, as they lie beside the model's C file.
 
@@ -27,8 +27,10 @@ def port_files(
         `"host"` for a program of a POSIX machine, or `"mps2_an386"`, a board with a Cortex-M4F.
     model
         Name of the model: its files are `model.c` and `model.h`.
-    flash, stack
-        Bytes of flash that the linker allows, and of RAM that it reserves; only boards have them.
+    tables, code
+        Bytes of flash that the linker of a board allows, of the model's constants and of all else.
+    stack
+        Bytes of RAM that it reserves.
 
     Examples
     --------
@@ -41,7 +43,7 @@ def port_files(
         raise ValueError(f"there is no port {port!r}; take one of {', '.join(PORTS)}")
     files = [_FOLDER / "port.h", *sorted((_FOLDER / port).iterdir())]
     found = {file.name: file.read_text(encoding="utf-8") for file in files if file.is_file()}
-    values = {"@MODEL@": model, "@FLASH@": str(flash), "@STACK@": str(stack)}
+    values = {"@MODEL@": model, "@FLASH@": str(tables + code), "@STACK@": str(stack)}
     for mark, value in values.items():
         found["Makefile"] = found["Makefile"].replace(mark, value)
     return found

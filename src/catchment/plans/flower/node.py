@@ -4,6 +4,8 @@ The node config says all that a node must know:
 
     name                    what the client is called; by default as its keys say
     data                    path or pattern of its own files, CSV, Parquet or npz
+    device                  address of a device that has the data, in their place: this node is its
+                            gateway, see docs/guides/edge.md
     keys                    its folder of keys, as `catchment flower keys` makes it
     identities, memory      public keys of all clients, and a private folder; by default in `keys`
     model                   folder for the latest model; by default in `keys`, else in Flower's home
@@ -33,6 +35,7 @@ from typing import Any
 
 from catchment.data.cache import Cached
 from catchment.data.recording import Recording
+from catchment.engine.device import Device
 from catchment.engine.local import Source, data_of
 from catchment.errors import RuleError
 from catchment.federation.client import Node
@@ -54,6 +57,7 @@ log = logging.getLogger(__name__)
 KNOWN = (
     "name",
     "data",
+    "device",
     "keys",
     "identities",
     "memory",
@@ -86,6 +90,11 @@ class PlanNode:
         for key in self.config:
             if key not in KNOWN:
                 raise ValueError(f"the node config has {key!r}; choose from {', '.join(KNOWN)}")
+        if "device" in self.config and {"data", "test"} & set(self.config):
+            raise ValueError(
+                "the node config has a device, which has its own data and is not tested; leave out "
+                "data and test"
+            )
 
     @cached_property
     def file(self) -> PlanFile:
@@ -100,7 +109,7 @@ class PlanNode:
         if keys is not None:
             return str(json.loads((keys / "public.json").read_text(encoding="utf-8"))["name"])
         place = self.config.get("partition-id")
-        if place is None or "data" in self.config:
+        if place is None or {"data", "device"} & set(self.config):
             raise ValueError('this node has no name; put one into its node config, name="ann"')
         names = self._shared.names
         if not 0 <= int(place) < len(names):
@@ -110,6 +119,8 @@ class PlanNode:
     @property
     def stages(self) -> tuple[str, ...]:
         """The stages in which the client has something to say; everyone is given the model."""
+        if "device" in self.config:
+            return (*LEARNING, DELIVERY)
         if self._own is None:
             return stages_of(self.name, self._shared)
         if not self._by_clients:
@@ -166,6 +177,9 @@ class PlanNode:
 
         # The answer to a delivery tells nothing of the data.
         ledger = None if stage == DELIVERY else Releases(memory, policy)
+        if "device" in self.config:
+            device = Device(str(self.config["device"])).within(course)
+            return Node(name, plan, device, memory, ledger)
         return Node(name, plan, data, memory, ledger)
 
     @cached_property
