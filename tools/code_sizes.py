@@ -117,7 +117,7 @@ def _echo_state(draw: random.Random, *, per_step: bool) -> tuple[Any, str]:
 def _other(draw: random.Random, *, per_step: bool) -> Any:
     """Return the description of a map that is no reservoir of echo states, or not alone."""
     if per_step:
-        return draw.choice([ct.NVAR(3), ct.DiagonalReservoir(30), ct.RandomFourier(40)])
+        return draw.choice([ct.NVAR(3), ct.DiagonalReservoir(30), ct.RandomFourier(features=40)])
     windows = [ct.MiniRocket(84), ct.WindowStatistics(), ct.Hydra(64), ct.DefaultMap(260)]
     both = [ct.Concat(draw.choice(windows[:3]), ct.EchoState(20)), ct.DiagonalReservoir(30)]
     return draw.choice([*windows, *both, ct.Projected(ct.MiniRocket(84), 20)])

@@ -20,6 +20,7 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
 from catchment.readout.model import Model
+from catchment.readout.personal_models import PersonalModels
 
 # What the file's own functions start with, and headers that it includes.
 RESERVED = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
@@ -116,10 +117,15 @@ def c_code(
     check: Sequence[Recording] | None = None,
 ) -> CCode:
     """Return a model as C, not yet written; the parameters are those of `to_c`."""
+    if isinstance(model, PersonalModels):
+        raise ValueError(
+            "PersonalModels cannot be written as C, only one model of them; in Python pass "
+            "models.shared, or models.of(name) of one client, to catchment.export.to_c"
+        )
     if not isinstance(model, Model):
         raise ValueError(
             f"{type(model).__name__} cannot be written as C, only a model of one map and one "
-            "readout; train without personal readouts, ensembles or networks"
+            "readout; train without ensembles and networks"
         )
     _refuse(model, name, number)
     form: Number = number or ("float32" if model.features.grid is None else "whole")

@@ -31,8 +31,10 @@ class DevicePlan:
     code
         Bytes of instructions, about, for an ARM Cortex-M4 compiled for size.
     operations
-        Multiplications with additions for one step; what happens once in a window or a recording is
-        shared among its steps.
+        Multiplications with additions for one step, of the map; those of a window are shared among
+        its steps.
+    readout_operations
+        Multiplications with additions for one row, of the readout.
     agreement
         How well a model that had to be rounded agrees with the one that was trained.
     """
@@ -43,6 +45,7 @@ class DevicePlan:
     tables: int
     code: int
     operations: int
+    readout_operations: int
     agreement: Agreement | None = None
 
     @property
@@ -60,7 +63,8 @@ class DevicePlan:
             f"RAM         {self.ram:>9,} bytes, the state",
             f"flash       {self.flash:>9,} bytes, {self.tables:,} of them tables; code of "
             f"{self.code:,} as on a Cortex-M4",
-            f"operations  {self.operations:>9,} multiply-adds a step",
+            f"operations  {self.operations:>9,} multiply-adds a step, and "
+            f"{self.readout_operations:,} for each row of scores",
         ]
         if self.agreement is not None:
             lines.append(f"rounded to 15 digits: {self.agreement.text()}")
@@ -77,17 +81,16 @@ def plan_of(layout: Layout, trained: Model, check: Sequence[Recording] | None = 
     check
         Recordings to compare both on; made up if not given.
     """
-    readout = layout.map.n_features * layout.n_outputs
     W, S = layout.cutting.window, layout.cutting.step
     again = W / S if W else 1.0  # how often a step is run, in windows that overlap
-    each = 1.0 if layout.map.per_step else 1.0 / max(1, S)
     return DevicePlan(
         name=layout.name,
         number=layout.number,
         ram=layout.ram,
         tables=constant_bytes(layout),
         code=code_bytes(layout),
-        operations=round(again * layout.map.operations + each * readout),
+        operations=round(again * layout.map.operations),
+        readout_operations=layout.map.n_features * layout.n_outputs,
         agreement=_agreement(layout, trained, check),
     )
 

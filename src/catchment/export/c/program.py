@@ -65,6 +65,8 @@ def header_text(layout: Layout) -> str:
     """Return the header: sizes, the state, and the functions."""
     n, up = layout.name, layout.name.upper()
     bad = "infinite" if layout.holds else "missing or infinite"
+    if layout.by_recording and layout.setting.steps:
+        bad += f", or the recording longer than {layout.setting.steps} steps"
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields)
     return f"""/* {_title(layout)}
  *
@@ -95,7 +97,7 @@ struct {n}_state {{
 void {n}_reset(struct {n}_state *s);
 {_begin(layout)}
 /* One sample of all channels. 1: the scores are new; 0: they are not;
- * -1: a sample is {bad}, and nothing has changed. */
+ * -1: a sample is {bad}: it is left out. */
 int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
 
 /* The recording ends. 1: the scores are of the whole recording; 0: there are none. */
