@@ -3,6 +3,7 @@
  *     0 .. 99   so many bytes of the sensor go back on the link, or '!' when there are no more
  *     200       the processor does what it cannot: a fault
  *     201       the stack grows without end
+ *     203       the stack takes a kilobyte, and then as 202
  *     202       four bytes come back that start-up must have set
  */
 #include "probe.h"
@@ -17,6 +18,14 @@ static uint32_t deep(uint32_t n)
     volatile uint32_t room[64];
     room[n & 63] = n;
     return never ? n : deep(n + 1) + room[(n + 1) & 63];
+}
+
+static void kilobyte(void)
+{
+    volatile uint8_t room[1024];
+    uint32_t i;
+    for (i = 0; i < sizeof room; i++)
+        room[i] = (uint8_t)i;
 }
 
 static int sensor_back(uint8_t count)
@@ -43,6 +52,8 @@ static int answer(void)
 #endif
     if (request == 201)
         return (int)deep(0);
+    if (request == 203)
+        kilobyte();
     port_write(zero, 2);
     port_write(set, 2);
     return 1;

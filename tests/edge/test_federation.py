@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 
 import catchment as ct
 from catchment.data import synthetic_wearables
-from tools.edge.devices import DeviceFailedError
-from tools.edge.federation import Recipe, clients_of, federated, running
+from catchment.data.wearables import ACTIVITIES
+from catchment.export.ports import STACK
+from tools.edge.devices import DeviceFailedError, build_host, host
+from tools.edge.federation import NAME, Recipe, clients_of, federated, running, sensor_file
 from tools.edge.needs import missing
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")
+boards = pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")
+compiled = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here; install gcc")
 
 RAM = 64 * 1024
 WHOLE = Recipe(map={"units": 48, "grid": 15, "feature_grid": 8, "pool": "mean_std"}, rows=100)
@@ -26,8 +30,9 @@ TAKING_PART = {name: PEOPLE[name] for name in sorted(PEOPLE)[:5]}
 UNSEEN = {name: PEOPLE[name] for name in sorted(PEOPLE)[5:]}
 
 
+@boards
 def test_the_sum_of_five_boards_is_the_servers_statistics(tmp_path: Path) -> None:
-    found = federated(WHOLE, TAKING_PART, UNSEEN, tmp_path)
+    found = federated(WHOLE, TAKING_PART, UNSEEN, tmp_path, classes=ACTIVITIES)
     assert found.digest == found.pooled_digest
     assert (found.devices, found.rows, found.refused) == (5, 60, ())
     assert found.ram <= RAM
@@ -35,6 +40,25 @@ def test_the_sum_of_five_boards_is_the_servers_statistics(tmp_path: Path) -> Non
     assert found.accuracy == found.pooled_accuracy
 
 
+@compiled
+def test_a_program_of_this_machine_is_a_device_too(tmp_path: Path) -> None:
+    """It is in one sum with clients in Python, and predicts with the readout that it was sent."""
+    WHOLE.write(tmp_path, port="host")
+    program = build_host(tmp_path, model=NAME)
+    here, *others = TAKING_PART
+    half = {name: held[:6] for name, held in TAKING_PART.items()}
+    pooled = ct.federate(WHOLE.echo_state, half)
+    sensor = sensor_file(tmp_path / "sensor", (half[here], half[here], TAKING_PART[here][6:]))
+    with host(program, sensor) as device:
+        clients: dict[str, Any] = {name: half[name] for name in others}
+        run = ct.federate(WHOLE.echo_state, {**clients, here: ct.Device(device.address)})
+        scores = np.concatenate(ct.Device(device.address).predict())
+    assert run.statistics.digest() == pooled.statistics.digest()
+    wanted = pooled.model.scores(TAKING_PART[here][6:])
+    np.testing.assert_allclose(scores, wanted, atol=1e-6)
+
+
+@boards
 def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> None:
     """Two boards that run code of a Cortex-M0+ and three clients in Python are one sum."""
     small = {name: held[:3] for name, held in TAKING_PART.items()}
@@ -45,10 +69,12 @@ def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> No
     with running(plain, stretches, tmp_path) as devices:
         clients: dict[str, Any] = {**{name: small[name] for name in others}, **clients_of(devices)}
         run = ct.federate(WHOLE.echo_state, clients)
+        assert devices[first].stack(STACK) < STACK - 512
     assert run.refused == ()
     assert run.statistics.digest() == pooled.statistics.digest()
 
 
+@boards
 def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
     """The device has two lines, and a client in Python is in its sum."""
     recipe = Recipe(map={"units": 8, "pool": "mean", "grid": 15}, rows=50)
@@ -62,16 +88,18 @@ def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, pooled.model.scores(people[board]), atol=1e-6)
 
 
+@boards
 @pytest.mark.parametrize("units", [64, 128])
 def test_sums_in_float32_are_those_of_all_recordings_in_float64(units: int, tmp_path: Path) -> None:
     recipe = Recipe(map={"units": units, "grid": "none", "pool": "mean"}, number="float32")
-    found = federated(recipe, TAKING_PART, UNSEEN, tmp_path)
+    found = federated(recipe, TAKING_PART, UNSEEN, tmp_path, classes=ACTIVITIES)
     assert found.gram_error < 1e-6
     assert found.cross_error < 1e-6
     assert found.ram <= RAM
     assert found.agree == found.device_agree == found.tested
 
 
+@boards
 def test_a_map_that_needs_more_than_64_kb_is_refused_by_the_linker(tmp_path: Path) -> None:
     wide = Recipe(map={"units": 160, "grid": 15, "feature_grid": 8, "pool": "mean"}, rows=100)
     with pytest.raises(DeviceFailedError, match="region `RAM' overflowed"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catchment.export.ports import PORTS, port_files
+from catchment.export.ports import PORTS, STACK, port_files
 from tools.edge.devices import DeviceFailedError, Firmware, board, build_board, build_host, host
 from tools.edge.needs import missing
 
@@ -89,6 +89,17 @@ def test_samples_in_memory_end_where_they_end(tmp_path: Path) -> None:
         few, many = device.instructions(2)
         assert 0 < few < 2000
         assert 0 < many < 2000
+
+
+@TAKES
+def test_how_deep_the_stack_went_can_be_seen(probe: Firmware, tmp_path: Path) -> None:
+    with board(probe, sensor_file(tmp_path, b"")) as device:
+        asked(device.port, 202, answer=4)
+        few = device.stack(STACK)
+        asked(device.port, 203, answer=4)
+        many = device.stack(STACK)
+    assert 0 < few < 400
+    assert 1024 <= many < STACK
 
 
 @TAKES

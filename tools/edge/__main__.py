@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from catchment.data import synthetic_wearables
-from catchment.data.loaders import load
 from catchment.errors import CatchmentError
-from tools.edge.federation import Outcome, People, Recipe, federated
+from tools.edge.federation import Outcome
 from tools.edge.needs import missing
+from tools.edge.population import Population, trained
 from tools.edge.recipes import RECIPES
 
 app = typer.Typer(name="tools.edge", pretty_exceptions_enable=False)
@@ -38,34 +36,28 @@ def run(
     recipe: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="One of the recipes; may be repeated.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Results as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON that results are added to.")
+    ] = None,
 ) -> None:
     """Train on emulated boards, a person each, and compare with all recordings in one place."""
     needs()
-    people, unseen = population(devices, data)
-    found = {}
+    population = Population.of(devices, data)
     for name in recipe or RECIPES:
         if name not in RECIPES:
             sys.exit(f"there is no recipe {name!r}; take some of {', '.join(RECIPES)}")
-        found[name] = _one(RECIPES[name], people, unseen)
-        typer.echo(f"{name}: {in_words(found[name])}")
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        results = {name: asdict(one) for name, one in found.items()}
-        out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        found = trained(RECIPES[name], population)
+        typer.echo(f"{name}: {in_words(found)}")
+        if out is not None:
+            _add(out, name, found, population.name)
 
 
-def population(devices: int, data: Path | None) -> tuple[People, People]:
-    """Return people who train, as many as there are devices, and others."""
-    if data is not None:
-        har = load("uci_har", directory=data)
-        return {name: har.train[name] for name in sorted(har.train)[:devices]}, har.test
-    people = synthetic_wearables(devices + max(3, devices // 3), windows_per_user=30)
-    names = sorted(people)
-    return (
-        {name: people[name] for name in names[:devices]},
-        {name: people[name] for name in names[devices:]},
-    )
+def _add(out: Path, name: str, found: Outcome, population: str) -> None:
+    """Add an outcome to the file, which keeps those of other recipes."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    results = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    results[name] = {"data": population, **asdict(found)}
+    out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 def in_words(found: Outcome) -> str:
@@ -77,11 +69,6 @@ def in_words(found: Outcome) -> str:
         f"devices; {found.accuracy:.2%} right, pooled {found.pooled_accuracy:.2%}; "
         f"RAM {found.ram}, flash {found.flash}, upload {found.upload} bytes; {found.seconds:.0f} s"
     )
-
-
-def _one(recipe: Recipe, people: People, unseen: People) -> Outcome:
-    with tempfile.TemporaryDirectory(prefix="edge-") as folder:
-        return federated(recipe, people, unseen, Path(folder))
 
 
 if __name__ == "__main__":

@@ -13,15 +13,18 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 PATIENCE = 30  # seconds that something may take which takes milliseconds
+RAM = 0x20000000  # which begins with the stack
+MARK = b"\x5a"  # on what the stack never reached
 PSRAM = 0x21000000  # external memory of the board: 16 MB
 TICK = 40  # instructions: the clock has 25 MHz, and one instruction is counted as a nanosecond
-QEMU = ("qemu-system-arm", "-M", "mps2-an386", "-nographic", "-nodefaults", "-monitor", "none")
+QEMU = ("qemu-system-arm", "-M", "mps2-an386", "-nographic", "-nodefaults")
 
 
 class DeviceFailedError(RuntimeError):
@@ -56,10 +59,25 @@ class Running:
     port: int
     pid: int
     counts: Path | None = None
+    monitor: Path | None = None
 
     @property
     def address(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
+
+    def stack(self, length: int) -> int:
+        """Return how many bytes of a board's stack were ever used, of those that are reserved."""
+        if self.monitor is None:
+            raise ValueError("only a board has a stack of its own; start one with board")
+        kept = self.monitor.with_name(f"{self.monitor.name}.stack")
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(PATIENCE)
+            line.connect(str(self.monitor))
+            line.sendall(f'pmemsave {RAM} {length} "{kept}"\n'.encode())
+            said = b""
+            while said.count(b"(qemu) ") < 2 and (more := line.recv(4096)):
+                said += more
+        return len(kept.read_bytes().lstrip(MARK))
 
     def instructions(self, answers: int) -> list[int]:
         """Return how many instructions each of the first answers took, to 40, as qemu counts."""
@@ -109,6 +127,9 @@ def board(firmware: Firmware, sensor: Path) -> Iterator[Running]:
         listener.listen(1)
         words += _serial("link", f"socket,fd={listener.fileno()},server=on,wait=off")
         words += _serial("sensor", "null" if firmware.memory else "stdio,signal=off")
+        # A path of a socket must be short, which that of a test's folder may not be.
+        monitor = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edge-"))) / "monitor"
+        words += ["-monitor", f"unix:{monitor},server=on,wait=off"]
         if counts is not None:
             words += _serial("counts", f"file,path={counts}")
             words += ["-icount", "shift=0,sleep=off"]
@@ -118,7 +139,7 @@ def board(firmware: Firmware, sensor: Path) -> Iterator[Running]:
         pid = stack.enter_context(_process(words, stdin.fileno(), listener.fileno())).pid
         port = listener.getsockname()[1]
         listener.close()
-        yield Running(port, pid, counts)
+        yield Running(port, pid, counts, monitor)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ import numpy as np
 
 import catchment as ct
 from catchment.arrays import Array, Integers
-from catchment.export.device import sensor_bytes, to_device
+from catchment.export.device import TrainingDevice, sensor_bytes, to_device
 from tools.edge.devices import Firmware, Running, board, build_board
 
 People = Mapping[str, Sequence[ct.Recording]]
@@ -48,7 +48,9 @@ class Recipe:
 
     @property
     def echo_state(self) -> ct.EchoState:
-        settings = {name: None if value == "none" else value for name, value in self.map.items()}
+        settings: dict[str, Any] = {
+            name: None if value == "none" else value for name, value in self.map.items()
+        }
         return ct.EchoState(**settings)
 
     def plan(self, *, users: int = 5) -> str:
@@ -58,12 +60,12 @@ class Recipe:
         lines += [f"{key} = {_toml(value)}" for key, value in self.map.items()]
         return "\n".join([*lines, '\n[learn]\nalgorithm = "ridge"\nupload = "statistics"\n'])
 
-    def write(self, folder: Path, *, port: str = "mps2_an386") -> None:
-        """Export the device of the plan into a folder, with the files of a port."""
+    def write(self, folder: Path, *, port: str = "mps2_an386") -> TrainingDevice:
+        """Export the device of the plan into a folder, with the files of a port; return it."""
         folder.mkdir(parents=True, exist_ok=True)
         plan = folder / "plan.toml"
         plan.write_text(self.plan(), encoding="utf-8")
-        to_device(plan, folder, number=self.number, rows=self.rows, name=NAME, port=port)
+        return to_device(plan, folder, number=self.number, rows=self.rows, name=NAME, port=port)
 
     def firmware(self, folder: Path, **build: bool) -> Firmware:
         """Return the firmware, exported and compiled in a folder."""
@@ -91,7 +93,7 @@ class Outcome:
     accuracy, pooled_accuracy
         Parts of these windows that are named right.
     upload
-        Bytes of the largest upload.
+        Bytes of an upload, the mean of all.
     seconds
         Of the federation of devices, emulated.
     """
@@ -120,16 +122,18 @@ class Outcome:
         return self.digest == self.pooled_digest
 
 
-def federated(recipe: Recipe, people: People, unseen: People, folder: Path) -> Outcome:
+def federated(
+    recipe: Recipe, people: People, unseen: People, folder: Path, *, classes: Sequence[str]
+) -> Outcome:
     """Return what devices learn from these people, one each, beside what one process learns."""
     windows = [window for held in unseen.values() for window in held]
-    pooled = ct.federate(recipe.echo_state, people)
+    pooled = ct.federate(recipe.echo_state, people, classes=classes)
     firmware = recipe.firmware(folder, memory=True)
     tests = {name: windows[k :: len(people)] for k, name in enumerate(people)}
     stretches = {name: (held, held, tests[name]) for name, held in people.items()}
     with running(firmware, stretches, folder) as devices:
         started = time.perf_counter()
-        run = ct.federate(recipe.echo_state, clients_of(devices), classes=_classes(people))
+        run = ct.federate(recipe.echo_state, clients_of(devices), classes=classes)
         seconds = time.perf_counter() - started
         device_agree = sum(
             _agreeing(np.concatenate(ct.Device(device.address).predict()), pooled, tests[name])
@@ -151,7 +155,7 @@ def federated(recipe: Recipe, people: People, unseen: People, folder: Path) -> O
         device_agree=device_agree,
         accuracy=float(np.mean(_named(run.model.scores(windows)) == _labels(windows))),
         pooled_accuracy=float(np.mean(_named(pooled.model.scores(windows)) == _labels(windows))),
-        upload=-(-run.stages["training"][0].bytes_up // len(people)),
+        upload=round(run.stages["training"][0].bytes_up / len(people)),
         seconds=seconds,
         refused=tuple(str(one) for one in run.refused),
     )
@@ -165,11 +169,16 @@ def running(
     with contextlib.ExitStack() as stack:
         devices = {}
         for name, held in stretches.items():
-            sensor = folder / f"{name}.sensor"
-            pieces = [sensor_bytes(one, classes=_n_classes(held)) for one in held]
-            sensor.write_bytes(b"".join(pieces))
+            sensor = sensor_file(folder / f"{name}.sensor", held)
             devices[name] = stack.enter_context(board(firmware, sensor))
         yield devices
+
+
+def sensor_file(file: Path, stretches: Sequence[Sequence[ct.Recording]]) -> Path:
+    """Write what a device's sensor will say, stretch after stretch, and return the file."""
+    classes = _n_classes(stretches)
+    file.write_bytes(b"".join(sensor_bytes(one, classes=classes) for one in stretches))
+    return file
 
 
 def clients_of(devices: Mapping[str, Running]) -> dict[str, ct.Device]:
@@ -181,10 +190,6 @@ def _n_classes(stretches: Sequence[Sequence[ct.Recording]]) -> int:
     y = stretches[0][0].y
     assert y is not None
     return int(y.shape[-1])
-
-
-def _classes(people: People) -> Sequence[str] | None:
-    return next(iter(people.values()))[0].classes
 
 
 def _named(scores: Array) -> Integers:

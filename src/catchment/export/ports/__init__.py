@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["PORTS", "port_files"]
+__all__ = ["PORTS", "STACK", "port_files"]
 
 PORTS = ("host", "mps2_an386")
 CODE = 28 * 1024  # bytes of instructions, at most: whole numbers on a processor without an FPU
-STACK = 2 * 1024
+STACK = 3 * 1024  # bytes; a device was seen to use 1.7 kB
 _FOLDER = Path(__file__).parent
 
 

@@ -159,11 +159,12 @@ struct clock {
 
 #define CLOCK ((struct clock *)0xe000e010u)
 
-/* Every 10 ms, without an interrupt. The emulator looks at its lines when something happens on the
- * board; without a clock that runs, bytes that came before a line was on would wait for ever. */
+/* Ten times a second, without an interrupt. The emulator looks at its lines when something happens
+ * on the board; without a clock that runs, bytes that came before a line was on would wait for
+ * ever. */
 static void clock_on(void)
 {
-    CLOCK->reload = 249999;
+    CLOCK->reload = 2499999;
     CLOCK->value = 0;
     CLOCK->control = 5;
 }

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern uint32_t stack_top[], data_begin[], data_end[], data_kept[], bss_begin[], bss_end[];
+extern uint32_t stack_bottom[], stack_top[];
+extern uint32_t data_begin[], data_end[], data_kept[], bss_begin[], bss_end[];
 
 int main(void);
 void board_fault(void);
@@ -76,8 +77,18 @@ static void floating_point_on(void)
 }
 #endif
 
+/* What the stack never reaches keeps this mark, so that a debugger can tell how deep it went. */
+static void stack_marked(void)
+{
+    volatile uint32_t *word = stack_bottom, *here;
+    __asm__ volatile("mov %0, sp" : "=r"(here));
+    while (word < here)
+        *word++ = 0x5a5a5a5au;
+}
+
 void reset(void)
 {
+    stack_marked();
     memcpy(data_begin, data_kept, (size_t)((uint8_t *)data_end - (uint8_t *)data_begin));
     memset(bss_begin, 0, (size_t)((uint8_t *)bss_end - (uint8_t *)bss_begin));
     floating_point_on();
