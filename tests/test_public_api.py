@@ -35,7 +35,7 @@ FACES = {
         "horizon_targets load_statistics nrmse save_statistics train"
     ),
     "federation": (
-        "Algorithm BLOCK Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
+        "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
         "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
         "read_run"
     ),

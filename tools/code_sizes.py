@@ -32,6 +32,7 @@ from catchment.readout import Readout
 COMPILER = "arm-none-eabi-gcc"
 FLAGS = ("-std=c99", "-Os", "-mcpu=cortex-m4", "-mthumb", "-c")
 TABLE = Path(catchment.export.c.__file__).parent / "code_sizes.json"
+OTHERS = 0.4  # share of models with other maps than a reservoir of echo states
 PENALTY = 0.02  # of the fit: traits that always come together share their bytes
 
 
@@ -70,26 +71,17 @@ def measured(model: ct.Model, number: Any, folder: Path, **options: Any) -> Meas
 
 def random_model(draw: random.Random) -> tuple[ct.Model, str]:
     """Return a model that nobody trained, and the numbers to export it with."""
-    number = draw.choice(["whole", "q15", "float32"])
-    pool: Any = draw.choice([None, "last", "mean", "mean_std", "mean_std", "max"])
-    window = draw.choice([None, 40, 60, 128, 300] if pool else [None, None, 60])
-    step = draw.choice([None, None, window // 2, window + 5]) if window and pool else None
-    units: Any = draw.choice([20, 50, 100, (30, 20), (10, 10, 10)])
-    bounded: list[Any] = ["tanh", "tanh", "sigmoid", "sin"]
-    bounded += [] if number == "q15" else ["relu", "identity"]
-    described = ct.EchoState(
-        units,
-        pool=pool,
-        washout=draw.choice([0, 0, 10]),
-        segments=draw.choice([1, 1, 3]) if pool else 1,
-        activation=draw.choice(bounded),
-        input=draw.random() < 0.8,
-        bias=draw.random() < 0.2,
-        grid=draw.choice(["auto", None]) if number == "float32" else draw.choice(["auto", 15]),
-    )
+    per_step = draw.random() < 0.2
+    described, number = _echo_state(draw, per_step=per_step)
+    if draw.random() < OTHERS:
+        described, number = _other(draw, per_step=per_step), draw.choice(["whole", "float32"])
+    window = draw.choice([40, 60, 128, 300])
+    if per_step or number == "q15" or isinstance(described, ct.EchoState):
+        window = draw.choice([None, window])
+    step = draw.choice([None, None, window // 2, window + 5]) if window and not per_step else None
     classes = draw.random() < 0.7
     channels, outputs = draw.choice([1, 2, 3, 6, 9]), draw.choice([1, 2, 3, 6])
-    features = described.build(channels, per_step=pool is None, classes=classes)
+    features = described.build(channels, per_step=per_step, classes=classes)
     rng = np.random.default_rng(draw.randrange(1 << 30))
     scaler = Scaler(rng.normal(size=channels), 0.5 + rng.random(channels))
     prepare = ct.Prepare(
@@ -101,6 +93,34 @@ def random_model(draw: random.Random) -> tuple[ct.Model, str]:
     readout = Readout(rng.normal(size=(features.n_features, outputs)), rng.normal(size=outputs))
     names = tuple(f"class {k}" for k in range(outputs)) if classes else None
     return ct.Model(ct.Pipeline(prepare, features), readout, names), number
+
+
+def _echo_state(draw: random.Random, *, per_step: bool) -> tuple[Any, str]:
+    number = draw.choice(["whole", "q15", "float32"])
+    units: Any = draw.choice([20, 50, 100, (30, 20), (10, 10, 10)])
+    kinds: list[Any] = ["tanh", "tanh", "sigmoid", "sin"]
+    kinds += [] if number == "q15" else ["relu", "identity"]
+    pool: Any = None if per_step else draw.choice(["last", "mean", "mean_std", "mean_std", "max"])
+    described = ct.EchoState(
+        units,
+        pool=pool,
+        washout=draw.choice([0, 0, 10]),
+        segments=draw.choice([1, 1, 3]) if pool else 1,
+        activation=draw.choice(kinds),
+        input=draw.random() < 0.8,
+        bias=draw.random() < 0.2,
+        grid=draw.choice(["auto", None]) if number == "float32" else draw.choice(["auto", 15]),
+    )
+    return described, number
+
+
+def _other(draw: random.Random, *, per_step: bool) -> Any:
+    """Return the description of a map that is no reservoir of echo states, or not alone."""
+    if per_step:
+        return draw.choice([ct.NVAR(3), ct.DiagonalReservoir(30), ct.RandomFourier(features=40)])
+    windows = [ct.MiniRocket(84), ct.WindowStatistics(), ct.Hydra(64), ct.DefaultMap(260)]
+    both = [ct.Concat(draw.choice(windows[:3]), ct.EchoState(20)), ct.DiagonalReservoir(30)]
+    return draw.choice([*windows, *both, ct.Projected(ct.MiniRocket(84), 20)])
 
 
 def corpus(n: int, seed: int) -> Iterator[Measured]:

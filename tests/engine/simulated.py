@@ -31,6 +31,7 @@ from catchment.engine.flower.simulation import fit_simulated, remind, share, sim
 from catchment.engine.local import Source, data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
 from catchment.federation.client import Node
+from catchment.federation.increments import ByRound
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.loop import run
 from catchment.federation.plan import Memory, Plan
@@ -147,6 +148,7 @@ def quick(_: Path) -> None:
         "mistake": _with(NAMES[1], broken),
         "slow": _with(NAMES[2], asleep),
     }
+    jobs["carried"] = carried()
     faults = {stage: Job(ridge(seed=k), who) for k, (stage, who) in enumerate(spoilt.items())}
     with world({**jobs, **faults, "agreed": Job(ridge(seed=9), series())}) as engine:
         assert engine.clients() == NAMES
@@ -155,6 +157,16 @@ def quick(_: Path) -> None:
         check_faults(engine, faults)
         with pytest.raises(TooFewClientsError, match="another plan than this client agreed to"):
             run(ridge(seed=8), engine.at("agreed"))
+
+
+def carried() -> Job:
+    """Return a job whose clients hold what is new in a round and carry the rest."""
+    clients = {}
+    for name, (whole,) in series().items():
+        named = replace(whole, name="series")
+        clients[name] = ByRound([named.part(0, 20)], [named.part(20, whole.n_steps)])
+    algorithm = FederatedRidge(features=step_features(), ridge=0.1, increments="new")
+    return Job(Plan(algorithm=algorithm, rounds=2), clients)
 
 
 def check_faults(engine: FlowerEngine, faults: Mapping[str, Job]) -> None:

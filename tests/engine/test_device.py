@@ -19,6 +19,7 @@ from catchment.engine.device.frames import Frame
 from catchment.engine.device.lines import opened
 from catchment.errors import DeviceError, RefusedClientsWarning, TooFewClientsError
 from catchment.federation.algorithm import Turn
+from catchment.federation.increments import ByRound
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
 from catchment.wire import NOTHING, Parts
@@ -100,6 +101,17 @@ def test_a_secure_sum_is_masked_at_the_gateway() -> None:
     run = federated(board(), protect=[ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)])
     assert run.statistics.digest() == POOLED.statistics.digest()
     assert run.refused == ()
+
+
+def test_sums_that_have_grown_are_not_released_exactly_again() -> None:
+    raw = ct.Pipeline(ct.Prepare(scale="none"), MAP)
+    features = ct.federate(raw, PEOPLE).known.maps[0]
+    stretches = [PEOPLE[BOARD], PEOPLE[BOARD][:5]]
+    device = StandIn(features, stretches, ct.Prepare(scale="none"), CLASSES)
+    secure = ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)
+    federated(device, raw, protect=[secure])
+    with pytest.raises(TooFewClientsError, match="have changed since: the difference"):
+        federated(device, raw, protect=[secure])
 
 
 def test_noise_is_added_at_the_gateway_as_for_any_client() -> None:
@@ -234,6 +246,54 @@ def test_a_device_that_was_reset_owes_nothing() -> None:
     device = board(fault=fault)
     assert federated(device).refused == ()
     assert device.asked.count("A") == 1
+
+
+def increments(device: StandIn, rounds: int = 3, query: str = "") -> Any:
+    """Return what rounds of new data give, from a device and from people who have as much."""
+    plan = ct.Plan(
+        algorithm=ct.FederatedRidge(
+            features=FEATURES, ridge=0.1, classes=CLASSES, increments="new"
+        ),
+        rounds=rounds,
+        prepare=POOLED.model.prepare,
+    )
+    parts = {name: ByRound(*thirds(PEOPLE[name])) for name in OTHERS}
+    with device.listening() as address:
+        return ct.federate(plan, {**parts, BOARD: ct.Device(address + query)})
+
+
+def thirds(data: list[ct.Recording]) -> list[list[ct.Recording]]:
+    return [data[:24], data[24:48], data[48:]]
+
+
+def test_rounds_of_new_data_add_up_to_all_of_them() -> None:
+    device = board(stretches=thirds(PEOPLE[BOARD]), prepare=POOLED.model.prepare, told=True)
+    done = increments(device)
+    assert done.state.total.digest() == POOLED.statistics.digest()
+    assert device.asked.count("T") == device.asked.count("A") == 3
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_an_increment_that_was_missed_comes_with_the_next(lost: int) -> None:
+    def fault(kind: str, answer: bytes) -> bytes | None:
+        return None if kind == "T" and device.asked.count("T") == lost else answer
+
+    device = board(
+        stretches=thirds(PEOPLE[BOARD]), prepare=POOLED.model.prepare, told=True, fault=fault
+    )
+    with pytest.warns(RefusedClientsWarning, match="did not answer"):
+        done = increments(device, query=HASTY)
+    assert [record.n_used for record in done.records].count(3) == 1
+    assert done.state.total.digest() == POOLED.statistics.digest()
+    assert device.asked.count("A") == 2
+
+
+def test_a_device_does_not_cut_what_it_does_not_have_yet() -> None:
+    plan = ct.Plan(
+        algorithm=ct.FederatedRidge(features=FEATURES, ridge=0.1, classes=CLASSES, increments=3)
+    )
+    with board().listening() as address, pytest.raises(DeviceError, match='increments = "new"'):
+        ct.Device(address).upload(plan, NOTHING, Turn(0, ()), {})
 
 
 @pytest.mark.parametrize(

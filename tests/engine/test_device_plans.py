@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from catchment.data.wearables import wearable_user
 from catchment.engine.device import Device
 from catchment.errors import DeviceError
 from catchment.export.device import sensor_bytes, to_device
+from catchment.federation.increments import ByRound
 from catchment.federation.runs.read import read_run
 from catchment.federation.runs.write import MODEL
 from catchment.plans.file import read_plan
@@ -57,7 +59,7 @@ def people() -> dict[str, list[ct.Recording]]:
 
 def built(folder: Path, text: str) -> Path:
     (folder / "plan.toml").write_text(text)
-    to_device(folder / "plan.toml", folder / "board", port="host")
+    to_device(folder / "plan.toml", folder / "board", name="device", port="host")
     return build_host(folder / "board")
 
 
@@ -116,6 +118,35 @@ def test_a_device_predicts_with_the_readout_that_came_back(program: Path, tmp_pa
         scores = np.concatenate(Device(address).predict())
     wanted = done.model.scores(people()[first])  # type: ignore[attr-defined]
     np.testing.assert_allclose(scores, wanted, atol=1e-4)
+
+
+def test_rounds_of_new_data_go_on_within_a_recording(program: Path, tmp_path: Path) -> None:
+    file = plan_of(tmp_path)
+    held = {name: people()[name] for name in trained(file)}
+    pooled = ct.federate(ct.EchoState(2, pool="mean"), held, ridge=1.0)
+    first = next(iter(held))
+    one = held[first][-1]
+    named = replace(one, name="last")
+    clients: dict[str, Any] = {
+        name: ByRound([*held[name][:-1], named.part(0, 4)], [named.part(4, 6)])
+        if name == first
+        else ByRound(held[name])
+        for name in held
+    }
+    algorithm = ct.FederatedRidge(
+        features=pooled.known.maps[0], ridge=1.0, classes=one.classes, increments="new"
+    )
+    plan = ct.Plan(algorithm=algorithm, rounds=2, prepare=pooled.model.prepare)
+    python = ct.federate(plan, clients)
+    sensor = tmp_path / "sensor"
+    early = sensor_bytes([*held[first][:-1], named.part(0, 4)], classes=6, open_end=True)
+    sensor.write_bytes(early + sensor_bytes([named.part(4, 6)], classes=6))
+    with host(program, sensor) as device:
+        mixed = ct.federate(plan, {**clients, first: Device(device.address)})
+    assert mixed.records[0].n_used == len(held)
+    for made in (python, mixed):
+        assert made.state.total is not None
+        assert made.state.total.digest() == pooled.statistics.digest()
 
 
 def test_the_command_takes_devices(program: Path, tmp_path: Path) -> None:

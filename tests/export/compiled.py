@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import secrets
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +99,8 @@ def compiled(
     """Return a model exported and compiled in a folder, without a warning."""
     code = c_code(model, name=name, number=number, **options)
     source, _ = code.write(tmp_path)
-    library = tmp_path / f"{name}-{code.layout.number}.so"
+    # A library that is loaded keeps its place, so each has a name of its own.
+    library = tmp_path / f"{name}-{secrets.token_hex(8)}.so"
     build([str(source), "-shared", "-fPIC", *flags, "-o", str(library), "-lm"])
     kind = _state_type(code)
     loaded = ctypes.CDLL(str(library))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.export.compiled import compiled
+from tests.export.compiled import SANITIZED, build, compiled
 
 import catchment as ct
 from catchment.arrays import Array
+from catchment.export import c_code
 
 STEPS = 48
 
@@ -103,3 +106,129 @@ def test_whole_features_are_the_librarys(described: Any, per_step: bool, tmp_pat
         np.testing.assert_array_equal(features, python_rows(model, one.u))
         expected = model.outputs(one.u)[0]
         np.testing.assert_allclose(scores, expected, rtol=2e-6, atol=2e-6)
+
+
+FLOATS = ["default", "hydra", "diagonal", "projected", "cosines of a map", "windows and streams"]
+
+
+@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
+@pytest.mark.parametrize("name", FLOATS)
+def test_windows_in_single_precision(name: str, tmp_path: Path) -> None:
+    model, data = trained(PER_WINDOW[name], per_step=False)
+    made = compiled(model, tmp_path, number="float32", steps=STEPS)
+    for one in data[:3]:
+        _near(model, made.rows(one.u)[0], one.u, share=0.03)
+
+
+@pytest.mark.parametrize("name", list(PER_STEP))
+def test_steps_in_single_precision(name: str, tmp_path: Path) -> None:
+    model, data = trained(PER_STEP[name], per_step=True)
+    made = compiled(model, tmp_path, number="float32")
+    # What enters random features is rounded to 14 digits, so that the last digit may be another.
+    coarse = "cosines" in name or "rectifiers" in name
+    for one in data:
+        _near(model, made.rows(one.u)[0], one.u, atol=1e-3 if coarse else 2e-5)
+
+
+def _near(
+    model: ct.Model, found: Array, u: Array, *, atol: float = 2e-5, share: float = 0.0
+) -> None:
+    """Compare rows: few may be on the other side of a rounding, by one step of the grid."""
+    expected = python_rows(model, u)
+    error = np.abs(found - expected) / model.features.bounds
+    assert error.max() <= max(atol, 2.01 * 2.0 ** -(model.features.grid or 60))
+    if share:
+        assert (error > atol).mean() <= share
+
+
+MAIN = """
+#include <stdio.h>
+#include "model.h"
+int main(void)
+{
+    static struct model_state s;
+    static model_value samples[STEPS * MODEL_CHANNELS];
+    float scores[MODEL_OUTPUTS];
+    unsigned k;
+    while (fread(samples, sizeof samples, 1, stdin) == 1) {
+        if (model_predict(&s, samples, STEPS, scores) != 1)
+            return 2;
+        for (k = 0; k < MODEL_OUTPUTS; k++)
+            printf("%.9g\\n", (double)scores[k]);
+    }
+    return 0;
+}
+"""
+
+
+CHECKED = [
+    *(pytest.param(PER_WINDOW[name], False, id=name) for name in ("windows and streams", "hydra")),
+    *(pytest.param(PER_STEP[name], True, id=name) for name in ("several washouts and grids",)),
+]
+REST = [pytest.param(*one.values, id=one.id, marks=pytest.mark.long) for one in CASES]
+
+
+@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
+@pytest.mark.parametrize("number", ["whole", "float32"])
+@pytest.mark.parametrize(("described", "per_step"), [*CHECKED, *REST])
+@pytest.mark.slow
+def test_sanitizers_find_nothing(
+    described: Any, per_step: bool, number: Any, tmp_path: Path
+) -> None:
+    model, data = trained(described, per_step)
+    code = c_code(model, number=number, **steps_of(model))
+    source, _ = code.write(tmp_path)
+    (tmp_path / "main.c").write_text(MAIN)
+    program, steps = tmp_path / "main", len(data[0].u)
+    files = [str(source), str(tmp_path / "main.c"), "-o", str(program)]
+    build([*files, f"-DSTEPS={steps}", *SANITIZED, "-O1", "-lm"])
+    kind = np.float32 if number == "float32" else np.float64
+    inputs = b"".join(one.u.astype(kind).tobytes() for one in data)
+    told = subprocess.run([str(program)], input=inputs, capture_output=True, check=False)
+    assert told.returncode == 0, told.stderr.decode()
+    found = np.array(told.stdout.split(), dtype=float).reshape(len(data), -1)
+    expected = np.array([np.mean(model.outputs(one.u)[0], axis=0) for one in data])
+    if number == "whole":
+        np.testing.assert_allclose(found, expected, rtol=3e-6, atol=3e-6)
+
+
+def test_maps_of_windows_share_one_buffer() -> None:
+    both, _ = trained(ct.DefaultMap(260), per_step=False)
+    layout = c_code(both, number="whole", steps=STEPS).layout
+    kept = {one.name: one.n_bytes for one in layout.fields}
+    # Each sample, and the length of each, is there once; beside them a few rows.
+    assert kept["kept"] == STEPS * 4 * 4
+    rows = sum(n for name, n in kept.items() if name not in ("kept", "row"))
+    assert rows < 6 * STEPS * 4 + 400
+
+
+@dataclass(frozen=True)
+class Own:
+    n_inputs: int = 3
+    n_features = 1
+    bounds = (-10.0, 10.0)
+
+    def rows(self, recordings: Any) -> list[Array]:
+        return [r.u[:1, :1] for r in recordings]
+
+
+def test_what_cannot_be_written_says_what_can() -> None:
+    data = windows()
+    with pytest.raises(ValueError, match="Own cannot be written as C; train with"):
+        c_code(ct.fit(Own(), data), steps=STEPS)
+    with pytest.raises(ValueError, match="MiniRocket needs a whole recording at once"):
+        c_code(ct.fit(ct.MiniRocket(20), data))
+    with pytest.raises(ValueError, match="has no grid, which --number whole needs"):
+        c_code(ct.fit(ct.MiniRocket(20, grid=None), data), number="whole", steps=STEPS)
+    with pytest.raises(ValueError, match="no form in q15; export it with --number whole"):
+        c_code(ct.fit(ct.MiniRocket(20), data), number="q15", steps=STEPS)
+    apart = ct.Concat(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))
+    with pytest.raises(ValueError, match="do not fit a word of 32 bits; train with input ranges"):
+        c_code(ct.fit(apart, data), steps=STEPS)
+
+
+def test_recordings_of_another_length_have_no_scores(tmp_path: Path) -> None:
+    model, data = trained(ct.MiniRocket(20), per_step=False)
+    made = compiled(model, tmp_path, steps=STEPS)
+    assert made.predict(data[0].u) is not None
+    assert made.predict(data[0].u[:-1]) is None

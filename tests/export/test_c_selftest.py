@@ -7,10 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.export.compiled import SANITIZED, build
-from tests.export.test_c_echo_state import recordings
+from tests.export.models import untrained
 
 import catchment as ct
 from catchment.export import c_code
@@ -39,28 +38,27 @@ def selftest(folder: Path, *flags: str) -> int:
 
 @pytest.mark.parametrize("number", ["whole", "q15", "float32"])
 def test_it_passes_under_the_sanitizers(number: Any, tmp_path: Path) -> None:
-    data = recordings()
-    model = ct.fit(ct.Pipeline(ct.Prepare(window=40, step=20), ct.EchoState(20)), data)
+    model = untrained(ct.EchoState(20, leak_rate=0.5), window=40, step=20)
     c_code(model, name="har", number=number).write(tmp_path)
     assert selftest(tmp_path, *SANITIZED) == 0
 
 
-def test_a_changed_weight_is_found(tmp_path: Path) -> None:
-    model = ct.fit(ct.Pipeline(ct.Prepare(window=40), ct.EchoState(20)), recordings())
-    source, _ = c_code(model, name="har").write(tmp_path)
+@pytest.mark.parametrize(
+    ("table", "bit"), [("map_0_recurrent_values", 1 << 17), ("readout_weights", 1 << 24)]
+)
+def test_a_changed_weight_is_found(table: str, bit: int, tmp_path: Path) -> None:
+    source, _ = c_code(untrained(ct.EchoState(10), window=40), name="har").write(tmp_path)
     text = source.read_text()
-    found = re.search(r"map_0_recurrent_values\[\d+\] = \{\s*(-?\d+)", text)
+    found = re.search(rf"{table}\[\d+\] = \{{\s*(-?\d+)", text)
     assert found is not None
-    changed = text[: found.start(1)] + str(int(found[1]) ^ (1 << 16)) + text[found.end(1) :]
-    source.write_text(changed)
-    assert selftest(tmp_path) != 0
+    source.write_text(text[: found.start(1)] + str(int(found[1]) ^ bit) + text[found.end(1) :])
+    assert selftest(tmp_path) == 1
 
 
-def test_steps_and_whole_recordings(tmp_path: Path) -> None:
-    u = np.sin(np.arange(400) / 4)[:, None]
-    forecast = ct.fit(ct.Pipeline(ct.Prepare(horizon=2), ct.EchoState(20, washout=30)), [u])
-    c_code(forecast, name="har").write(tmp_path)
-    assert selftest(tmp_path) == 0
-    whole = ct.fit(ct.EchoState(20, pool="mean", segments=3), recordings())
-    c_code(whole, name="har").write(tmp_path)
-    assert selftest(tmp_path) == 0
+def test_it_runs_step_by_step_and_over_whole_recordings(tmp_path: Path) -> None:
+    steps = ct.EchoState(10, washout=30)
+    c_code(untrained(steps, per_step=True), name="har").write(tmp_path)
+    assert selftest(tmp_path, *SANITIZED) == 0
+    parts = ct.EchoState(10, pool="mean", segments=3)
+    c_code(untrained(parts), name="har", number="float32").write(tmp_path)
+    assert selftest(tmp_path, *SANITIZED) == 0

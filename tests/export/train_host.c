@@ -1,7 +1,12 @@
 /* A port for tests: frames on the standard input and output, the sensor's line in a file. */
 #include <stdio.h>
 
-#include "device.h"
+#include <stdint.h>
+
+int port_read(uint8_t *one);
+void port_write(const uint8_t *bytes, uint32_t count);
+int sensor_read(uint8_t *one);
+void DEVICE_SERVE(void);
 
 static FILE *sensor;
 

@@ -113,7 +113,8 @@ class Program:
             (folder / name).write_bytes(content)
         program = folder / "device"
         names = [f"{device.layout.name}.c", str(HOST)]
-        words = ["gcc", *STRICT, *flags, "-I", ".", *names, "-o", program.name, "-lm"]
+        serve = f"-DDEVICE_SERVE={device.layout.name}_serve"
+        words = ["gcc", *STRICT, *flags, serve, *names, "-o", program.name, "-lm"]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         assert not done.returncode, done.stderr
         return cls(program, device)

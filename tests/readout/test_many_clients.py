@@ -135,3 +135,18 @@ def test_a_bad_sequence_is_an_error() -> None:
     with pytest.raises(ValueError, match="no targets"):
         accumulate_each(SPARSE, [*good, [Recording(np.zeros((20, 2)))]])
     assert accumulate_each(SPARSE, []) == []
+
+
+def test_a_short_sequence_is_cut_where_its_grid_says() -> None:
+    rng = np.random.default_rng(3)
+    reservoir = Reservoir.from_matrices(
+        0.3 * rng.normal(size=(6, 6)), rng.normal(size=(6, 2)), grid=15, cut=(20, 5)
+    )
+    features = EchoStateMap(reservoir, feature_grid=8)
+    one = Recording(rng.normal(size=(90, 2)), rng.normal(size=(90, 1)))
+    alone = accumulate(features, [one], classes=False)
+    assert alone.digest() == accumulate_each(features, [[one]], classes=False)[0].digest()
+    rows = RidgeStatistics.from_states(
+        features(one.u), np.asarray(one.y), fingerprint=features.fingerprint, grid=alone.grid
+    )
+    assert alone.digest() == rows.digest()

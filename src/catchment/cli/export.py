@@ -11,7 +11,10 @@ from catchment.cli.predict import UseOption, load_predictor
 from catchment.cli.show import JsonOption, print_json
 
 if TYPE_CHECKING:
+    from catchment.data.recording import Recording
     from catchment.export.c.map_code import Number
+    from catchment.export.onnx.export import Precision
+    from catchment.readout.predictor import Predictor
 
 TARGETS = ("onnx", "c")
 
@@ -42,11 +45,17 @@ def export(
     ] = "model",
     rate: Annotated[
         float | None,
-        typer.Option("--rate", metavar="HZ", help="C: samples a second, for windows in seconds."),
+        typer.Option("--rate", metavar="HZ", help="Samples a second, for windows in seconds."),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", help="C: the longest recording, for maps that need all of it."),
+        typer.Option("--steps", help="Length of recordings, for maps that need all of it."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--check", metavar="FILE", help="C: files to compare a rounded model on; repeatable."
+        ),
     ] = None,
     precision: Annotated[
         str, typer.Option("--precision", metavar="float64|float32", help="ONNX: its numbers.")
@@ -72,9 +81,9 @@ def export(
     """
     match to, train:
         case "onnx", False:
-            _to_onnx(model, out, precision, streaming, use)
+            _to_onnx(model, out, precision, streaming, steps, rate, as_json, use)
         case "c", False:
-            _to_c(model, out, number, name, rate, steps, as_json, use)
+            _to_c(model, out, number, name, rate, steps, check, as_json, use)
         case "c", True:
             _to_device(model, out, number, name, rows, steps, port, as_json)
         case "onnx", True:
@@ -84,13 +93,30 @@ def export(
 
 
 def _to_onnx(
-    path: Path, out: Path | None, precision: str, streaming: bool, use: list[str] | None
+    path: Path,
+    out: Path | None,
+    precision: str,
+    streaming: bool,
+    steps: int | None,
+    rate: float | None,
+    as_json: bool,
+    use: list[str] | None,
 ) -> None:
     from catchment.export.onnx import to_onnx
 
-    target = Path("model.onnx") if out is None else out
-    to_onnx(load_predictor(path, use), target, precision=precision, streaming=streaming)
-    typer.echo(f"wrote {target}", err=True)
+    written = to_onnx(
+        load_predictor(path, use),
+        Path("model.onnx") if out is None else out,
+        precision=cast("Precision", precision),
+        streaming=streaming,
+        steps=steps,
+        rate=rate,
+    )
+    if as_json:
+        print_json(written.facts())
+    else:
+        typer.echo(written.text())
+    typer.echo(f"wrote {written.path}", err=True)
 
 
 def _to_c(
@@ -100,17 +126,20 @@ def _to_c(
     name: str,
     rate: float | None,
     steps: int | None,
+    check: list[str] | None,
     as_json: bool,
     use: list[str] | None,
 ) -> None:
     from catchment.export.c import c_code
 
+    model = load_predictor(path, use)
     code = c_code(
-        load_predictor(path, use),
+        model,
         name=name,
         number=cast("Number | None", number),
         rate=rate,
         steps=steps,
+        check=None if check is None else _recordings(model, check),
     )
     if as_json:
         print_json(code.plan.facts())
@@ -118,6 +147,18 @@ def _to_c(
         typer.echo(code.plan.text())
     for written in code.write(Path() if out is None else out):
         typer.echo(f"wrote {written}", err=True)
+
+
+def _recordings(model: Predictor, names: list[str]) -> list[Recording]:
+    from catchment.data.files import find_files
+    from catchment.readout.answers import read_for
+
+    return [
+        recording
+        for path in find_files(names)
+        for recordings in read_for(model, path).values()
+        for recording in recordings
+    ]
 
 
 def _to_device(

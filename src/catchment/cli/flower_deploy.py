@@ -116,6 +116,13 @@ def node(
     data: Annotated[
         str, typer.Option(metavar="PATTERN", help="This node's own files: CSV, Parquet or npz.")
     ] = "",
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A device that has the data, as serial:///dev/ttyACM0; this node is its gateway.",
+        ),
+    ] = "",
     port: Annotated[int, typer.Option(help="For this node's own processes.")] = 9094,
     app_hash: Annotated[
         list[str] | None,
@@ -138,7 +145,14 @@ def node(
     if (folder / NAME).is_file():
         read_policy(folder / NAME)  # what is wrong with it is said now
     apps = [checked_hash(text) for text in app_hash or ()]
-    command = node_command(folder, server, node_settings(folder, data), port=port, apps=apps)
+    if device:
+        from catchment.engine.device import Device
+
+        Device(device)  # what is wrong with its address is said now
+        if data:
+            raise ValueError("--device and --data are two places for one client's data; pass one")
+    settings = node_settings(folder, data, device)
+    command = node_command(folder, server, settings, port=port, apps=apps)
     _become(command, folder / "flwr")
 
 

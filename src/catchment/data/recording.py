@@ -25,6 +25,10 @@ class Recording:
     of a length in seconds need them. `channels` are the names of the inputs and `classes` those of
     the columns of one-hot targets, where they have any.
 
+    A recording that comes in stretches has a `name`. `first_step` says where in it this stretch
+    begins, and `goes_on` that more is to come; the stretch without it is the last. `part` keeps
+    all three.
+
     >>> s = Recording([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
     >>> s.u.shape, s.y.shape
     ((3, 1), (3, 1))
@@ -33,6 +37,9 @@ class Recording:
     >>> timed = Recording([[0.1], [0.2], [0.4]], times=[0.0, 0.5, 1.0], channels=["load"])
     >>> timed.part(1, 3).times, timed.channels
     (array([0.5, 1. ]), ('load',))
+    >>> early = Recording([0.0, 1.0, 2.0], name="ward 3").part(0, 2)
+    >>> early.name, early.first_step, early.goes_on
+    ('ward 3', 0, True)
     """
 
     u: Array
@@ -42,6 +49,9 @@ class Recording:
     times: Array | None = None
     channels: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
+    name: str = ""
+    first_step: int = 0
+    goes_on: bool = False
 
     def __post_init__(self) -> None:
         u = as_matrix(self.u, "inputs")
@@ -65,6 +75,12 @@ class Recording:
             object.__setattr__(self, "channels", _channels(self.channels, u.shape[1]))
         if self.classes is not None:
             object.__setattr__(self, "classes", _classes(self.classes, self.y))
+        if self.first_step < 0 or not (self.name or (self.first_step == 0 and not self.goes_on)):
+            raise ValueError(
+                f"first_step is {self.first_step} and goes_on is {self.goes_on} of a recording "
+                f"named {self.name!r}; name a recording that comes in stretches, and count its "
+                "steps from 0"
+            )
 
     @classmethod
     def labelled(
@@ -161,6 +177,10 @@ def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recordi
         channels=recording.channels,
         classes=None if y is None else recording.classes,
     )
+    if recording.name:
+        goes_on = recording.goes_on or stop < len(recording.u)
+        place = {"name": recording.name, "first_step": recording.first_step + start}
+        made.__dict__.update(place, goes_on=goes_on)
     return made
 
 

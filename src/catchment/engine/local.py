@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.client_names import check_client_names
+from catchment.federation.increments import Carrying
 from catchment.federation.loop import Keeper, Reply, Result, Watch, run
 from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
@@ -84,12 +85,15 @@ class LocalEngine(Generic[S, U, R]):
                 log.warning("%s was not told that round %d was counted: %s", client, round_, error)
 
     def _node(self, client: str) -> Node[S, U, R]:
-        source = self.sources[client]
+        source, algorithm = self.sources[client], self.plan.algorithm
         data = source if isinstance(source, Elsewhere) else data_of(source)
-        if self.plan.masking is None:
-            memory = self.memories.setdefault(client, {}) if data is source else {}
-            return Node(client, self.plan, data, memory)
+        carrying = isinstance(algorithm, Carrying) and algorithm.carries
+        remembers = carrying or isinstance(source, Elsewhere)
+        if self.plan.masking is None and not remembers:
+            return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
+        if self.plan.masking is None:
+            return Node(client, self.plan, data, memory)
         return Node(client, self.plan, data, memory, Releases(memory, self.policy))
 
 
@@ -120,6 +124,7 @@ def run_locally(
     memories: dict[str, Memory] | None = None,
     policy: Policy | None = None,
     journal: Journal | None = None,
+    onto: S | None = None,
 ) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
 
@@ -139,10 +144,12 @@ def run_locally(
         What the clients' owners allow; the default policy if not given.
     journal
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
+    onto
+        The state of an earlier run, with which this one begins.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     known = memories_of(plan.protections) if memories is None else memories
     engine = LocalEngine(plan, clients, threads, known, policy or Policy())
-    return run(plan, engine, keeper=keeper, watch=watch, journal=journal)
+    return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from catchment.export.c.code import c_code as c_code
     from catchment.export.c.code import to_c as to_c
     from catchment.export.c.plan import DevicePlan as DevicePlan
+    from catchment.export.onnx.export import OnnxFile as OnnxFile
+    from catchment.export.onnx.export import to_onnx as to_onnx
 
 __all__, __getattr__, __dir__ = face(
-    __name__, {"c.code": ["CCode", "c_code", "to_c"], "c.plan": ["DevicePlan"]}
+    __name__,
+    {
+        "c.code": ["CCode", "c_code", "to_c"],
+        "c.plan": ["DevicePlan"],
+        "onnx.export": ["OnnxFile", "to_onnx"],
+    },
 )

@@ -21,6 +21,7 @@ from catchment.features.grid import auto_bits
 from catchment.features.own import as_map
 from catchment.parallel import ordered_map
 
+Arrays = tuple[Array, ...]
 LARGEST = 50_000  # features
 LIMIT = 8.0  # largest absolute value of an input
 CLASS_BITS = 16  # of features, where targets are classes: products are far below their bounds
@@ -152,3 +153,25 @@ class NVAR:
             )
         (rows,) = self.row_blocks(u, np.arange(len(u)) >= self.washout, len(u))
         return rows
+
+
+@dataclass(frozen=True, eq=False)
+class NVARContinuation:
+    """An autoregression that goes on with a recording; it carries the last inputs it looks at."""
+
+    inner: NVAR
+
+    def rows(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows of the next steps and what to carry; see `Continuation`."""
+        inner = self.inner
+        reach = (inner.delays - 1) * inner.stride
+        before = carried[0] if carried else np.empty((0, u.shape[1]))
+        known = np.concatenate([before, u])
+        wanted = np.arange(steps - len(before), steps + len(u)) >= max(steps, inner.washout)
+        found = list(inner.row_blocks(known, wanted, max(1, len(u))))
+        rows = np.concatenate(found) if found else np.empty((0, inner.n_features))
+        return rows, (known[max(0, len(known) - reach) :],)
+
+    def end(self, steps: int, carried: Arrays) -> Array:
+        """Return no row: every step had its own."""
+        return np.empty((0, self.inner.n_features))

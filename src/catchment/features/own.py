@@ -186,10 +186,10 @@ class Adapted:
         Only maps that stream have them.
         """
         assert isinstance(self.inner, Streaming)
-        for z in self.inner.row_blocks(self._inputs(inputs, 0), wanted, n_rows):
-            yield self._checked(z)
+        for z in self.inner.row_blocks(self.checked_inputs(inputs, 0), wanted, n_rows):
+            yield self.checked_rows(z)
 
-    def _inputs(self, u: ArrayLike, k: int) -> Array:
+    def checked_inputs(self, u: ArrayLike, k: int = 0) -> Array:
         """Return the inputs (T, I) of recording k, finite and with the right channels."""
         found = as_matrix(u, f"recording {k}")
         refuse_nonfinite(found, f"recording {k}")
@@ -201,7 +201,7 @@ class Adapted:
         return found
 
     def rows(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
-        us = [self._inputs(u, k) for k, u in enumerate(inputs)]
+        us = [self.checked_inputs(u, k) for k, u in enumerate(inputs)]
         if not us:
             return []
         if isinstance(self.inner, ArrayMap):
@@ -223,11 +223,11 @@ class Adapted:
         # A few rows at a time stay in the cache from one step to the next.
         size = max(1, AT_ONCE // n_features)
         for at in range(0, len(together), size):
-            together[at : at + size] = self._checked(together[at : at + size])
+            together[at : at + size] = self.checked_rows(together[at : at + size])
         ends = np.cumsum([len(z) for z in found]).tolist()
         return [together[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
-    def _checked(self, z: Array) -> Array:
+    def checked_rows(self, z: Array) -> Array:
         """Return rows that are finite and within their bounds, on the grid if there is one."""
         if not (np.abs(z) <= self._limits).all():
             if not np.isfinite(z).all():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from catchment.federation.compression import FactorUpload as FactorUpload
     from catchment.federation.compression import Float32 as Float32
     from catchment.federation.course import Course as Course
+    from catchment.federation.increments import ByRound as ByRound
     from catchment.federation.limits import Limits as Limits
     from catchment.federation.loop import Result as Result
     from catchment.federation.messages import Engine as Engine
@@ -42,6 +43,7 @@ __all__, __getattr__, __dir__ = face(
         "algorithm": ["Algorithm", "Data", "Learner", "Needs", "Turn", "as_algorithm"],
         "compression": ["FactorUpload", "Float32"],
         "course": ["Course"],
+        "increments": ["ByRound"],
         "limits": ["Limits"],
         "loop": ["Result"],
         "messages": ["Engine", "Record"],

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Ledger
+from catchment.federation.increments import Carrying
 from catchment.federation.influence import claimed
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
 from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
@@ -113,7 +114,7 @@ class Node(Generic[S, U, R]):
 
     `ledger` is its own record of what was released of its data; without one, which is for clients
     that only simulate, nothing is noted but what a secure sum notes by itself. Of data that are
-    elsewhere it cannot know which they are, and takes all of them for the same.
+    elsewhere whoever makes the upload notes what stands for them.
     """
 
     name: str
@@ -157,9 +158,12 @@ class Node(Generic[S, U, R]):
 
     def _made(self, payload: Parts, turn: Turn) -> Upload:
         """Return the upload before any protection, made where the data are."""
-        if isinstance(self.data, Elsewhere):
-            return self.data.upload(self.plan, payload, turn, self.memory)
-        made: Upload = self.plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
+        plan, data = self.plan, self.data
+        if isinstance(data, Elsewhere):
+            return data.upload(plan, payload, turn, self.memory)
+        if isinstance(plan.algorithm, Carrying) and plan.algorithm.carries:
+            return plan.algorithm.client_increment(payload, data, turn, plan.prepare, self.memory)
+        made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
         return made
 
     def _protected(self, upload: Upload, turn: Turn) -> Upload:

@@ -129,6 +129,7 @@ def run(
     watch: Watch | None = None,
     journal: Journal | None = None,
     context: Parts = NOTHING,
+    onto: S | None = None,
 ) -> Result[S, R]:
     """Return the result of a plan's rounds; with a keeper, go on where the last run stopped.
 
@@ -146,10 +147,13 @@ def run(
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
     context
         What clients must know to make the plan for themselves; it travels with every request.
+    onto
+        The state of an earlier run, with which this one begins.
     """
     algorithm = plan.whole
     kept = keeper.resume() if keeper else None
-    state, records = kept if kept else (algorithm.start(), ())
+    begun = algorithm.start() if onto is None else onto
+    state, records = kept if kept else (begun, ())
     note = keeper.note if keeper else None
     for round_ in range(len(records), plan.rounds):
         if algorithm.finished(state):

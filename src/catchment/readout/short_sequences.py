@@ -27,7 +27,7 @@ SHORT_STEPS, FEW_FEATURES = 256, 128  # beyond these BLAS takes each sequence be
 def is_short(features: EchoStateMap, sequence: Recording) -> bool:
     """Whether a lone sequence has so few steps and features that eight cost little more than one.
 
-    Every target must be known.
+    Every target must be known, and its grid must not cut it.
     """
     return (
         sequence.n_steps <= SHORT_STEPS
@@ -36,6 +36,7 @@ def is_short(features: EchoStateMap, sequence: Recording) -> bool:
         and sequence.y is not None
         and features.n_features + sequence.y.shape[-1] <= FEW_FEATURES
         and not np.isnan(sequence.y).any()
+        and not 0 < features.reservoir.cut[0] < sequence.n_steps
     )
 
 

@@ -86,15 +86,15 @@ def test_a_constant_unit_has_no_deviation() -> None:
 
 
 def test_a_part_too_long_for_exact_sums_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = whole_pooling._Totals("mean", np.array([8.0, 1.0]), [[0, 10]], 24)
+    totals = whole_pooling.Totals("mean", np.array([8.0, 1.0]), [[0, 10]], 24)
     assert totals.most_steps == 2**25
     features = EchoStateMap(reservoir(20), pool="mean")
-    monkeypatch.setattr(whole_pooling, "_Totals", _Few)
+    monkeypatch.setattr(whole_pooling, "Totals", _Few)
     with pytest.raises(ValueError, match="30 steps to pool"):
         features(np.zeros((30, 2)))
 
 
-class _Few(whole_pooling._Totals):
+class _Few(whole_pooling.Totals):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self.most_steps = 20

@@ -116,18 +116,21 @@ def node_command(
     return [*launch, *address, tool("flower-supernode"), *supernode, *config]
 
 
-def node_settings(folder: Path, data: str = "") -> Settings:
+def node_settings(folder: Path, data: str = "", device: str = "") -> Settings:
     """Return the node config of a node whose keys are in a folder.
 
     Parameters
     ----------
     data
         Path or pattern of its own files; if empty, it makes its part of the plan's own source.
+    device
+        Address of a device that has the data, in their place.
 
     >>> node_settings(Path("ann"), "*.csv")
     {'keys': 'ann', 'data': '*.csv'}
     """
-    return {"keys": str(folder)} | ({"data": data} if data else {})
+    own = {"data": data, "device": device}
+    return {"keys": str(folder)} | {name: value for name, value in own.items() if value}
 
 
 def pairs(settings: Settings) -> str:

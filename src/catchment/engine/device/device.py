@@ -10,7 +10,7 @@ sees a sample.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,13 +22,14 @@ from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
 from catchment.engine.device import link as kinds
 from catchment.engine.device.address import Address
-from catchment.engine.device.answered import Answered
+from catchment.engine.device.answered import Answered, Question
 from catchment.engine.device.hello import DeviceHello
 from catchment.engine.device.lines import opened
 from catchment.engine.device.link import Link
 from catchment.errors import DeviceError
 from catchment.federation.course import Course
 from catchment.federation.delivery import Delivery, Receipt
+from catchment.federation.increments import Asked
 from catchment.federation.influence import claimed
 from catchment.federation.learn.input_scaling import FederatedScaling, SentMoments
 from catchment.federation.learn.ridge import FederatedRidge
@@ -43,6 +44,7 @@ from catchment.wire import Parts
 AnyPlan = Plan[Any, Any, Any]
 SLACK = 1 << 16  # bytes of a message beside its numbers
 MOST_ROWS = 1 << 20  # that a device may predict at once
+NEW_ONLY = 1
 ROUND = struct.Struct("<I")
 ASK = struct.Struct("<IB")
 
@@ -109,7 +111,7 @@ class Device:
             case FederatedScaling():
                 return self._moments(algorithm, turn)
             case FederatedRidge():
-                return self._statistics(plan, algorithm, turn, memory)
+                return self._statistics(plan, algorithm, received, turn, memory)
             case Delivery():
                 return self._delivered(algorithm, received, turn, memory)
         raise DeviceError(
@@ -170,25 +172,27 @@ class Device:
         came = algorithm.read_update(parts, turn)
         if not came.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
+        _note(turn, [parts.to_bytes()])
         return came
 
     def _statistics(
-        self, plan: AnyPlan, algorithm: FederatedRidge, turn: Turn, memory: Memory
+        self,
+        plan: AnyPlan,
+        algorithm: FederatedRidge,
+        received: Parts,
+        turn: Turn,
+        memory: Memory,
     ) -> RidgeStatistics:
         features, classes = algorithm.features, algorithm.classes is not None
-        if algorithm.increments != 1:
-            raise DeviceError(
-                "plan",
-                f"increments is {algorithm.increments}, and a device does not know its data before "
-                "it has them; leave increments out",
-            )
+        question = _question(algorithm, received, turn)
         with self._talk() as (link, said):
             said.check_map(features, classes=classes, plan=plan)
             self._scale(link, said, plan.prepare)
-            asked = self._asked(link, turn, memory)
+            asked = self._asked(link, question, memory)
             limit = most_bytes(Grid.of(features, classes=classes), said.features, said.outputs)
             asked.keep(memory)
-            parts = _collected(link, kinds.TRAIN, ASK.pack(asked.round, 0), limit)
+            ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
+            parts = _collected(link, kinds.TRAIN, ask, limit)
         algorithm.read_update(parts, turn)
         came = RidgeStatistics.from_parts(parts)
         if came.n_targets != said.outputs:
@@ -196,19 +200,24 @@ class Device:
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
             )
         claimed(came).check(plan.limits)
+        # Sums of all that it has seen grow while map and scale stay; others begin anew.
+        sums = [] if question.new_only else [(features.fingerprint, plan.prepare.fingerprint)]
+        _note(turn, [*sums, parts.to_bytes()])
         replace(asked, sent=True).keep(memory)
         return came
 
     @staticmethod
-    def _asked(link: Link, turn: Turn, memory: Memory) -> Answered:
+    def _asked(link: Link, question: Question, memory: Memory) -> Answered:
         """Return under which number the device is asked: the same again if the question is."""
-        known, token = Answered.of(memory), f"{turn.plan} {turn.round}"
+        known, token = Answered.of(memory), question.token
         if known is None:
-            return Answered(0, token)
-        if known.counted:
+            return Answered(0, token, new_only=question.new_only)
+        if known.counted or (known.token != token and question.counts(known)):
             _settle(link, known.round, memory)
-            return Answered(0, token)
-        return known if known.token == token else Answered(known.round + 1, token)
+            return Answered(0, token, new_only=question.new_only)
+        if known.token == token:
+            return known
+        return Answered(known.round + 1, token, new_only=question.new_only)
 
     def _delivered(
         self, algorithm: Delivery, received: Parts, turn: Turn, memory: Memory
@@ -216,7 +225,8 @@ class Device:
         receipt = algorithm.client_update(received, tuple, turn)
         known = Answered.of(memory)
         with self._talk() as (link, said):
-            if known is not None and known.sent:
+            # Of increments the next letter says whether they came into the sum.
+            if known is not None and known.sent and (known.counted or not known.new_only):
                 _settle(link, known.round, memory)
             self._send(link, said, model_from_bytes(received.arrays[0].tobytes()))
         return receipt
@@ -250,6 +260,31 @@ class Device:
             f"the device waits for a scale, and the plan has scale = {scale!r}; export it from "
             "this plan",
         )
+
+
+def _question(algorithm: FederatedRidge, received: Parts, turn: Turn) -> Question:
+    """Return what a device is asked at a training round; DeviceError if it cannot answer that."""
+    if algorithm.carries:
+        asked = Asked.from_parts(received)
+        missed = turn.client in asked.missed
+        return Question(f"{asked.begun} {asked.after}", asked.begun, missed=missed, new_only=True)
+    if algorithm.increments != 1:
+        raise DeviceError(
+            "plan",
+            f"increments is {algorithm.increments}, and a device cannot cut data that it does not "
+            'have yet; write increments = "new"',
+        )
+    return Question(f"{turn.plan} {turn.round}")
+
+
+def _note(turn: Turn, items: Sequence[object]) -> None:
+    """Note in the client's ledger what stands for data that only the device has.
+
+    What was released before and shares an item without being the same has changed.
+    """
+    if turn.ledger is not None:
+        for _ in turn.ledger.reading(lambda: items)():
+            pass
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:

@@ -125,6 +125,7 @@ def server_app(
     *,
     terms: Terms | None = None,
     done: Callable[[Result[S, R]], None] | None = None,
+    onto: S | None = None,
 ) -> ServerApp:
     """Return the Flower app of a plan's server.
 
@@ -139,6 +140,8 @@ def server_app(
         How to deal with nodes; if not given, what the run config says.
     done
         Called with the result.
+    onto
+        The state of an earlier run, with which this one begins.
 
     >>> from catchment.federation.learn.input_scaling import FederatedScaling
     >>> type(server_app(Plan(algorithm=FederatedScaling(channels=1)), "runs/1")).__name__
@@ -153,7 +156,7 @@ def server_app(
             keeper = (
                 Logged(store.keeper("training", agreed), "training", plan.rounds) if store else None
             )
-            result = run(agreed, engine, keeper=keeper, journal=journal)
+            result = run(agreed, engine, keeper=keeper, journal=journal, onto=onto)
             model = model_of(result.result)
             if store and model is not None:
                 store.save_model(model)

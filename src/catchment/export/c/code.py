@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from catchment.data.recording import Recording
 from catchment.export.c.cutting import Cutting
 from catchment.export.c.layout import Layout
 from catchment.export.c.map_code import NUMBERS, Number
@@ -18,13 +20,10 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
 from catchment.readout.model import Model
+from catchment.readout.personal_models import PersonalModels
 
-# Words of C, and what the generated file calls its own types and functions.
-KEYWORDS = re.compile(
-    "auto|break|case|char|const|continue|default|do|double|else|enum|extern|float|for|goto|if|"
-    "inline|int|long|register|restrict|return|short|signed|sizeof|static|struct|switch|typedef|"
-    "union|unsigned|void|volatile|while|state|value|word|feature|map|grid|readout|scale"
-)
+# What the file's own functions start with, and headers that it includes.
+RESERVED = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +72,7 @@ def to_c(
     number: Number | None = None,
     rate: float | None = None,
     steps: int | None = None,
+    check: Sequence[Recording] | None = None,
 ) -> DevicePlan:
     """Write a model as NAME.c and NAME.h and return the plan of what it needs on a device.
 
@@ -88,6 +88,9 @@ def to_c(
         Samples a second of the device, for windows in seconds of a model that has no rate.
     steps
         Steps of the longest recording, for maps that need all of it at once.
+    check
+        Raw recordings on which a model that must be rounded is compared with the one that was
+        trained; made up if not given.
 
     >>> import tempfile
     >>> import numpy as np
@@ -99,7 +102,7 @@ def to_c(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['waves.c', 'waves.h']
     """
-    code = c_code(model, name=name, number=number, rate=rate, steps=steps)
+    code = c_code(model, name=name, number=number, rate=rate, steps=steps, check=check)
     code.write(folder)
     return code.plan
 
@@ -111,12 +114,18 @@ def c_code(
     number: Number | None = None,
     rate: float | None = None,
     steps: int | None = None,
+    check: Sequence[Recording] | None = None,
 ) -> CCode:
     """Return a model as C, not yet written; the parameters are those of `to_c`."""
+    if isinstance(model, PersonalModels):
+        raise ValueError(
+            "PersonalModels cannot be written as C, only one model of them; in Python pass "
+            "models.shared, or models.of(name) of one client, to catchment.export.to_c"
+        )
     if not isinstance(model, Model):
         raise ValueError(
             f"{type(model).__name__} cannot be written as C, only a model of one map and one "
-            "readout; train without personal readouts, ensembles or networks"
+            "readout; train without ensembles and networks"
         )
     _refuse(model, name, number)
     form: Number = number or ("float32" if model.features.grid is None else "whole")
@@ -124,7 +133,7 @@ def c_code(
     if form == "q15":
         exported = model_of(model, in_q15(model.features))
     layout = Layout(exported, name, form, Cutting.of(model.prepare, rate), steps)
-    return CCode(layout, plan_of(layout, model))
+    return CCode(layout, plan_of(layout, model, check))
 
 
 def model_of(model: Model, features: FeatureMap) -> Model:
@@ -137,9 +146,10 @@ def model_of(model: Model, features: FeatureMap) -> Model:
 def _refuse(model: Model, name: str, number: str | None) -> None:
     if number is not None and number not in NUMBERS:
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or RESERVED.fullmatch(name):
         raise ValueError(
-            f"--name is {name!r}; give a word of letters, digits and _ that C does not use itself"
+            f"--name is {name!r}; give a word of letters, digits and _ that does not begin with "
+            "map, grid, float or golden"
         )
     if model.n_inputs is None:
         raise ValueError("the map takes any number of channels; build it for the device's first")

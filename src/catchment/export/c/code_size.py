@@ -8,21 +8,48 @@ that arm-none-eabi-gcc compiled for size for a Cortex-M4; the tests compare with
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
 from catchment.export.c.layout import Layout
+from catchment.export.c.map_code import MapCode
+from catchment.export.c.pieces import Piece, needed
+from catchment.export.c.program import pieces_of
 
 
 def traits(layout: Layout) -> list[str]:
-    """Return what adds instructions to a program: of its frame, then of its map."""
-    return [*_frame_traits(layout), *layout.map.traits]
+    """Return what adds instructions to a program: its frame's traits and its map's."""
+    return [*_frame_traits(layout), *map_traits(layout.map, pieces_of(layout))]
+
+
+def map_traits(code: MapCode, pieces: Sequence[Piece]) -> list[str]:
+    """Return what adds instructions to a map.
+
+    What it names itself; and for maps that name nothing the functions that they take from the
+    sources.
+
+    Parameters
+    ----------
+    pieces
+        What the program takes from the sources.
+    """
+    told = {"grid.h", "grid.c", "float_reservoir.c", "prepare.c"}
+    others = [name for name in code.sources if name not in told]
+    taken = {name for piece in pieces if piece.is_function for name in piece.names}
+    own = {name for piece in needed(others, taken) for name in piece.names}
+    return [*code.traits, *sorted(taken & own)]
+
+
+def bytes_of(found: Sequence[str], *, whole: bool) -> int:
+    """Return the bytes of instructions that some traits add up to, about."""
+    known = _sizes()["whole" if whole else "float32"]
+    return max(0, round(sum(known.get(trait, 0.0) for trait in found)))
 
 
 def code_bytes(layout: Layout) -> int:
     """Return the bytes of instructions of a program, about."""
-    known = _sizes()["whole" if layout.whole else "float32"]
-    return max(0, round(sum(known.get(trait, 0.0) for trait in traits(layout))))
+    return bytes_of(traits(layout), whole=layout.whole)
 
 
 def _frame_traits(layout: Layout) -> list[str]:

@@ -86,6 +86,8 @@ def _entered(layout: Layout) -> str:
     elif layout.map.per_step:
         lines += [f"    s->t[0] = t < {washout} ? t + 1 : t;"] if washout else []
     else:
+        most = layout.setting.steps  # sums have room for so many
+        lines += [f"    if (t >= {most})\n        return -1;"] if most else []
         lines += ["    s->t[0] = t + 1;"]
     lines += [f"    map_step(s, v, t, {steps}, s->row);"]
     if layout.map.per_step:

@@ -13,6 +13,7 @@ from catchment.features.echo_state.weights import ACTIVATIONS
 from catchment.features.grid import digits_after_point
 
 MOST_ROUNDED = 22  # bits of features that single precision can round
+FEW_STEPS = 256
 MOST_ENTRIES = 1 << 16  # that an index of two bytes tells apart
 
 
@@ -52,6 +53,8 @@ class _Maker:
             )
         self.map, self.setting, self.p = features, setting, prefix
         self.programs: tuple[Program, ...] = features.programs
+        # Sums of many steps keep what single precision loses of each.
+        self.long = setting.steps is None or setting.steps > FEW_STEPS
         self.rounds = features.grid is not None and features.grid <= MOST_ROUNDED
 
     def tables(self) -> tuple[Table, ...]:
@@ -93,6 +96,7 @@ class _Maker:
         found = [f"echo state, {layers}", f"echo state, {pool}"]
         found += [f"echo state, {one}" for one in sorted(self.activations())]
         found += ["echo state, mixed"] if len(self.activations()) > 1 else []
+        found += [f"echo state, long, {pool}"] if self.long else []
         found += [f"echo state, segments, {pool}"] if features.segments > 1 else []
         found += [f"echo state, rounded, {pool}"] if self.rounds else []
         found += ["echo state, cut off"] if features.reservoir.grid is not None else []
@@ -163,10 +167,11 @@ class _Maker:
     def _sums(self) -> tuple[Sum, ...]:
         if self.map.pool == "max":
             return (Sum("float", "extreme", "-FLT_MAX"),)
+        rest = ("rest",) if self.long else ()
         if self.map.pool == "mean":
-            return (Sum("float", "first"), Sum("float", "rest"))
+            return tuple(Sum("float", name) for name in ("first", *rest))
         if self.map.pool == "mean_std":
-            names = ("first", "rest", "second", "second_rest")
+            names = ("first", "second", *(("rest", "second_rest") if self.long else ()))
             # Sums about the first step of a part keep what single precision would lose.
             return (Sum("float", "about", "NAN"), *(Sum("float", name) for name in names))
         return ()
@@ -176,7 +181,10 @@ class _Maker:
         lines = (f"float x = {p}_base(s, v, j);",)
         if self.map.pool == "max":
             return (*lines, f"if (x > s->{p}_extreme[j])", f"    s->{p}_extreme[j] = x;")
-        first = f"float_add(&s->{p}_first[j], &s->{p}_rest[j], x);"
+        first, second = f"s->{p}_first[j] += x;", f"s->{p}_second[j] += x * x;"
+        if self.long:
+            first = f"float_add(&s->{p}_first[j], &s->{p}_rest[j], x);"
+            second = f"float_add(&s->{p}_second[j], &s->{p}_second_rest[j], x * x);"
         if self.map.pool == "mean":
             return (*lines, first)
         return (
@@ -185,7 +193,7 @@ class _Maker:
             f"    s->{p}_about[j] = x;",
             f"x -= s->{p}_about[j];",
             first,
-            f"float_add(&s->{p}_second[j], &s->{p}_second_rest[j], x * x);",
+            second,
         )
 
     def _write(self) -> tuple[str, ...]:

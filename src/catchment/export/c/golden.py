@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle, islice
 
 import numpy as np
 
@@ -61,8 +62,16 @@ class Golden:
         return found
 
 
-def golden(layout: Layout) -> Golden:
-    """Return recordings that the model has scores for: slow waves, noise and, if held, gaps."""
+def golden(
+    layout: Layout, *, n_recordings: int = N_RECORDINGS, most_numbers: int = MOST_NUMBERS
+) -> Golden:
+    """Return recordings that the model has scores for: slow waves, noise and, if held, gaps.
+
+    Parameters
+    ----------
+    most_numbers
+        Of all recordings together; the first is taken whatever its length.
+    """
     I = layout.map.n_inputs
     mean, spread = np.zeros(I), np.ones(I)
     if layout.scaler is not None:
@@ -72,10 +81,11 @@ def golden(layout: Layout) -> Golden:
     unit = np.ldexp(1.0, np.maximum(np.frexp(spread)[1] - DIGITS, np.frexp(reach)[1] - 23))
     rng = np.random.default_rng(SEED)
     samples = []
-    for k, T in enumerate(_lengths(layout)):
+    for k, T in enumerate(_lengths(layout, n_recordings, most_numbers)):
         t = np.arange(T)[:, None]
         waves = np.sin(t / (2.0 + 3 * rng.random(I)) + 6 * rng.random(I))
-        u = mean + spread * (waves + 0.4 * rng.standard_normal((T, I)))
+        loud = rng.choice([0.5, 1.0, 1.5])
+        u = mean + spread * loud * (waves + 0.4 * rng.standard_normal((T, I)))
         whole = np.rint(u / unit).astype(np.int64)
         if layout.holds and k == 1:
             whole[T // 3 : T // 3 + 3, 0] = MISSING
@@ -83,7 +93,7 @@ def golden(layout: Layout) -> Golden:
     return Golden(layout.model, samples, unit)
 
 
-def _lengths(layout: Layout) -> list[int]:
+def _lengths(layout: Layout, n_recordings: int, most_numbers: int) -> list[int]:
     """Return the steps of each recording."""
     W, S = layout.cutting.window, layout.cutting.step
     least = layout.map.least_steps
@@ -92,9 +102,8 @@ def _lengths(layout: Layout) -> list[int]:
     else:
         wanted = [least + 20, least + 33, least + 50]
         wanted = [min(T, layout.steps or T) for T in wanted]
-    most = MOST_NUMBERS // layout.map.n_inputs
-    kept, left = wanted[:1], most - wanted[0]
-    for T in wanted[1:N_RECORDINGS]:
+    kept, left = wanted[:1], most_numbers // layout.map.n_inputs - wanted[0]
+    for T in islice(cycle(wanted), 1, n_recordings):
         if left >= T:
             kept.append(T)
             left -= T

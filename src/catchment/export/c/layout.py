@@ -56,8 +56,10 @@ class Layout:
 
     @cached_property
     def setting(self) -> Setting:
-        window, bits = self.cutting.window, widest_bits(self.model.features)
-        return Setting(self.number, window or self.steps, window > 0, bits)
+        features, window = self.model.features, self.cutting.window
+        # A row per step comes for ever: nothing may count on an end.
+        steps = window or (None if features.per_step else self.steps)
+        return Setting(self.number, steps, window > 0, widest_bits(features))
 
     @property
     def whole(self) -> bool:

@@ -70,6 +70,7 @@ def concat_code(features: Adapted, setting: Setting, prefix: str) -> MapCode:
         tables=tuple(table for one in codes for table in one.tables),
         fields=tuple(field for one in codes for field in one.fields),
         activations=frozenset[str]().union(*(one.activations for one in codes)),
+        traits=tuple(dict.fromkeys(trait for one in codes for trait in one.traits)),
     )
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from catchment.data.recording import Recording
+from catchment.export.c.agreement import Agreement
 from catchment.export.c.code_size import code_bytes
+from catchment.export.c.golden import golden
 from catchment.export.c.layout import Layout
 from catchment.readout.model import Model
 
+MADE_UP = 50  # recordings to compare a rounded model on
 POINTER = 4  # bytes of an address on a small device
 
 
@@ -26,7 +31,12 @@ class DevicePlan:
     code
         Bytes of instructions, about, for an ARM Cortex-M4 compiled for size.
     operations
-        Multiplications with additions for one step, the readout counted where it runs at every one.
+        Multiplications with additions for one step, of the map; those of a window are shared among
+        its steps.
+    readout_operations
+        Multiplications with additions for one row, of the readout.
+    agreement
+        How well a model that had to be rounded agrees with the one that was trained.
     """
 
     name: str
@@ -35,6 +45,8 @@ class DevicePlan:
     tables: int
     code: int
     operations: int
+    readout_operations: int
+    agreement: Agreement | None = None
 
     @property
     def flash(self) -> int:
@@ -47,33 +59,66 @@ class DevicePlan:
 
     def text(self) -> str:
         """Return the plan for people."""
-        return (
-            f"{self.name}: {self.number}, {self.ram:,} bytes of RAM, {self.flash:,} of flash "
-            f"({self.tables:,} tables, {self.code:,} code on a Cortex-M4), "
-            f"{self.operations:,} multiply-adds a step"
-        )
+        lines = [
+            f"RAM         {self.ram:>9,} bytes, the state",
+            f"flash       {self.flash:>9,} bytes, {self.tables:,} of them tables; code of "
+            f"{self.code:,} as on a Cortex-M4",
+            f"operations  {self.operations:>9,} multiply-adds a step, and "
+            f"{self.readout_operations:,} for each row of scores",
+        ]
+        if self.agreement is not None:
+            lines.append(f"rounded to 15 digits: {self.agreement.text()}")
+        return "\n".join([f"{self.name}, numbers: {self.number}", *lines])
 
 
-def plan_of(layout: Layout, original: Model) -> DevicePlan:
-    """Return the plan of a layout; `original` is the model before it was rounded, if it was."""
-    readout = layout.map.n_features * layout.n_outputs
-    each = 1.0 if layout.map.per_step else 1.0 / max(1, layout.cutting.step)
+def plan_of(layout: Layout, trained: Model, check: Sequence[Recording] | None = None) -> DevicePlan:
+    """Return the plan of a layout.
+
+    Parameters
+    ----------
+    trained
+        The model before it was rounded, if it was.
+    check
+        Recordings to compare both on; made up if not given.
+    """
+    W, S = layout.cutting.window, layout.cutting.step
+    again = W / S if W else 1.0  # how often a step is run, in windows that overlap
     return DevicePlan(
         name=layout.name,
         number=layout.number,
         ram=layout.ram,
         tables=constant_bytes(layout),
         code=code_bytes(layout),
-        operations=round(layout.map.operations + each * readout),
+        operations=round(again * layout.map.operations),
+        readout_operations=layout.map.n_features * layout.n_outputs,
+        agreement=_agreement(layout, trained, check),
     )
+
+
+def _agreement(
+    layout: Layout, trained: Model, check: Sequence[Recording] | None
+) -> Agreement | None:
+    if layout.model is trained:
+        return None
+    if check is not None:
+        return Agreement.between(trained, layout.model, check, "the recordings given")
+    made_up = golden(layout, n_recordings=MADE_UP, most_numbers=MADE_UP * 10000).recordings()
+    return Agreement.between(trained, layout.model, made_up, "recordings made up")
 
 
 def constant_bytes(layout: Layout) -> int:
     """Return the bytes of constants: tables, structs that point to them, and names of classes."""
     found = sum(-(-table.n_bytes // 2) * 2 for table in layout.tables)
-    for struct in re.finditer(
-        r"static const struct .*? = (\{.*?\n\});", layout.map.text, re.DOTALL
-    ):
-        found += 4 * len(re.findall(r"\w+", struct[1]))
     names = layout.model.classes or ()
+    found += struct_bytes(layout.map.text)
     return found + sum(POINTER + len(name.encode()) + 1 for name in names)
+
+
+def struct_bytes(text: str) -> int:
+    """Return the bytes of the constant structs in C text, whose entries have a word each.
+
+    >>> struct_bytes("static const struct pair a = {\\n    1, table\\n};")
+    8
+    """
+    pattern = re.compile(r"static const struct .*? = (\{.*?\n\});", re.DOTALL)
+    return sum(4 * len(re.findall(r"\w+", one[1])) for one in pattern.finditer(text))

@@ -9,7 +9,7 @@ from catchment.export.c.driver import driver_texts
 from catchment.export.c.golden import golden_text
 from catchment.export.c.layout import Layout
 from catchment.export.c.map_code import MapCode
-from catchment.export.c.pieces import needed, uses_of
+from catchment.export.c.pieces import Piece, needed, uses_of
 from catchment.export.c.tables import table_text
 
 _WHOLE_ACTIVATIONS = {
@@ -34,28 +34,39 @@ _ACTIVATE = {
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
-    activate = activate_text(layout.map, whole=layout.whole)
-    own = [*(table_text(one) for one in layout.tables), activate, layout.map.text]
-    own += [*driver_texts(layout), golden_text(layout)]
-    body = "\n".join(part.strip("\n") + "\n" for part in own if part)
-    defined = {"grid_word", "grid_index"}
-    defined |= {"grid_activate()"} if layout.map.activations else set()
-    head = activate_head(whole=layout.whole)
-    pieces = needed(("prepare.c", *layout.map.sources), uses_of(body), defined)
+    pieces = pieces_of(layout)
     types = [piece.text for piece in pieces if not piece.is_function]
     functions = [piece.text for piece in pieces if piece.is_function]
     # Declared first, so that the order of the files does not matter.
     heads = [piece.head for piece in pieces if piece.is_function]
-    heads += [head] if layout.map.activations else []
-    forward = ["\n".join(f"{head};" for head in heads) + "\n"]
-    text = "\n".join([_source_head(layout), *types, *forward, *functions, body])
+    heads += [activate_head(whole=layout.whole)] if layout.map.activations else []
+    forward = "\n".join(f"{head};" for head in heads) + "\n"
+    own = [*(table_text(one) for one in layout.tables), *_own_texts(layout), golden_text(layout)]
+    body = "\n".join(part.strip("\n") + "\n" for part in own if part)
+    text = "\n".join([_source_head(layout), *types, forward, *functions, body])
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def pieces_of(layout: Layout) -> list[Piece]:
+    """Return what the file takes from the library's C sources."""
+    defined = {"grid_word", "grid_index"}
+    defined |= {"grid_activate()"} if layout.map.activations else set()
+    uses = uses_of("\n".join(_own_texts(layout)))
+    return needed(("prepare.c", *layout.map.sources), uses, defined)
+
+
+def _own_texts(layout: Layout) -> list[str]:
+    """Return the functions that are written for this model."""
+    activate = activate_text(layout.map, whole=layout.whole)
+    return [activate, layout.map.text, *driver_texts(layout)]
 
 
 def header_text(layout: Layout) -> str:
     """Return the header: sizes, the state, and the functions."""
     n, up = layout.name, layout.name.upper()
     bad = "infinite" if layout.holds else "missing or infinite"
+    if layout.by_recording and layout.setting.steps:
+        bad += f", or the recording longer than {layout.setting.steps} steps"
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields)
     return f"""/* {_title(layout)}
  *
@@ -86,7 +97,7 @@ struct {n}_state {{
 void {n}_reset(struct {n}_state *s);
 {_begin(layout)}
 /* One sample of all channels. 1: the scores are new; 0: they are not;
- * -1: a sample is {bad}, and nothing has changed. */
+ * -1: a sample is {bad}: it is left out. */
 int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
 
 /* The recording ends. 1: the scores are of the whole recording; 0: there are none. */

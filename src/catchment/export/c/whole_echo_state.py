@@ -58,7 +58,7 @@ class _Maker:
                 f"{features.reservoir.input_range:g} do not fit the C form; use fewer units, a "
                 "smaller input_range, or --number float32"
             )
-        largest = max(float(features._step_bounds.max()), 1.0)
+        largest = max(float(features.step_bounds.max()), 1.0)
         self.top_bits = self.map.digits + int(np.ceil(np.log2(largest)))
         steps = setting.steps or 1 << max(1, 52 - self.top_bits)
         self.steps_bits = (steps - self.map.washout).bit_length()

@@ -9,8 +9,10 @@ import numpy as np
 
 import catchment
 from catchment.data.scaling import Scaler
+from catchment.export.c.code_size import bytes_of, map_traits
 from catchment.export.c.map_code import Table
-from catchment.export.c.pieces import needed, uses_of
+from catchment.export.c.pieces import Piece, needed, uses_of
+from catchment.export.c.plan import struct_bytes
 from catchment.export.c.program import activate_head, activate_text
 from catchment.export.c.tables import table_text
 from catchment.export.device.layout import PIECE, Layout
@@ -24,6 +26,21 @@ _BASE = (
     *("bytes.h", "bytes.c", "wide.c", "sha256.h", "sha256.c", "crc32.c"),
     *("packing.h", "packing.c", "wire.h", "wire.c"),
 )
+# Bytes of instructions, measured with arm-none-eabi-gcc 12.2 -Os for a Cortex-M4F.
+_CODE = {
+    "whole": 6080,
+    "scale 0, whole": 0,
+    "scale 1, whole": 120,
+    "scale 2, whole": 1420,
+    "numbers, whole": 530,
+    "float32": 5050,
+    "scale 0, float32": 0,
+    "scale 1, float32": 130,
+    "scale 2, float32": 1730,
+    "numbers, float32": 70,
+    "kept": 180,
+    "majority": 60,
+}
 
 
 def source_text(layout: Layout) -> str:
@@ -125,6 +142,7 @@ def _settings(layout: Layout) -> str:
         "STREAMS": int(code.streams),
         "WASHOUT": code.washout,
         "LEAST": code.least_steps,
+        "EVERY": layout.every,
         "WINDOW": task.window,
         "STEP": task.step,
         "KEPT": layout.kept,
@@ -141,17 +159,26 @@ def _settings(layout: Layout) -> str:
 
 def _map_text(layout: Layout) -> str:
     """Return the map's tables and functions, and those of the sources that they need."""
-    code = layout.map
-    own = [*map(table_text, code.tables), activate_text(code, whole=layout.whole), code.text]
+    code, pieces = layout.map, map_pieces(layout)
+    own = [*map(table_text, code.tables), *_own_texts(layout)]
     body = "\n".join(part.strip("\n") + "\n" for part in own if part)
-    defined = {"grid_word", "grid_index"}
-    defined |= {"grid_activate()"} if code.activations else set()
-    pieces = needed(("prepare.c", *code.sources), uses_of(body), defined)
     types = [piece.text for piece in pieces if not piece.is_function]
     functions = [piece.text for piece in pieces if piece.is_function]
     heads = [piece.head for piece in pieces if piece.is_function]
     heads += [activate_head(whole=layout.whole)] if code.activations else []
     return "\n".join([*types, *(f"{head};" for head in heads), *functions, body])
+
+
+def map_pieces(layout: Layout) -> list[Piece]:
+    """Return what the map takes from the library's C sources."""
+    defined = {"grid_word", "grid_index"}
+    defined |= {"grid_activate()"} if layout.map.activations else set()
+    uses = uses_of("\n".join(_own_texts(layout)))
+    return needed(("prepare.c", *layout.map.sources), uses, defined)
+
+
+def _own_texts(layout: Layout) -> list[str]:
+    return [activate_text(layout.map, whole=layout.whole), layout.map.text]
 
 
 def _tables(layout: Layout) -> list[Table]:
@@ -171,7 +198,22 @@ def _tables(layout: Layout) -> list[Table]:
 
 def table_bytes(layout: Layout) -> int:
     """Return the bytes of constants: the map's, and the device's own."""
-    return sum(table.n_bytes for table in (*layout.map.tables, *_tables(layout)))
+    tables = sum(table.n_bytes for table in (*layout.map.tables, *_tables(layout)))
+    return tables + struct_bytes(layout.map.text)
+
+
+def code_bytes(layout: Layout) -> int:
+    """Return the bytes of instructions, about, for an ARM Cortex-M4 compiled for size."""
+    own = sum(_CODE[one] for one in _traits(layout))
+    return own + bytes_of(map_traits(layout.map, map_pieces(layout)), whole=layout.whole)
+
+
+def _traits(layout: Layout) -> list[str]:
+    """Return what adds instructions to a device beside its map."""
+    kind = "whole" if layout.whole else "float32"
+    numbers = [f"numbers, {kind}"] if layout.task.classes is None else []
+    kept, majority = ["kept"] * (layout.kept > 0), ["majority"] * layout.majority
+    return [kind, f"scale {layout.scale}, {kind}", *numbers, *kept, *majority]
 
 
 def _bytes(content: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

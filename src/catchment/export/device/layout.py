@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,8 @@ from catchment.export.c.map_code import BYTES, Field, MapCode, Number, Setting
 from catchment.export.c.maps import in_q15, map_code
 from catchment.export.device.sums_form import SumsForm
 from catchment.export.device.task import Task
+from catchment.features.own import Adapted
+from catchment.features.thinned import Thinned
 
 PIECE = 512  # bytes of an upload in one frame
 _WORD = 4  # bytes of a pointer and of an int of the processors that plans are made for
@@ -110,6 +113,14 @@ class Layout:
         return self.steps or 0 if code.needs_steps or not code.streams else 0
 
     @property
+    def every(self) -> int:
+        """One row of this many is learnt from."""
+        every, features = 1, self.task.features
+        while isinstance(features, Adapted) and isinstance(features.inner, Thinned):
+            every, features = math.lcm(every, features.inner.every), features.inner.inner
+        return every
+
+    @property
     def feature(self) -> str:
         """C type of a feature."""
         if self.map.bits is None:
@@ -166,6 +177,7 @@ class Layout:
     def _feed_bytes(self, I: int, K: int) -> int:
         word, kept = BYTES[self.setting.word], self.kept
         fields = [(8, I), *([(8, 2 * I), (4, 1)] if self.scale == 2 else []), (4, 3), (_WORD, 1)]
+        fields += [(4, 1)] if self.every > 1 else []
         fields += [(4, K)] if self.majority else []
         fields += [(4, 1), (word, kept * self.map.n_words)] if kept else [(word, self.map.n_words)]
         fields += [(4, kept)] if kept and self.majority else []

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catchment.export.c.code import KEYWORDS
+from catchment.export.c.code import RESERVED
 from catchment.export.c.map_code import NUMBERS, Number
-from catchment.export.device.code import header_text, source_text, table_bytes
+from catchment.export.device.code import code_bytes, header_text, source_text, table_bytes
 from catchment.export.device.layout import Layout
 from catchment.export.device.messages import most_bytes, sums_parts
 from catchment.export.device.sums_form import ROWS
 from catchment.export.device.task import task_of
 from catchment.export.ports import port_files
 from catchment.files import replace_file
-
-CODE = 8000  # bytes of instructions for link, sums and wire on a Cortex-M4, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +28,11 @@ class TrainingDevice:
     def ram(self) -> int:
         """Bytes that are there for as long as the device runs; the stack is not counted."""
         return sum(self.layout.ram.values())
+
+    @property
+    def flash(self) -> int:
+        """Bytes of constants and instructions, about, on a Cortex-M4 compiled for size."""
+        return table_bytes(self.layout) + code_bytes(self.layout)
 
     @property
     def upload(self) -> int:
@@ -54,7 +57,8 @@ class TrainingDevice:
             "ram": self.ram,
             "ram_of": self.layout.ram,
             "tables": table_bytes(self.layout),
-            "code": CODE,
+            "code": code_bytes(self.layout),
+            "flash": self.flash,
             "operations": step,
             "operations_row": row,
             "upload": self.upload,
@@ -67,7 +71,7 @@ class TrainingDevice:
         return (
             f"{known['name']}: trains in {known['number']}, {known['features']} features, room for "
             f"{known['rows']:,} rows in {known['sums']}\n"
-            f"RAM {known['ram']:,} bytes ({parts}); flash about {known['tables'] + CODE:,} "
+            f"RAM {known['ram']:,} bytes ({parts}); flash about {known['flash']:,} "
             f"({known['tables']:,} tables); upload at most {known['upload']:,}\n"
             f"{known['operations']:,} multiply-adds a step, {known['operations_row']:,} a row"
         )
@@ -106,9 +110,10 @@ def device_of(
     name: str = "model",
 ) -> TrainingDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or RESERVED.fullmatch(name):
         raise ValueError(
-            f"--name is {name!r}; give a word of letters, digits and _ that C does not use itself"
+            f"--name is {name!r}; give a word of letters, digits and _ that does not begin with "
+            "map, grid, float or golden"
         )
     if number is not None and number not in NUMBERS:
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")

@@ -12,6 +12,9 @@ static struct {
     int scaled;
 #endif
     uint32_t steps; /* of the piece; with windows that follow on each other, since one began */
+#if DEVICE_EVERY > 1
+    uint32_t passed; /* rows since one was learnt from */
+#endif
     uint32_t recording, row;
     const char *refused; /* why the stretch is not accepted, the first reason there was */
 #if DEVICE_MAJORITY
@@ -41,6 +44,9 @@ static void feed_refuse(const char *why)
 static void feed_piece(void)
 {
     feed.steps = 0;
+#if DEVICE_EVERY > 1
+    feed.passed = 0;
+#endif
 #if DEVICE_KEPT
     feed.skip = 0;
 #endif
@@ -110,6 +116,21 @@ static struct target feed_elected(void)
 
 /* One row with its target: to the sums or to the readout, as the link asks. */
 static void feed_row(const struct target *target);
+
+#if DEVICE_PER_STEP
+/* Of rows per step, one of every few is learnt from; all are predicted. */
+static void feed_thinned_row(const struct target *target)
+{
+#if DEVICE_EVERY > 1
+    struct target left_out = *target;
+    feed.passed = feed.passed + 1 < DEVICE_EVERY ? feed.passed + 1 : 0;
+    left_out.known = target->known && feed.passed == 0;
+    feed_row(&left_out);
+#else
+    feed_row(target);
+#endif
+}
+#endif
 
 #if DEVICE_WINDOW
 static void feed_window_row(const struct target *target)
@@ -234,7 +255,7 @@ static void feed_step(const value *u, const struct target *target)
         return;
 #endif
     map_row(&map, feed.v, t, map.row);
-    feed_row(target);
+    feed_thinned_row(target);
 #else
     (void)target;
     feed.steps = t + 1;

@@ -246,35 +246,37 @@ class DiagonalReservoir:
         n_rows
             The most that are yielded together.
         """
-        from catchment.features.diagonal import kernels
+        yield from self.blocks_from(self.at_rest(), u, wanted, n_rows)
 
-        warn_of_clipping(u, kernels.LIMIT)
+    def at_rest(self) -> tuple[Array, ...]:
+        """Return the state before a recording's first step: modes, their ring, and other units."""
         drawn, k = self.wiring, self._states // 2
         modes = np.concatenate([drawn.eigenvalues, np.zeros((2, k))])
-        ring, q = np.zeros(4 * k), np.zeros(len(drawn.leak))
+        return modes, np.zeros(4 * k), np.zeros(len(drawn.leak))
+
+    def blocks_from(
+        self, state: tuple[Array, ...], u: Array, wanted: Booleans, n_rows: int
+    ) -> Iterator[Array]:
+        """Yield what `row_blocks` does from a state on, which moves to the last step wanted."""
         places = np.flatnonzero(wanted)
         start = 0
         for first in range(0, len(places), n_rows):
-            some = places[first : first + n_rows]
-            stop = int(some[-1]) + 1
-            part = np.empty((stop - start, self._channels))
-            kernels.round_inputs(np.ascontiguousarray(u[start:stop], dtype=np.float64), part)
-            rows = np.empty((len(some), self._n_base))
-            kernels.run(
-                part,
-                wanted[start:stop],
-                drawn.W,
-                drawn.shifts,
-                drawn.turns,
-                drawn.M,
-                drawn.leak,
-                modes,
-                ring,
-                q,
-                rows,
-            )
-            yield rows
+            stop = int(places[first : first + n_rows][-1]) + 1
+            yield self.advance(state, u[start:stop], wanted[start:stop])
             start = stop
+
+    def advance(self, state: tuple[Array, ...], u: Array, wanted: Booleans) -> Array:
+        """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""
+        from catchment.features.diagonal import kernels
+
+        warn_of_clipping(u, kernels.LIMIT)
+        drawn = self.wiring
+        part = np.empty((len(u), self._channels))
+        kernels.round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)
+        rows = np.empty((int(np.count_nonzero(wanted)), self._n_base))
+        weights = (drawn.W, drawn.shifts, drawn.turns, drawn.M, drawn.leak)
+        kernels.run(part, wanted, *weights, *state, rows)
+        return rows
 
     def _after_washout(self, u: Array) -> Booleans:
         if len(u) <= self.washout:
@@ -288,15 +290,29 @@ class DiagonalReservoir:
         return rows
 
     def _pooled_row(self, u: Array) -> Array:
+        moments: Array | None = None
+        for rows in self.row_blocks(u, self._after_washout(u), BLOCK_STEPS):
+            moments = self.with_moments(rows, moments)
+        assert moments is not None
+        return self.row_of(moments, len(u) - self.washout)
+
+    def with_moments(self, rows: Array, moments: Array | None) -> Array:
+        """Return the moments (3, n) of the steps so far and of more rows (T, n).
+
+        They are the first row, and sums of differences to it and of their squares.
+        """
         from catchment.features.diagonal.kernels import add_moments
 
-        first, second = np.zeros((2, self._n_base))
-        reference: Array | None = None
-        for rows in self.row_blocks(u, self._after_washout(u), BLOCK_STEPS):
-            reference = rows[0].copy() if reference is None else reference
-            add_moments(rows, reference, first, second)
-        assert reference is not None
-        n = len(u) - self.washout
-        shift = first / n
-        spread = np.sqrt(np.maximum(second / n - shift * shift, 0.0))
+        if moments is None:
+            moments = np.zeros((3, self._n_base))
+            moments[0] = rows[0]
+        reference, first, second = moments.copy()
+        add_moments(rows, reference, first, second)
+        return np.stack([reference, first, second])
+
+    def row_of(self, moments: Array, n_steps: int) -> Array:
+        """Return the row (1, F) of a pool over so many steps."""
+        reference, first, second = moments
+        shift = first / n_steps
+        spread = np.sqrt(np.maximum(second / n_steps - shift * shift, 0.0))
         return np.concatenate([reference + shift, spread])[None]

@@ -35,7 +35,7 @@ def pooled_rows(
         for part, (first, last) in enumerate(pairwise(edges)):
             begins[first].append(b)
             ends[last].append((b, part, last - first))
-    fold = _Fold(pool, n_base, len(batch.lanes), segments)
+    fold = Fold(pool, n_base, len(batch.lanes), segments)
     # Blocks end wherever a segment of any lane does, so that a block belongs to one segment.
     cuts = [*begins, *ends]
     sums = pool == "mean" and len(programs) == 1
@@ -51,7 +51,7 @@ def pooled_rows(
     return fold.rows.reshape(len(batch.lanes), -1)
 
 
-class _Fold:
+class Fold:
     """Running sums of one batch; moments are taken about each part's first step, for accuracy."""
 
     def __init__(self, pool: Pool, n_base: int, n_lanes: int, segments: int) -> None:

@@ -175,10 +175,11 @@ class EchoStateMap:
         >>> EchoStateMap(Reservoir.from_recipe(Recipe(units=2, inputs=1)), bias=True).bounds
         array([ 1., inf,  1.,  1.])
         """
-        return np.tile(self._step_bounds, self.n_features // self.n_base)
+        return np.tile(self.step_bounds, self.n_features // self.n_base)
 
     @property
-    def _step_bounds(self) -> Array:
+    def step_bounds(self) -> Array:
+        """Largest absolute value (n_base,) of each feature of one step."""
         reservoir = self.reservoir
         largest = np.inf if reservoir.grid is None else reservoir.input_range
         base = [
@@ -399,14 +400,12 @@ class EchoStateMap:
                 self.programs,
                 batch,
                 self.select,
-                bounds=self._step_bounds,
+                bounds=self.step_bounds,
                 cut=self.reservoir.cut,
                 pool=self.pool,
                 segments=self.segments,
             )
-            if self.feature_grid is None:
-                return rows
-            return on_grid(rows, self._digits, self.feature_grid)
+            return self.rounded(rows)
         return pooled_rows(
             self.programs,
             batch,
@@ -415,6 +414,12 @@ class EchoStateMap:
             pool=self.pool,
             segments=self.segments,
         )
+
+    def rounded(self, rows: Array) -> Array:
+        """Return feature rows (n, F) on their grid, if they have one."""
+        if self.feature_grid is None:
+            return rows
+        return on_grid(rows, self._digits, self.feature_grid)
 
     def _fill(self, batch: Batch, out: list[Array]) -> None:
         for block in self.blocks(batch):

@@ -56,7 +56,7 @@ def whole_rows(
         [lane.skip + lane.n_rows * k // segments for k in range(segments + 1)]
         for lane in batch.lanes
     ]
-    totals = _Totals(pool, bounds, edges, bits)
+    totals = Totals(pool, bounds, edges, bits)
     longest = max(last - first for each in edges for first, last in pairwise(each))
     if longest > totals.most_steps:
         raise ValueError(
@@ -80,7 +80,7 @@ def _pool_batch(
     programs: Sequence[Program],
     batch: Batch,
     select: Callable[[Rows], Rows],
-    totals: _Totals,
+    totals: Totals,
     slots: list[int],
 ) -> None:
     """Add the steps of a batch's lanes to the totals of the rows (slots) that they belong to."""
@@ -90,7 +90,7 @@ def _pool_batch(
         for part, first, last, whole in _pieces(lane, totals.edges[slot]):
             begins[first].append(b)
             ends[last].append((b, part, whole))
-    fold = _Sums(totals, padded_lanes(len(batch.lanes)))
+    fold = Sums(totals, padded_lanes(len(batch.lanes)))
     sums = totals.pool == "mean" and len(programs) == 1
     columns = SUM_COLUMNS if sums else BLOCK_COLUMNS
     cuts = [*begins, *ends]
@@ -115,13 +115,13 @@ def _pieces(lane: Lane, edges: Sequence[int]) -> list[tuple[int, int, int, bool]
     return found
 
 
-class _Sums:
+class Sums:
     """Running sums (4, n, B) of a batch: steps, and the three parts of their squares.
 
     Only deviations need the squares; else there are sums (1, n, B).
     """
 
-    def __init__(self, totals: _Totals, B: int) -> None:
+    def __init__(self, totals: Totals, B: int) -> None:
         self.pool, self.R = totals.pool, totals.R
         self.sums = np.zeros((totals.sums.shape[2], len(totals.R), B))
 
@@ -143,7 +143,7 @@ class _Sums:
         return Z[:, -1, b] if self.pool == "last" else self.sums[:, :, b]
 
 
-class _Totals:
+class Totals:
     """Sums (slots, parts, 1 or 4, n) over whole sequences, and the rows made of them."""
 
     def __init__(self, pool: Pool, bounds: Array, edges: list[list[int]], bits: int) -> None:

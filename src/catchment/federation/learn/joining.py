@@ -38,7 +38,7 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
     if state.recent:
         raise FederationError("the earlier run has a window of rounds; run it again with everybody")
     if before == after:
-        return RidgeState(state.total, state.by_client)
+        return RidgeState(state.total, state.by_client, begun=state.begun, missed=state.missed)
     missing = [name for name in before or () if name not in (after or ())]
     if before is None or after is None or missing:
         raise ValueError(
@@ -51,7 +51,7 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
         return spread_targets(one, places, len(after))
 
     by_client = {name: spread(one) for name, one in state.by_client.items()}
-    return RidgeState(spread(state.total), by_client)
+    return RidgeState(spread(state.total), by_client, begun=state.begun, missed=state.missed)
 
 
 def refuse_twice(earlier: RidgeState, clients: object) -> None:

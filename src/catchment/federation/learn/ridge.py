@@ -13,15 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.data.prepare import Prepare
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.increments import Asked, Increments
 from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
+from catchment.federation.plan import Memory
 from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
@@ -35,7 +38,8 @@ from catchment.readout.readout import Readout
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Parts
+from catchment.structure import LATER
+from catchment.wire import NOTHING, Parts
 
 GROUP = 32  # clients served together
 
@@ -45,7 +49,9 @@ class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
     `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
-    whether the ridge acted on features divided by their spread.
+    whether the ridge acted on features divided by their spread. Where clients carry their state,
+    `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
+    did not come into it, as far as the server knows.
     """
 
     total: RidgeStatistics | None = None
@@ -54,6 +60,8 @@ class RidgeState:
     choice: RidgeChoice | None = None
     recent: tuple[Tally[RidgeStatistics], ...] = ()
     standardised: bool = False
+    begun: Annotated[str, LATER] = ""
+    missed: Annotated[tuple[str, ...], LATER] = ()
 
     @cached_property
     def flags(self) -> tuple[AnyFlag, ...]:
@@ -92,7 +100,9 @@ class FederatedRidge:
         Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
         flagging do. Memory then grows with the clients.
     increments
-        Rounds over which a client hands in its data, each time the next stretch of it.
+        Rounds over which a client hands in its data, each time the next stretch of it. Or "new":
+        clients hand in what is new since the last round, however many there are, and carry their
+        state in their memory (`catchment.federation.increments`).
     forgetting
         Factor on the sum before a round's statistics are added.
     window
@@ -110,7 +120,7 @@ class FederatedRidge:
     standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
     keep_clients: bool = True
-    increments: int = 1
+    increments: int | Literal["new"] = 1
     forgetting: float = 1.0
     window: int | None = None
     intercept: bool = True
@@ -129,8 +139,8 @@ class FederatedRidge:
                 )
         if not 0 < self.forgetting <= 1:
             raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")
-        if self.increments < 1:
-            raise ValueError(f"increments is {self.increments}; pass at least 1")
+        if not self.carries and (isinstance(self.increments, str) or self.increments < 1):
+            raise ValueError(f"increments is {self.increments!r}; pass at least 1, or 'new'")
         if self.window is not None and (self.window < 1 or self.forgetting < 1):
             raise ValueError(
                 f"window is {self.window} with forgetting {self.forgetting}; "
@@ -152,8 +162,13 @@ class FederatedRidge:
         return Needs(
             each_client=KEPT_APART if self.keep_clients else "",
             data_choice=self._undecidable,
-            rounds=self.increments,
+            rounds=1 if isinstance(self.increments, str) else self.increments,
         )
+
+    @property
+    def carries(self) -> bool:
+        """Whether clients carry their state from round to round."""
+        return self.increments == "new"
 
     @property
     def _undecidable(self) -> str:
@@ -170,7 +185,7 @@ class FederatedRidge:
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side; it does not show in what they send."""
-        if self.increments > 1 or not self.features.per_step:
+        if self.increments != 1 or not self.features.per_step:
             return 1
         # Several groups per thread, or one group of large clients would keep the others waiting.
         return max(1, min(GROUP, n_clients // (2 * n_threads)))
@@ -185,10 +200,29 @@ class FederatedRidge:
         classes = self.classes is not None
         if self.increments == 1:
             return accumulate(self.features, data(), threads=1, classes=classes)
+        if isinstance(self.increments, str):
+            raise ValueError(
+                "increments is 'new', and nothing here remembers what came before; use the ridge "
+                "by itself, not inside another algorithm"
+            )
         place = turn.round % self.increments
         share = place / self.increments, (place + 1) / self.increments
         new = stretch(data(), *share, washout=self.features.washout)
         return accumulate(self.features, new, threads=1, classes=classes)
+
+    def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
+        """Return which sum increments are added to, where clients carry their state."""
+        if not self.carries:
+            return NOTHING
+        after = "" if state.total is None else state.total.digest()
+        return Asked(state.begun or turn.plan, after, state.missed).parts()
+
+    def client_increment(
+        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
+    ) -> RidgeStatistics:
+        """Return the statistics of what is new; see `Carrying`."""
+        made = Increments(self.features, prepare, self.classes)
+        return made.answer(Asked.from_parts(received), data, turn, memory)
 
     def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_parts(parts)
@@ -215,6 +249,17 @@ class FederatedRidge:
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
     ) -> RidgeState:
+        if not self.carries:
+            return self._summed(state, total)
+        # A client may have nothing new, or nothing but its washout: that is no answer to judge by.
+        with_rows = {name: own for name, own in total.by_client.items() if own.n_rows}
+        after = self._summed(state, replace(total, by_client=with_rows))
+        # Without names nobody can be missed: answers are then taken to be in the sum.
+        asked = {*state.missed, *turn.cohort} if self.keep_clients else set()
+        missed = tuple(sorted(asked.difference(total.by_client)))
+        return replace(after, begun=state.begun or turn.plan, missed=missed)
+
+    def _summed(self, state: RidgeState, total: Tally[RidgeStatistics]) -> RidgeState:
         if self.window is not None:
             recent = (*state.recent, total)[-self.window :]
             return self.solved(_of_rounds(recent))
@@ -236,7 +281,7 @@ class FederatedRidge:
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
-        if state.total is None:
+        if state.total is None or (self.carries and state.total.n_rows == 0):
             return state
         choice, readout = self._solution(state.total, state.by_client)
         return replace(state, readout=readout, choice=choice, standardised=self.standardised)

@@ -1,0 +1,58 @@
+"""What can be exported: a model, or an estimator of `catchment.sklearn` that holds one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from catchment.export.onnx.file import Source
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.pipeline import Pipeline
+from catchment.readout.model import Model
+from catchment.readout.personal_models import PersonalModels
+
+
+def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
+    """Return what to export of a model or a fitted estimator."""
+    if isinstance(model, Model):
+        return Source.of(model, steps=steps, rate=rate)
+    if isinstance(model, PersonalModels):
+        raise ValueError(
+            "these are models by client, and a file holds one; export models.shared, or that of a "
+            'client, models.of("name")'
+        )
+    from catchment.sklearn.base import PreparedEstimator
+
+    if isinstance(model, PreparedEstimator):
+        return _of_estimator(model, steps, rate)
+    raise TypeError(
+        f"{type(model).__name__} has no form in ONNX; export a Model of catchment.fit or federate, "
+        "or a fitted estimator of catchment.sklearn"
+    )
+
+
+def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Source:
+    """Return what to export of an estimator: rows and labels are those of its `predict`."""
+    from sklearn.utils.validation import check_is_fitted
+
+    from catchment.sklearn.classifier import SequenceClassifier
+    from catchment.sklearn.transformer import EchoStateFeatures
+
+    if isinstance(estimator, EchoStateFeatures):
+        raise ValueError(
+            "EchoStateFeatures only makes features; export an estimator that predicts, such as "
+            "EchoStateClassifier"
+        )
+    check_is_fitted(estimator)
+    model: Model = estimator.model_
+    if isinstance(model.features, EchoStateMap) and model.per_step:
+        # Estimators answer for the steps of the washout, too.
+        features = replace(model.features, washout=0)
+        model = replace(model, before=Pipeline(model.prepare, features), statistics=None)
+    labels = None
+    if isinstance(estimator, SequenceClassifier):
+        known = np.asarray(estimator.classes_)
+        labels = known.astype(np.int64) if known.dtype.kind in "iub" else known.astype(np.str_)
+    return Source.of(model, labels=labels, steps=steps, rate=rate)

@@ -1,0 +1,326 @@
+"""Clients that hold no more than what is new, and carry the rest from round to round.
+
+A client's source has what was recorded since the last round, or more. A recording that comes in
+stretches has a name, and each stretch says with which step it begins; steps that were read before
+are passed over. What later steps need of earlier ones is in the client's memory: states, sums of a
+pool, the last value of each channel, and raw steps that wait for their target or their window. So
+the sum of all increments is the statistics of the recordings in one piece: the same digest on a
+grid, the same to rounding without one.
+
+The server's letter says which sum an increment is added to. Asked again for the same sum, the
+client answers the same; asked for a later one, it goes on, and adds what the server says it missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.data.stretches import Waiting, check_continuable, prepared_stretch
+from catchment.errors import IntegrityError
+from catchment.features.continued import Carried, continuation
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Turn, Upload
+from catchment.federation.plan import Memory
+from catchment.readout.accumulation import accumulate
+from catchment.readout.grid import Grid
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Parts, join, split
+
+KIND, LETTER = "increments", "increment-asked"
+STEPS = 4096  # of a recording that are turned into rows together
+
+
+@runtime_checkable
+class Carrying(Protocol):
+    """An algorithm whose clients may carry their state from round to round."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether they do."""
+
+    def client_increment(
+        self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
+    ) -> Upload:
+        """Return what a client sends, made from raw data that are new and from its memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class ByRound:
+    """A simulated client's recordings by the round in which they come in; none after the last.
+
+    Whoever does not ask for increments, such as the fit of a scale, gets those of the first round.
+
+    >>> steps = Recording([0.0, 1.0, 2.0], [[0.0]] * 3, name="ward 3")
+    >>> source = ByRound([steps.part(0, 1)], [steps.part(1, 3)])
+    >>> [len(source.at(k)) for k in range(3)], source()[0].n_steps
+    ([1, 1, 0], 1)
+    """
+
+    rounds: tuple[Sequence[Recording], ...]
+
+    def __init__(self, *rounds: Sequence[Recording]) -> None:
+        object.__setattr__(self, "rounds", rounds)
+
+    def __call__(self) -> Sequence[Recording]:
+        return self.at(0)
+
+    def at(self, round_: int) -> Sequence[Recording]:
+        """Return the recordings of a round."""
+        return self.rounds[round_] if round_ < len(self.rounds) else ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the server tells clients: the sum that increments are added to, and who is not in it.
+
+    `begun` is the plan under which the sum was begun, `after` the digest of what it holds, empty if
+    it is nothing, and `missed` are clients whose last answer did not come into it.
+    """
+
+    begun: str
+    after: str = ""
+    missed: tuple[str, ...] = ()
+
+    def parts(self) -> Parts:
+        facts = {"begun": self.begun, "after": self.after, "missed": list(self.missed)}
+        return Parts(LETTER, facts)
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Asked:
+        facts = parts.expect(LETTER, 0).facts
+        missed = facts.get("missed")
+        if not isinstance(missed, list):
+            raise IntegrityError("the server does not say who was missed")
+        return cls(str(facts.get("begun")), str(facts.get("after")), tuple(map(str, missed)))
+
+
+@dataclass(frozen=True, eq=False)
+class OpenRecording:
+    """What a client carries of one recording: its steps so far, what waits, what the map holds."""
+
+    steps: int
+    waiting: Waiting
+    carried: Carried = field(default_factory=Carried)
+
+    def parts(self) -> Parts:
+        w = self.waiting
+        facts = {"steps": self.steps, "skip": w.skip, "rows": self.carried.steps}
+        return Parts("open-recording", facts, (w.u, w.y, w.last, *self.carried.arrays))
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> OpenRecording:
+        u, y, last, *arrays = parts.arrays
+        steps, skip, rows = (int(parts.facts[name]) for name in ("steps", "skip", "rows"))  # type: ignore[arg-type]
+        return cls(steps, Waiting(u, y, last, skip), Carried(rows, tuple(arrays)))
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """All that a client carries: its answer to the last letter, open recordings, ended ones."""
+
+    after: str = ""
+    answer: RidgeStatistics | None = None
+    recordings: Mapping[str, OpenRecording] = field(default_factory=dict)
+    ended: Mapping[str, int] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        named = {"about": Parts("about", {"after": self.after, "ended": dict(self.ended)})}
+        if self.answer is not None:
+            named["answer"] = self.answer.parts()
+        named |= {f"recording {name}": one.parts() for name, one in self.recordings.items()}
+        return join(KIND, named).to_bytes()
+
+    @classmethod
+    def from_bytes(cls, kept: bytes) -> Progress:
+        """Return what was kept; IntegrityError if it is damaged."""
+        named = split(Parts.from_bytes(kept), KIND)
+        facts, answer = named.pop("about").facts, named.pop("answer", None)
+        ended = facts.get("ended")
+        if not isinstance(ended, dict):
+            raise IntegrityError("what this client carried from round to round is damaged")
+        return cls(
+            str(facts.get("after")),
+            None if answer is None else RidgeStatistics.from_parts(answer),
+            {
+                name.removeprefix("recording "): OpenRecording.from_parts(one)
+                for name, one in named.items()
+            },
+            ended,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Increments:
+    """What makes a client's increments: the map, the preparation and the kind of targets."""
+
+    features: FeatureMap
+    prepare: Prepare
+    classes: tuple[str, ...] | None = None
+
+    def answer(self, asked: Asked, data: Data, turn: Turn, memory: Memory) -> RidgeStatistics:
+        """Return a client's increment, and keep what it carries in its memory.
+
+        The memory is written before the answer leaves, all of it at once: killed before that, the
+        client reads its new data again; killed after it, it gives the same answer again.
+        """
+        check_continuable(self.prepare)
+        place = f"{KIND}/{asked.begun}"
+        known = Progress.from_bytes(memory[place]) if place in memory else Progress()
+        if known.after and not asked.after:
+            known = Progress()  # the server begins a new sum
+        before = known.answer
+        counted = before is None or before.n_rows == 0
+        if before is not None and not counted and known.after == asked.after:
+            return before
+        owed = None if counted or turn.client not in asked.missed else before
+        found = data.at(turn.round) if isinstance(data, ByRound) else data()
+        new = list(_unread(found, known))
+        noted = new if turn.ledger is None else list(turn.ledger.reading(lambda: new)())
+        made, after = self._read(noted, known)
+        if owed is not None:
+            made = [owed, *made]
+        elif before is not None:
+            made = [self._zero(before.n_targets), *made]
+        elif self.classes is not None:
+            made = [self._zero(len(self.classes)), *made]
+        if not made:
+            raise ValueError("this client has nothing new, and never had; ask it later")
+        answer = reduce(add, made)
+        memory[place] = replace(after, after=asked.after, answer=answer).to_bytes()
+        return answer
+
+    def _zero(self, n_targets: int) -> RidgeStatistics:
+        features = self.features
+        return RidgeStatistics.zero(
+            features.n_features, n_targets, features.fingerprint, self._grid
+        )
+
+    @property
+    def _grid(self) -> Grid | None:
+        return Grid.of(self.features, classes=self.classes is not None)
+
+    def _read(
+        self, new: Iterable[Recording], known: Progress
+    ) -> tuple[list[RidgeStatistics], Progress]:
+        """Return the statistics of what is new, and what is carried after it."""
+        made: list[RidgeStatistics] = []
+        ready: list[Recording] = []
+        recordings, ended = dict(known.recordings), dict(known.ended)
+        for stretch in new:
+            own = recordings.pop(stretch.name, None) if stretch.name else None
+            opened = own or OpenRecording(0, Waiting.at_first(stretch))
+            # Steps within the washout give no row, and yet say how many targets there are.
+            n_targets = stretch.n_inputs if stretch.y is None else stretch.y.shape[-1]
+            made = made or [self._zero(n_targets)]
+            pieces, opened = self._prepared(stretch, opened)
+            if self.prepare.window is not None:
+                ready += pieces
+            else:
+                rows, opened = self._rows(stretch, pieces, opened)
+                made += rows
+            if stretch.goes_on:
+                recordings[stretch.name] = opened
+            elif stretch.name:
+                ended[stretch.name] = opened.steps
+        if ready:
+            classes = self.classes is not None
+            made.append(accumulate(self.features, ready, threads=1, classes=classes))
+        return made, Progress("", None, recordings, ended)
+
+    def _prepared(
+        self, stretch: Recording, opened: OpenRecording
+    ) -> tuple[list[Recording], OpenRecording]:
+        if stretch.y is None and self.prepare.horizon is None:
+            raise ValueError(
+                f"recording {stretch.name!r} has no targets; statistics need inputs and targets"
+            )
+        read = opened.steps - stretch.first_step
+        waiting = opened.waiting
+        if read < stretch.n_steps:
+            steps = stretch.part(read, stretch.n_steps)
+        elif len(waiting.u):  # it ends with steps that were read before: those that wait are left
+            y = waiting.y if stretch.per_step else stretch.y
+            y = None if self.prepare.horizon is not None else y
+            steps = replace(stretch, u=waiting.u, y=y, times=None)
+            nothing = Waiting.at_first(steps)
+            waiting = replace(waiting, u=nothing.u, y=nothing.y)
+        else:
+            return [], opened
+        pieces, after = prepared_stretch(self.prepare, steps, waiting, ends=not stretch.goes_on)
+        stop = stretch.first_step + stretch.n_steps
+        return pieces, replace(opened, steps=stop, waiting=after)
+
+    def _rows(
+        self, stretch: Recording, pieces: Sequence[Recording], opened: OpenRecording
+    ) -> tuple[list[RidgeStatistics], OpenRecording]:
+        """Return the statistics of the rows of a recording's next steps."""
+        goes_on = continuation(self.features)
+        made, carried = [], opened.carried
+        for piece in pieces:
+            for first in range(0, piece.n_steps, STEPS):
+                part = piece.part(first, min(first + STEPS, piece.n_steps))
+                z, arrays = goes_on.rows(part.u, carried.steps, carried.arrays)
+                carried = Carried(carried.steps + part.n_steps, arrays)
+                if len(z):
+                    made.append(self._statistics(z, part))
+        if not stretch.goes_on:
+            z = goes_on.end(carried.steps, carried.arrays)
+            if len(z):
+                made.append(self._statistics(z, stretch))
+        return ([reduce(add, made)] if made else []), replace(opened, carried=carried)
+
+    def _statistics(self, z: Array, part: Recording) -> RidgeStatistics:
+        assert part.y is not None
+        if part.per_step and not self.features.per_step:
+            raise ValueError(
+                f"recording {part.name!r} has a target per step, but pooled features give one row "
+                "per recording; pass pool=None or one target per recording"
+            )
+        y = part.y[-len(z) :] if part.per_step else np.broadcast_to(part.y, (len(z), len(part.y)))
+        return RidgeStatistics.from_states(
+            z,
+            y,
+            weight=None if part.weight == 1 else np.full(len(z), part.weight),
+            fingerprint=self.features.fingerprint,
+            grid=self._grid,
+        )
+
+
+def _unread(found: Iterable[Recording], known: Progress) -> Iterator[Recording]:
+    """Yield what is new of a client's recordings: steps that were not read, and ends."""
+    steps = {name: one.steps for name, one in known.recordings.items()}
+    ended = set(known.ended)
+    for one in found:
+        if not one.name:
+            yield one
+            continue
+        read = known.ended.get(one.name, 0) if one.name in ended else steps.get(one.name, 0)
+        stop = one.first_step + one.n_steps
+        if one.first_step > read:
+            raise ValueError(
+                f"recording {one.name!r} goes on at step {one.first_step}, and {read} steps of it "
+                "were read; hand in the steps between, or name it otherwise"
+            )
+        if one.name in ended:
+            if stop > read:
+                raise ValueError(
+                    f"recording {one.name!r} ended after {read} steps and has {stop} now; say "
+                    "goes_on=True of recordings that do"
+                )
+            continue
+        if stop > read:
+            yield one.part(read - one.first_step, one.n_steps)
+        elif not one.goes_on:
+            yield one
+        steps[one.name] = stop
+        if not one.goes_on:
+            ended.add(one.name)
