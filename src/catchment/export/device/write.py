@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catchment.export.c.code import RESERVED
+from catchment.export.c.code import KEYWORDS
 from catchment.export.c.map_code import NUMBERS, Number
 from catchment.export.device.code import (
     code_bytes,
@@ -122,7 +122,7 @@ def device_of(
     masks: int = 0,
 ) -> TrainingDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or RESERVED.fullmatch(name):
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
         raise ValueError(
             f"--name is {name!r}; give a word of letters, digits and _ that does not begin with "
             "map, grid, float or golden"
