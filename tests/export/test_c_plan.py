@@ -121,7 +121,7 @@ def test_two_models_are_one_program(tmp_path: Path) -> None:
 
 
 def test_a_model_of_more_digits_is_rounded_and_says_how_well_it_agrees(tmp_path: Path) -> None:
-    model = untrained(ct.EchoState(20), window=30)
+    model = untrained(ct.EchoState(20, feature_grid=14), window=30)
     exact = c_code(untrained(ct.EchoState(20, grid=15), window=30), number="q15").plan
     assert exact.agreement is None
     given = [ct.Recording(signal(300, seed=k)) for k in range(3)]
@@ -133,7 +133,8 @@ def test_a_model_of_more_digits_is_rounded_and_says_how_well_it_agrees(tmp_path:
     made = compiled(model, tmp_path, number="q15")
     both = [(made.rows(one.u)[1], model.outputs([one])[0]) for one in given]
     difference = max(np.abs(ours - theirs).max() for ours, theirs in both)
-    assert difference == pytest.approx(rounded.difference, rel=1e-3)
+    assert difference == pytest.approx(rounded.difference, rel=0.02)
+    assert difference > 1e-5
 
 
 def test_names_of_classes_survive(tmp_path: Path) -> None:
