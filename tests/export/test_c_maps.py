@@ -16,6 +16,7 @@ from catchment.arrays import Array
 from catchment.export import c_code
 
 STEPS = 48
+QUICK = ("-O0",)  # to compile
 
 
 def windows(n: int = 6, steps: int = STEPS, channels: int = 3) -> list[ct.Recording]:
@@ -100,7 +101,7 @@ def python_rows(model: ct.Model, u: Array) -> Array:
 @pytest.mark.parametrize(("described", "per_step"), CASES)
 def test_whole_features_are_the_librarys(described: Any, per_step: bool, tmp_path: Path) -> None:
     model, data = trained(described, per_step)
-    made = compiled(model, tmp_path, number="whole", **steps_of(model))
+    made = compiled(model, tmp_path, number="whole", flags=QUICK, **steps_of(model))
     for one in data[:3]:
         features, scores = made.rows(one.u)
         np.testing.assert_array_equal(features, python_rows(model, one.u))
@@ -115,7 +116,7 @@ FLOATS = ["default", "hydra", "diagonal", "projected", "cosines of a map", "wind
 @pytest.mark.parametrize("name", FLOATS)
 def test_windows_in_single_precision(name: str, tmp_path: Path) -> None:
     model, data = trained(PER_WINDOW[name], per_step=False)
-    made = compiled(model, tmp_path, number="float32", steps=STEPS)
+    made = compiled(model, tmp_path, number="float32", flags=QUICK, steps=STEPS)
     for one in data[:3]:
         _near(model, made.rows(one.u)[0], one.u, share=0.03)
 
@@ -136,7 +137,7 @@ def test_maps_without_a_grid_are_not_rounded(name: str, tmp_path: Path) -> None:
     # Numbers that single precision holds, so that no count may differ.
     data = [replace(one, u=np.rint((one.u - 5) * 2.0**12) / 2.0**12) for one in data]
     model = ct.fit(ct.Pipeline(ct.Prepare(scale="none"), PLAIN[name]), data)
-    made = compiled(model, tmp_path, steps=STEPS)
+    made = compiled(model, tmp_path, flags=QUICK, steps=STEPS)
     assert made.code.layout.number == "float32"
     for one in data[:2]:
         error = np.abs(made.rows(one.u)[0] - python_rows(model, one.u)) / model.features.bounds
@@ -146,7 +147,7 @@ def test_maps_without_a_grid_are_not_rounded(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(PER_STEP))
 def test_steps_in_single_precision(name: str, tmp_path: Path) -> None:
     model, data = trained(PER_STEP[name], per_step=True)
-    made = compiled(model, tmp_path, number="float32")
+    made = compiled(model, tmp_path, number="float32", flags=QUICK)
     # What enters random features is rounded to 14 digits, so that the last digit may be another.
     coarse = "cosines" in name or "rectifiers" in name
     for one in data:
@@ -255,12 +256,12 @@ def test_shortest_windows(steps: int, tmp_path: Path) -> None:
     data = windows(steps=steps)
     both = ct.Concat(ct.WindowStatistics(), ct.MiniRocket(90), ct.Hydra(32))
     model = ct.fit(both, data)
-    made = compiled(model, tmp_path, steps=steps)
+    made = compiled(model, tmp_path, flags=QUICK, steps=steps)
     np.testing.assert_array_equal(made.rows(data[0].u)[0], python_rows(model, data[0].u))
 
 
 def test_recordings_of_another_length_have_no_scores(tmp_path: Path) -> None:
     model, data = trained(ct.MiniRocket(20), per_step=False)
-    made = compiled(model, tmp_path, steps=STEPS)
+    made = compiled(model, tmp_path, flags=QUICK, steps=STEPS)
     assert made.predict(data[0].u) is not None
     assert made.predict(data[0].u[:-1]) is None

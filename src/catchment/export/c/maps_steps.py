@@ -53,7 +53,8 @@ static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
 {{
     (void)v;
     (void)t;
-    nvar_row(&{p}_map, s->{p}_ring, s->{p}_at[0], row);
+    nvar_delayed(&{p}_map, s->{p}_ring, s->{p}_at[0], s->{p}_x);
+    nvar_row(&{p}_map, s->{p}_x, row);
 }}
 """
     return MapCode(
@@ -69,6 +70,7 @@ static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
         sources=sources_of("nvar.c", f"nvar_{form_of(setting)}.c", setting=setting),
         fields=(
             Field(setting.word, f"{p}_ring", reach * n_inputs),
+            Field(setting.word, f"{p}_x", one.delays * n_inputs),
             Field("uint32_t", f"{p}_at", 1),
         ),
     )

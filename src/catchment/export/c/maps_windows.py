@@ -40,7 +40,7 @@ from catchment.features.window_statistics import (
 
 WindowMap = MiniRocket | WindowStatistics | Hydra
 MOST_CHANNELS = 255  # that a list of bytes can name
-MOST_WORD = 2**29 - 1  # a word has two bits more
+MOST_WORD = 2**28  # a word has two bits more, and a bit is left for rounding
 SINE_DIGITS = 29
 MOST_MOVES = 20
 

@@ -35,6 +35,12 @@ static void diagonal_advance(const struct diagonal *map, const word *v, int64_t 
         near[i] = (int32_t)number_round(x[i], 5);
 }
 
+/* States lie in a ring of N; i is below 2 N. */
+static uint32_t diagonal_around(uint32_t i, uint32_t N)
+{
+    return i < N ? i : i - N;
+}
+
 /* Product j of states and inputs, or of two states. */
 static int64_t diagonal_product(const struct diagonal *map, const word *v, const int32_t *near,
                                 uint32_t j)
@@ -43,7 +49,7 @@ static int64_t diagonal_product(const struct diagonal *map, const word *v, const
     int32_t shift = map->shifts[j / N];
     if (shift < 0)
         return number_round((int64_t)near[i] * v[i % map->inputs], 19);
-    return number_round((int64_t)near[i] * near[(i + (uint32_t)shift) % N], 18);
+    return number_round((int64_t)near[i] * near[diagonal_around(i + (uint32_t)shift, N)], 18);
 }
 
 /* Mixture j: a bias and three states, weighted and bent. */
@@ -52,7 +58,7 @@ static int64_t diagonal_mixture(const struct diagonal *map, const int32_t *near,
     uint32_t N = 2 * map->modes, i = j % N, k;
     int64_t sum = 0, x, y, bent;
     for (k = 0; k < 3; k++) {
-        int32_t state = near[(i + map->turns[j / N * 3 + k]) % N];
+        int32_t state = near[diagonal_around(i + map->turns[j / N * 3 + k], N)];
         sum += map->signs[k * map->mixed + j] < 0 ? -state : state;
     }
     sum = sum * map->weight + map->bias[j] * (int64_t)32768;

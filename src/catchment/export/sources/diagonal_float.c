@@ -30,12 +30,18 @@ static void diagonal_advance(const struct diagonal *map, const word *v, float *x
     }
 }
 
+/* States lie in a ring of N; i is below 2 N. */
+static uint32_t diagonal_around(uint32_t i, uint32_t N)
+{
+    return i < N ? i : i - N;
+}
+
 static float diagonal_product(const struct diagonal *map, const word *v, const float *x,
                               uint32_t j)
 {
     uint32_t N = 2 * map->modes, i = j % N;
     int32_t shift = map->shifts[j / N];
-    return x[i] * (shift < 0 ? v[i % map->inputs] : x[(i + (uint32_t)shift) % N]);
+    return x[i] * (shift < 0 ? v[i % map->inputs] : x[diagonal_around(i + (uint32_t)shift, N)]);
 }
 
 static float diagonal_mixture(const struct diagonal *map, const float *x, uint32_t j)
@@ -43,7 +49,7 @@ static float diagonal_mixture(const struct diagonal *map, const float *x, uint32
     uint32_t N = 2 * map->modes, i = j % N, k;
     float sum = 0.0f, square;
     for (k = 0; k < 3; k++) {
-        float state = x[(i + map->turns[j / N * 3 + k]) % N];
+        float state = x[diagonal_around(i + map->turns[j / N * 3 + k], N)];
         sum += map->signs[k * map->mixed + j] < 0 ? -state : state;
     }
     sum = diagonal_cut(sum * map->weight + map->bias[j], 3.0f);

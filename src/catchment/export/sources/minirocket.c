@@ -1,8 +1,8 @@
 /* MiniRocket: shares of steps at which a dilated kernel of nine taps is above a bias.
  *
  * A kernel has three weights 2 and six weights -1: its output is three times the sum of three taps
- * less the sum of all nine, which is the one d steps before, plus a tap, less a tap. Nine channels of
- * samples up to 2^22 leave room for all of them in 32 bits. */
+ * less the sum of all nine, which is the one d steps before, plus a tap, less a tap. Nine channels
+ * of samples up to 2^22 leave room for all of them in 32 bits. */
 struct minirocket {
     uint32_t steps, stride; /* of the window */
     uint32_t pad;           /* four times the longest dilation */

@@ -26,10 +26,13 @@ static void nvar_step(const struct nvar *map, word *ring, uint32_t *at, const wo
         ring[*at * map->inputs + i] = v[i];
 }
 
-/* Delayed input k: channel k % inputs, so many strides ago. */
-static word nvar_delayed(const struct nvar *map, const word *ring, uint32_t at, uint32_t k)
+/* x: (delays, inputs) numbers, the present ones first. */
+static void nvar_delayed(const struct nvar *map, const word *ring, uint32_t at, word *x)
 {
-    uint32_t back = k / map->inputs * map->stride;
-    at = at >= back ? at - back : at + nvar_reach(map) - back;
-    return ring[at * map->inputs + k % map->inputs];
+    uint32_t d, i;
+    for (d = 0; d < map->delays; d++) {
+        for (i = 0; i < map->inputs; i++)
+            *x++ = ring[at * map->inputs + i];
+        at = at >= map->stride ? at - map->stride : at + nvar_reach(map) - map->stride;
+    }
 }
