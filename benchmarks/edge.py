@@ -85,7 +85,8 @@ def devices_table(results: Mapping[str, Results]) -> str:
 def federations_table(results: Mapping[str, Results]) -> str:
     """Return how federations of devices compare with one process, as Markdown."""
     rows = []
-    for name, found in results["federations"].items():
+    for name in (one for one in results["devices"] if one in results["federations"]):
+        found = results["federations"][name]
         same = found["digest"] == found["pooled_digest"]
         digest = f"one SHA-256, `{found['digest'][:16]}`"
         apart = f"G to {found['gram_error']:.1e}, C to {found['cross_error']:.1e}"

@@ -86,6 +86,7 @@ MODULES = {
     "catchment.arrays",
     "catchment.data.loaders",
     "catchment.errors",
+    "catchment.export.device",
     "catchment.interop.aeon",
     "catchment.interop.sktime",
     "catchment.parallel",

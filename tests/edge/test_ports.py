@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import sys
+import time
 import zlib
 from pathlib import Path
 
@@ -18,7 +21,7 @@ HERE = Path(__file__).parent
 TAKES = pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")
 
 
-def written(folder: Path, port: str, *, code: int = 8192, stack: int = 2048) -> Path:
+def written(folder: Path, port: str, *, code: int = 8192, stack: int = STACK) -> Path:
     for name, content in port_files(port, model="probe", code=code, stack=stack).items():
         (folder / name).write_text(content)
     for name in ("probe.c", "probe.h"):
@@ -43,11 +46,12 @@ def asked(port: int, *requests: int, answer: int) -> bytes:
 
 
 def alive(pid: int) -> bool:
+    """Return whether a process runs; one that ended and waits for its parent does not."""
     try:
-        os.killpg(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
+    return state != "Z"
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,34 @@ def test_a_program_of_this_machine_keeps_running_when_a_gateway_goes(tmp_path: P
         assert asked(device.port, 202, 4, answer=8) == bytes([0, 0, 7, 9]) + b"abcd"
         assert asked(device.port, 3, answer=3) == b"ef!"
     assert not alive(device.pid)
+
+
+STARTS_ONE = """
+import sys, time
+from pathlib import Path
+from tools.edge.devices import host
+with host(Path(sys.argv[1]), Path(sys.argv[2])) as device:
+    print(device.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_device_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    program = build_host(written(tmp_path, "host"), model="probe")
+    words = [sys.executable, "-c", STARTS_ONE, str(program), str(sensor_file(tmp_path, b""))]
+    root = str(HERE.parents[1])
+    paths = os.pathsep.join([f"{root}/src", root])
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}
+    ) as owner:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        assert alive(pid)
+        owner.kill()
+    until = time.monotonic() + 30
+    while alive(pid) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not alive(pid)
 
 
 @TAKES
