@@ -60,6 +60,7 @@ FACES = {
     "engine.device": "Device DeviceHello",
     "engine.flower": "FlowerEngine client_app fit_simulated server_app",
     "export": "Agreement CCode DevicePlan OnnxFile c_code to_c to_device to_onnx",
+    "export.device": "TrainingDevice device_of sensor_bytes task_of to_device",
     "interop": "from_reservoirpy model_from_reservoirpy",
     "partial": (
         "Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
@@ -86,7 +87,6 @@ MODULES = {
     "catchment.arrays",
     "catchment.data.loaders",
     "catchment.errors",
-    "catchment.export.device",
     "catchment.interop.aeon",
     "catchment.interop.sktime",
     "catchment.parallel",

@@ -21,14 +21,6 @@ from tests.export.onnx_models import (
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
-from tests.export.onnx_models import (
-    model_of,
-    own_scores,
-    reference_scores,
-    scores_in,
-    streamed_scores,
-    waves,
-)
 
 from catchment import (
     NVAR,

@@ -171,7 +171,8 @@ def _to_device(
     port: str | None,
     as_json: bool,
 ) -> None:
-    from catchment.export.device import ROWS, device_of
+    from catchment.export.device import device_of
+    from catchment.export.device.sums_form import ROWS
 
     made = device_of(
         path, number=number, rows=ROWS if rows is None else rows, steps=steps, name=name
