@@ -21,7 +21,9 @@ from tests.export.trained import (
 
 from catchment import EchoState, Prepare, Recording
 from catchment.data.scaling import Scaler
-from catchment.export.device import Layout, Task, TrainingDevice
+from catchment.export.device import TrainingDevice
+from catchment.export.device.layout import Layout
+from catchment.export.device.task import Task
 from catchment.readout.readout import Readout
 
 pytestmark = needs_gcc

@@ -22,7 +22,9 @@ from tests.export.trained import (
 
 from catchment import EchoState, FederatedRidge, Plan, Prepare, Recording, federate
 from catchment.data.scaling import Scaler
-from catchment.export.device import Layout, Task, TrainingDevice
+from catchment.export.device import TrainingDevice
+from catchment.export.device.layout import Layout
+from catchment.export.device.task import Task
 from catchment.readout import RidgeStatistics
 from catchment.wire import Parts
 

@@ -24,7 +24,9 @@ from catchment import (
 )
 from catchment.data.scaling import Scaler
 from catchment.export.c.map_code import Number
-from catchment.export.device import Layout, Task, TrainingDevice
+from catchment.export.device import TrainingDevice
+from catchment.export.device.layout import Layout
+from catchment.export.device.task import Task
 from catchment.readout import RidgeStatistics
 from catchment.wire import Parts
 

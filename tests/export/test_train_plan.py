@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from catchment.cli import app
 from catchment.engine.local import data_of
-from catchment.export.device import SumsForm, device_of, sensor_bytes, task_of, to_device
+from catchment.export.device import device_of, sensor_bytes, task_of, to_device
+from catchment.export.device.sums_form import SumsForm
 from catchment.plans.file import read_plan
 from catchment.readout import accumulate
 

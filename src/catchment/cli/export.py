@@ -178,7 +178,8 @@ def _to_device(
     masks: int,
     as_json: bool,
 ) -> None:
-    from catchment.export.device import ROWS, device_of
+    from catchment.export.device import device_of
+    from catchment.export.device.sums_form import ROWS
 
     made = device_of(
         path,

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from catchment.export.c.code import c_code as c_code
     from catchment.export.c.code import to_c as to_c
     from catchment.export.c.plan import DevicePlan as DevicePlan
-    from catchment.export.device.sensor import sensor_bytes as sensor_bytes
-    from catchment.export.device.write import TrainingDevice as TrainingDevice
     from catchment.export.device.write import to_device as to_device
     from catchment.export.onnx.export import OnnxFile as OnnxFile
     from catchment.export.onnx.export import to_onnx as to_onnx
@@ -25,8 +23,7 @@ __all__, __getattr__, __dir__ = face(
         "c.agreement": ["Agreement"],
         "c.code": ["CCode", "c_code", "to_c"],
         "c.plan": ["DevicePlan"],
-        "device.sensor": ["sensor_bytes"],
-        "device.write": ["TrainingDevice", "to_device"],
+        "device.write": ["to_device"],
         "onnx.export": ["OnnxFile", "to_onnx"],
     },
 )

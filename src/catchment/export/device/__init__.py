@@ -8,11 +8,7 @@ from catchment.faces import face
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
-    from catchment.export.device.layout import Layout as Layout
     from catchment.export.device.sensor import sensor_bytes as sensor_bytes
-    from catchment.export.device.sums_form import ROWS as ROWS
-    from catchment.export.device.sums_form import SumsForm as SumsForm
-    from catchment.export.device.task import Task as Task
     from catchment.export.device.task import task_of as task_of
     from catchment.export.device.write import TrainingDevice as TrainingDevice
     from catchment.export.device.write import device_of as device_of
@@ -21,10 +17,8 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = face(
     __name__,
     {
-        "layout": ["Layout"],
         "sensor": ["sensor_bytes"],
-        "sums_form": ["ROWS", "SumsForm"],
-        "task": ["Task", "task_of"],
+        "task": ["task_of"],
         "write": ["TrainingDevice", "device_of", "to_device"],
     },
 )
