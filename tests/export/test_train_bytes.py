@@ -63,6 +63,8 @@ class Case:
         late = rng.random(u.shape) < self.gaps
         late[0] = False  # what is missing before the first value is known only afterwards
         u[late] = np.nan
+        if self.prepare.get("horizon"):
+            return Recording(u)
         n = T if self.per_step else 1
         if self.classes:
             y = np.eye(3)[rng.integers(0, 3, n)]
@@ -100,6 +102,12 @@ CASES = {
     "numbers per recording": Case(classes=False, map={"feature_grid": 10}, targets=1e-7),
     "numbers of windows": Case(
         classes=False, per_step=True, prepare={"window": 8, "step": 4}, targets=1e11
+    ),
+    "inputs ahead in time": Case(
+        classes=False, per_step=True, prepare={"horizon": 3}, map={"washout": 2}, gaps=0.1
+    ),
+    "inputs after windows": Case(
+        classes=False, prepare={"horizon": 1, "window": 6}, map={"pool": "last"}
     ),
     "a scale in the plan": Case(prepare={"scale": FIXED, "gaps": "error"}),
     "no scale, and a new start after a gap": Case(

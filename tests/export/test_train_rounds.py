@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import add
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,6 +167,25 @@ def test_it_predicts_with_the_readout_that_comes_back(
     for number, scores in enumerate(expected):
         size = np.abs(scores).max(axis=0)
         np.testing.assert_allclose(came[number] / size, scores / size, atol=2e-6)
+
+
+def test_inputs_ahead_are_known_across_stretches(tmp_path: Path) -> None:
+    """What the last steps of a stretch are to predict comes with the next one."""
+    features = EchoState(9, seed=3, washout=2).build(2, per_step=True)
+    task = Task(features, Prepare(horizon=4), 2, 2)
+    program = Program.of(TrainingDevice(Layout(task, "ahead", "whole", 500)), tmp_path)
+    whole = [Recording(one.u) for one in numbers(3)]
+    prepare = program.fitted(FITTED)
+    readout_ = Readout(np.ones((features.n_features, 2)), np.zeros(2), 0.0)
+    asked = scale(prepare) + train(0, new=True) + acknowledge(0) + train(1, new=True)
+    asked += readout(readout_) + frame("P")
+    sensor = in_stretches(program, whole, 11) + program.sensor(whole[:1])
+    answers = program.talk(asked, sensor)
+    came = [statistics(message) for message in messages(answers)[:2]]
+    expected = accumulate(features, prepare.apply(whole), classes=False)
+    assert reduce(add, came).digest() == expected.digest()
+    # A prediction has a row for every step after the washout, and waits for nothing.
+    assert len(rows_of(answers, 2)[0]) == whole[0].n_steps - 2
 
 
 def test_a_prediction_does_not_count_rows(stepwise: Program) -> None:

@@ -128,7 +128,8 @@ class Program:
         """Return a stretch of the sensor's line."""
         task = self.device.layout.task
         classes = None if task.classes is None else task.outputs
-        return sensor_bytes(recordings, classes=classes, open_end=open_end)
+        targets = task.prepare.horizon is None
+        return sensor_bytes(recordings, classes=classes, targets=targets, open_end=open_end)
 
     def talk(self, asked: bytes, sensor: bytes = b"") -> Frames:
         """Return what the device answers to frames."""

@@ -20,7 +20,7 @@ from catchment.export.c.program import pieces_of
 
 def traits(layout: Layout) -> list[str]:
     """Return what adds instructions to a program: its frame's traits and its map's."""
-    return [*_frame_traits(layout), *map_traits(layout.map, pieces_of(layout))]
+    return with_pairs([*_frame_traits(layout), *map_traits(layout.map, pieces_of(layout))])
 
 
 def map_traits(code: MapCode, pieces: Sequence[Piece]) -> list[str]:
@@ -45,6 +45,20 @@ def bytes_of(found: Sequence[str], *, whole: bool) -> int:
     """Return the bytes of instructions that some traits add up to, about."""
     known = _sizes()["whole" if whole else "float32"]
     return max(0, round(sum(known.get(trait, 0.0) for trait in found)))
+
+
+def with_pairs(found: list[str]) -> list[str]:
+    """Return traits, and pairs of them that a compiler makes more or less of than of each alone.
+
+    Loops over one channel vanish, and the type of a feature shows in what writes a row.
+
+    >>> with_pairs(["features float", "hold, one channel", "nvar_row()"])[-1]
+    'nvar_row(), one channel'
+    """
+    kinds = [one for one in found if one.startswith("features ")]
+    kinds += ["one channel"] if any(one.endswith(", one channel") for one in found) else []
+    maps = [one for one in found if one.endswith("_row()") or one.startswith("echo state, pool")]
+    return [*found, *(f"{one}, {kind}" for one in maps for kind in kinds)]
 
 
 def code_bytes(layout: Layout) -> int:

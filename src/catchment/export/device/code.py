@@ -143,6 +143,7 @@ def _settings(layout: Layout) -> str:
         "WASHOUT": code.washout,
         "LEAST": code.least_steps,
         "EVERY": layout.every,
+        "HORIZON": task.prepare.horizon or 0,
         "WINDOW": task.window,
         "STEP": task.step,
         "KEPT": layout.kept,

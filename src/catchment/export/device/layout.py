@@ -181,6 +181,8 @@ class Layout:
         fields += [(4, K)] if self.majority else []
         fields += [(4, 1), (word, kept * self.map.n_words)] if kept else [(word, self.map.n_words)]
         fields += [(4, kept)] if kept and self.majority else []
+        horizon = self.task.prepare.horizon
+        fields += [(8, horizon * I), (4, 2)] if horizon else []
         return struct_size([*fields, (1, I)])
 
     def _link_bytes(self, I: int, K: int) -> int:

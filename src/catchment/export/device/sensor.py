@@ -1,7 +1,7 @@
 """Recordings as the bytes that a device's sensor line carries.
 
     1, then the inputs as float64, then the label as int32 (-1 if it is unknown), or the targets as
-       float64 where they are numbers
+       float64 where they are numbers, or nothing where inputs ahead in time are predicted
     2  a recording ends
     3  a stretch ends: the device goes back to its link
 
@@ -23,7 +23,11 @@ SAMPLE, RECORDING_ENDS, STRETCH_ENDS = 1, 2, 3
 
 
 def sensor_bytes(
-    recordings: Iterable[Recording], *, classes: int | None = None, open_end: bool = False
+    recordings: Iterable[Recording],
+    *,
+    classes: int | None = None,
+    targets: bool = True,
+    open_end: bool = False,
 ) -> bytes:
     """Return recordings as one stretch of a sensor's line.
 
@@ -31,6 +35,8 @@ def sensor_bytes(
     ----------
     classes
         How many classes the one-hot targets stand for; None if they are numbers.
+    targets
+        Whether samples come with targets; not where a plan has a horizon, and predicts its inputs.
     open_end
         Whether the last recording goes on in the next stretch.
 
@@ -41,13 +47,13 @@ def sensor_bytes(
     """
     pieces, known = [], list(recordings)
     for number, recording in enumerate(known):
-        pieces.append(_samples(recording, classes, number))
+        pieces.append(_samples(recording, classes, targets, number))
         if not (open_end and number + 1 == len(known)):
             pieces.append(bytes([RECORDING_ENDS]))
     return b"".join([*pieces, bytes([STRETCH_ENDS])])
 
 
-def _samples(recording: Recording, classes: int | None, number: int) -> bytes:
+def _samples(recording: Recording, classes: int | None, targets: bool, number: int) -> bytes:
     if recording.weight != 1:
         raise ValueError(
             f"recording {number} has weight {recording.weight:g}; a device counts every row once"
@@ -55,8 +61,10 @@ def _samples(recording: Recording, classes: int | None, number: int) -> bytes:
     u = recording.u
     kind = np.full((len(u), 1), SAMPLE, dtype=np.uint8)
     inputs = np.ascontiguousarray(u, dtype="<f8").view(np.uint8)
-    targets = _targets(recording, classes, number).view(np.uint8)
-    return np.concatenate([kind, inputs, targets], axis=1).tobytes()
+    columns = [kind, inputs]
+    if targets:
+        columns.append(_targets(recording, classes, number).view(np.uint8))
+    return np.concatenate(columns, axis=1).tobytes()
 
 
 def _targets(recording: Recording, classes: int | None, number: int) -> NDArray[Any]:

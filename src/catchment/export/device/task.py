@@ -147,8 +147,3 @@ def _check_preparation(prepare: Prepare, *, per_step: bool) -> None:
         raise ValueError(
             'label is "mean" in [prepare], whose sum depends on its order; write label = "last"'
         )
-    if prepare.horizon is not None:
-        raise ValueError(
-            f"horizon is {prepare.horizon} in [prepare], and a device takes targets from its "
-            "sensor; name target columns instead"
-        )

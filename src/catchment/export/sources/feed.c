@@ -29,6 +29,10 @@ static struct {
 #else
     word v[DEVICE_WORDS];
 #endif
+#if DEVICE_HORIZON
+    double late[DEVICE_HORIZON * DEVICE_CHANNELS]; /* samples whose targets are still to come */
+    uint32_t waiting, oldest;
+#endif
     uint8_t known[DEVICE_CHANNELS];
 } feed;
 
@@ -284,14 +288,6 @@ static void feed_piece_ends(const struct target *target)
     feed_piece();
 }
 
-static void feed_end(const struct target *target)
-{
-    feed_piece_ends(target);
-    feed_recording();
-    feed.recording++;
-    feed.row = 0;
-}
-
 static void feed_sample(const double *sample, const struct target *target)
 {
     value u[DEVICE_CHANNELS];
@@ -301,4 +297,43 @@ static void feed_sample(const double *sample, const struct target *target)
         feed_piece_ends(target);
     else
         feed_refuse("a sample lacks a value, and the plan refuses gaps");
+}
+
+#if DEVICE_HORIZON
+/* The map runs some steps late, when the inputs that it is to predict have come. */
+static void feed_ahead(const double *sample, const struct target *target)
+{
+    double *place = feed.late + feed.oldest * DEVICE_CHANNELS;
+    uint32_t i;
+    if (feed.waiting == DEVICE_HORIZON)
+        feed_sample(place, target);
+    else
+        feed.waiting++;
+    for (i = 0; i < DEVICE_CHANNELS; i++)
+        place[i] = sample[i];
+    feed.oldest = feed.oldest + 1 < DEVICE_HORIZON ? feed.oldest + 1 : 0;
+}
+
+/* The samples that still wait have no target. */
+static void feed_rest(void)
+{
+    struct target unknown = {0, {0}};
+    uint32_t at = feed.waiting < DEVICE_HORIZON ? 0 : feed.oldest;
+    for (; feed.waiting; feed.waiting--) {
+        feed_sample(feed.late + at * DEVICE_CHANNELS, &unknown);
+        at = at + 1 < DEVICE_HORIZON ? at + 1 : 0;
+    }
+    feed.oldest = 0;
+}
+#endif
+
+static void feed_end(const struct target *target)
+{
+#if DEVICE_HORIZON
+    feed_rest();
+#endif
+    feed_piece_ends(target);
+    feed_recording();
+    feed.recording++;
+    feed.row = 0;
 }

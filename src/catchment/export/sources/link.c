@@ -112,11 +112,13 @@ static int too_large(double value, double bound)
     return value >= bound || value <= -bound;
 }
 
-static int sensor_target(struct target *target)
+/* What comes with a sample; where inputs ahead are predicted it is the sample itself. */
+static int sensor_target(const double *sample, struct target *target)
 {
 #if DEVICE_CLASSES
     uint8_t bytes[4];
     uint32_t label;
+    (void)sample;
     if (!sensor_bytes(bytes, 4))
         return 0;
     label = (uint32_t)bytes_value(bytes, 4);
@@ -128,8 +130,13 @@ static int sensor_target(struct target *target)
     uint32_t k;
     target->known = 1;
     for (k = 0; k < DEVICE_OUTPUTS; k++) {
+#if DEVICE_HORIZON
+        target->number[k] = sample[k];
+#else
+        (void)sample;
         if (!sensor_double(target->number + k))
             return 0;
+#endif
         if (too_large(target->number[k], 1099511627776.0)) {
             feed_refuse("a target is 2^40 or more");
             target->known = 0;
@@ -161,7 +168,7 @@ static void sensor_stretch(void (*on_sample)(const double *, const struct target
         for (i = 0; i < DEVICE_CHANNELS; i++)
             if (!sensor_double(sample + i))
                 break;
-        if (i < DEVICE_CHANNELS || !sensor_target(&link.last)) {
+        if (i < DEVICE_CHANNELS || !sensor_target(sample, &link.last)) {
             feed_refuse("the sensor's line ends within a sample");
             return;
         }
@@ -347,7 +354,11 @@ static void link_train(void)
     if (!link_ready())
         return;
     if (!(trained->asked && trained->number == round)) {
+#if DEVICE_HORIZON
+        sensor_stretch(feed_ahead, feed_end);
+#else
         sensor_stretch(feed_sample, feed_end);
+#endif
         trained->refused = feed.refused;
         trained->asked = 1;
         trained->number = round;
@@ -379,6 +390,9 @@ static void link_predict(void)
         link_refuse("there is no readout yet");
         return;
     }
+#if DEVICE_HORIZON
+    feed_rest();
+#endif
     link.predicting = 1;
     feed.recording = feed.row = 0;
     sensor_stretch(feed_sample, feed_end);
