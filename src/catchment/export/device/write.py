@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catchment.export.c.code import RESERVED
 from catchment.export.c.map_code import NUMBERS, Number
 from catchment.export.device.code import code_bytes, header_text, source_text, table_bytes
 from catchment.export.device.layout import Layout
@@ -16,6 +15,9 @@ from catchment.export.device.sums_form import ROWS
 from catchment.export.device.task import task_of
 from catchment.export.ports import port_files
 from catchment.files import replace_file
+
+# What the file's own functions start with, and headers that it includes.
+_TAKEN = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,7 @@ def device_of(
     name: str = "model",
 ) -> TrainingDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or RESERVED.fullmatch(name):
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or _TAKEN.fullmatch(name):
         raise ValueError(
             f"--name is {name!r}; give a word of letters, digits and _ that does not begin with "
             "map, grid, float or golden"
