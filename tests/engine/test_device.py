@@ -106,8 +106,9 @@ def test_a_secure_sum_is_masked_at_the_gateway() -> None:
 def test_sums_that_have_grown_are_not_released_exactly_again() -> None:
     raw = ct.Pipeline(ct.Prepare(scale="none"), MAP)
     features = ct.federate(raw, PEOPLE).known.maps[0]
-    stretches = [PEOPLE[BOARD], PEOPLE[BOARD][:5]]
-    device = StandIn(features, stretches, ct.Prepare(scale="none"), CLASSES)
+    device = StandIn(
+        features, [PEOPLE[BOARD], PEOPLE[BOARD][:5]], ct.Prepare(scale="none"), CLASSES
+    )
     secure = ct.SecureSum(ct.make_identities(PEOPLE), min_clients=4)
     federated(device, raw, protect=[secure])
     with pytest.raises(TooFewClientsError, match="have changed since: the difference"):
