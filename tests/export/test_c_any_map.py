@@ -81,7 +81,7 @@ def exported(draw: Any) -> tuple[ct.Model, Array]:
     """Return a model that nobody trained and inputs (T, I) for it, many of them ties."""
     per_step, classes = draw(st.booleans()), draw(st.booleans())
     described = draw(nested(STEPS, True) if per_step else nested(WINDOWS | EITHER, False))
-    channels, steps = draw(st.integers(1, 4)), draw(st.integers(6, 40) | st.integers(6, 300))
+    channels, steps = draw(st.integers(1, 4)), draw(st.integers(5, 40) | st.integers(5, 300))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     u = rng.normal(0, draw(st.sampled_from([0.01, 1.0, 30.0])), (steps, channels))
     on_ties = rng.random((steps, channels)) < 0.3
@@ -106,7 +106,7 @@ def test_any_map_in_whole_numbers(made: tuple[ct.Model, Array]) -> None:
         warnings.simplefilter("ignore")
         expected = np.concatenate(model.pipeline.rows([ct.Recording(u)]))
         try:
-            options = {} if per_step else {"steps": len(u)}
+            options: dict[str, Any] = {} if per_step else {"steps": len(u)}
             c = compiled(model, Path(folder), number="whole", flags=("-O0",), **options)
         except ValueError as refused:
             assert "do not fit a word" in str(refused)  # noqa: PT017

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +120,29 @@ def test_windows_in_single_precision(name: str, tmp_path: Path) -> None:
         _near(model, made.rows(one.u)[0], one.u, share=0.03)
 
 
+PLAIN: dict[str, Any] = {
+    "windows": ct.Concat(
+        ct.MiniRocket(40, grid=None), ct.WindowStatistics(grid=None), ct.Hydra(32, grid=None)
+    ),
+    "norm": ct.WithNorm(ct.DiagonalReservoir(20, grid=None)),
+    "projected": ct.Projected(ct.MiniRocket(40, grid=None), 20),
+    "cosines": ct.RandomFourier(ct.MiniRocket(40, grid=None), 20, grid=None),
+}
+
+
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_maps_without_a_grid_are_not_rounded(name: str, tmp_path: Path) -> None:
+    data = [one for k, one in enumerate(windows()) if k != 2]
+    # Numbers that single precision holds, so that no count may differ.
+    data = [replace(one, u=np.rint((one.u - 5) * 2.0**12) / 2.0**12) for one in data]
+    model = ct.fit(ct.Pipeline(ct.Prepare(scale="none"), PLAIN[name]), data)
+    made = compiled(model, tmp_path, steps=STEPS)
+    assert made.code.layout.number == "float32"
+    for one in data[:2]:
+        error = np.abs(made.rows(one.u)[0] - python_rows(model, one.u)) / model.features.bounds
+        assert error.max() < (1e-3 if name == "cosines" else 2e-6)
+
+
 @pytest.mark.parametrize("name", list(PER_STEP))
 def test_steps_in_single_precision(name: str, tmp_path: Path) -> None:
     model, data = trained(PER_STEP[name], per_step=True)
@@ -225,6 +248,15 @@ def test_what_cannot_be_written_says_what_can() -> None:
     apart = ct.Concat(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))
     with pytest.raises(ValueError, match="do not fit a word of 32 bits; train with input ranges"):
         c_code(ct.fit(apart, data), steps=STEPS)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 9])
+def test_shortest_windows(steps: int, tmp_path: Path) -> None:
+    data = windows(steps=steps)
+    both = ct.Concat(ct.WindowStatistics(), ct.MiniRocket(90), ct.Hydra(32))
+    model = ct.fit(both, data)
+    made = compiled(model, tmp_path, steps=steps)
+    np.testing.assert_array_equal(made.rows(data[0].u)[0], python_rows(model, data[0].u))
 
 
 def test_recordings_of_another_length_have_no_scores(tmp_path: Path) -> None:

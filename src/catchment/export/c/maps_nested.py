@@ -10,7 +10,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.export.c.map_code import Field, MapCode, Setting, Table
 from catchment.export.c.maps_steps import enter_text, sources_of
-from catchment.export.c.maps_windows import row_grid
+from catchment.export.c.maps_windows import fitting, row_grid
 from catchment.features.grid import digits_after_point
 from catchment.features.own import Adapted
 from catchment.features.projected import Projected
@@ -113,8 +113,8 @@ def projected_code(features: Adapted, one: Projected, setting: Setting, prefix: 
     flips, kept = one._drawn
     work = _projection_work(inner, one, setting)
     tables = [
-        Table("uint8_t", f"{p}_flips", np.packbits(flips < 0, bitorder="little")),
-        Table("uint16_t", f"{p}_kept", kept),
+        fitting("uint8_t", f"{p}_flips", np.packbits(flips < 0, bitorder="little")),
+        fitting("uint16_t", f"{p}_kept", kept),
     ]
     if inner.digits is not None and len(set(inner.digits.tolist())) > 1:
         tables.append(Table("int8_t", f"{p}_shifts", inner.digits.max() - inner.digits))
@@ -200,7 +200,7 @@ def fourier_code(features: Adapted, one: RandomFourier, setting: Setting, prefix
     p, (W, phases) = prefix, one._weights
     scaled = np.rint(np.ldexp(W.T, WEIGHT_DIGITS)).astype(np.int64)
     narrow = int(np.abs(scaled).max()) < 2**15
-    tables = [Table("int16_t" if narrow else "int32_t", f"{p}_weights", scaled)]
+    tables = [fitting("int16_t" if narrow else "int32_t", f"{p}_weights", scaled)]
     if one.activation == "cos":
         tables.append(_phase_table(phases, p, setting))
     bits, digits = row_grid(features, setting)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array
 from catchment.export.c.map_code import Field, MapCode, Setting, Table
-from catchment.export.c.maps_windows import row_grid
+from catchment.export.c.maps_windows import fitting, row_grid
 from catchment.export.whole_map import whole
 from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.diagonal.wiring import (
@@ -151,8 +151,8 @@ def _diagonal_tables(one: DiagonalReservoir, p: str, setting: Setting) -> tuple[
     return (
         numbers("eigenvalues", drawn.eigenvalues, EIGENVALUE_DIGITS),
         numbers("input", drawn.W, INPUT_WEIGHT_DIGITS),
-        Table("int16_t", f"{p}_shifts", _some(drawn.shifts)),
-        Table("uint16_t", f"{p}_turns", _some(drawn.turns)),
+        fitting("int16_t", f"{p}_shifts", _some(drawn.shifts)),
+        fitting("uint16_t", f"{p}_turns", _some(drawn.turns)),
         Table("int8_t", f"{p}_signs", _some(signs)),
         numbers("bias", drawn.M[-1], BIAS_DIGITS),
         numbers("leak", drawn.leak, LEAK_DIGITS),

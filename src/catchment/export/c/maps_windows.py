@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.arrays import Integers
 from catchment.export.c.map_code import Field, MapCode, Setting, Table
@@ -40,6 +42,7 @@ WindowMap = MiniRocket | WindowStatistics | Hydra
 MOST_CHANNELS = 255  # that a list of bytes can name
 MOST_WORD = 2**29 - 1  # a word has two bits more
 SINE_DIGITS = 29
+MOST_MOVES = 20
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,11 @@ class Words:
     def shift(self, reading: Reading) -> int:
         """Return by how much a map shifts a word."""
         return self.digits + self.extra - reading.digits if self.extra else 0
+
+    def cut(self, reading: Reading) -> int:
+        """Return where a map cuts words off, 0 if the buffer holds just what it reads."""
+        same = (reading.digits, reading.limit) == (self.digits, self.limit)
+        return 0 if same else reading.limit
 
     @property
     def entered(self) -> str:
@@ -179,10 +187,12 @@ def group_code(maps: Sequence[tuple[Adapted, int]], setting: Setting, prefix: st
     words = Words.of(readings)
     leaves = []
     for k, ((features, place), reading) in enumerate(zip(maps, readings, strict=True)):
-        shift = reading.digits if setting.number == "float32" else words.shift(reading)
+        shift, limit = words.shift(reading), words.cut(reading)
+        if setting.number == "float32":
+            shift, limit = reading.digits, reading.limit
         stride = setting.stride or n_inputs
         reader = Reader(
-            features, f"{prefix}_{k}", setting.steps, stride, shift, reading.limit, f"{prefix}_work"
+            features, f"{prefix}_{k}", setting.steps, stride, shift, limit, f"{prefix}_work"
         )
         leaf = _leaf(reader)
         leaves.append(replace(leaf, call=leaf.call.replace("ROW", f"row + {place}")))
@@ -216,7 +226,7 @@ static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *ro
         ["numbers.c", f"feature_{form}.c", f"window_{form}.c"]
         + [name for one in leaves for name in one.sources]
     )
-    work = Field("uint32_t", f"{prefix}_work", max(one.work for one in leaves))
+    work = Field("int32_t", f"{prefix}_work", max(one.work for one in leaves))
     return MapCode(
         prefix,
         n_inputs,
@@ -243,6 +253,24 @@ def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None,
             '--number float32, or train it with grid="auto"'
         )
     return features.grid, digits_after_point(features.bounds, features.grid)
+
+
+def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
+    """Return a table of whole numbers; ValueError if one is too large for its type.
+
+    >>> fitting("uint8_t", "m_lists", np.array([255])).n_bytes
+    1
+    >>> fitting("uint8_t", "m_lists", np.array([256]))
+    Traceback (most recent call last):
+    ValueError: the C form keeps m_lists in uint8_t, and 256 does not fit; train with fewer ...
+    """
+    most = np.iinfo(type_.removesuffix("_t")).max
+    if values.size and values.max() > most:
+        raise ValueError(
+            f"the C form keeps {name} in {type_}, and {int(values.max())} does not fit; train with "
+            "fewer features or shorter windows"
+        )
+    return Table(type_, name, values)
 
 
 def _leaf(reader: Reader) -> Leaf:
@@ -285,11 +313,11 @@ static const struct minirocket {p}_map = {{
         text,
         (
             Table("int32_t", f"{p}_bias", schedule.biases[order]),
-            Table("uint16_t", f"{p}_place", schedule.places[order]),
-            Table("uint16_t", f"{p}_dilation", dilation),
-            Table("uint16_t", f"{p}_channels", np.array([starts[a] for a, _, _ in rows])),
-            Table("uint8_t", f"{p}_kernel", kernel + 128 * (1 - padded)),
-            Table("uint8_t", f"{p}_lists", np.array(lists)),
+            fitting("uint16_t", f"{p}_place", schedule.places[order]),
+            fitting("uint16_t", f"{p}_dilation", dilation),
+            fitting("uint16_t", f"{p}_channels", np.array([starts[a] for a, _, _ in rows])),
+            fitting("uint8_t", f"{p}_kernel", kernel + 128 * (1 - padded)),
+            fitting("uint8_t", f"{p}_lists", np.array(lists)),
         ),
         (),
         ("minirocket.c",),
@@ -312,7 +340,7 @@ static const struct statistics {p}_map = {{
 }};
 """
     call = (
-        f"statistics_row(&{p}_map, v, (int32_t *)s->{reader.work}, s->{p}_center, s->{p}_sum,\n"
+        f"statistics_row(&{p}_map, v, s->{reader.work}, s->{p}_center, s->{p}_sum,\n"
         f"                   s->{p}_root, ROW);"
     )
     spectrum = 2.0 * (L // 2) * ((L + 1) // 2) * blocks
@@ -320,8 +348,8 @@ static const struct statistics {p}_map = {{
         call,
         text,
         (
-            Table("uint8_t", f"{p}_first", first),
-            Table("uint8_t", f"{p}_last", last),
+            fitting("uint8_t", f"{p}_first", first),
+            fitting("uint8_t", f"{p}_last", last),
             Table("int32_t", f"{p}_sines", sines(L)),
         ),
         (
@@ -330,7 +358,7 @@ static const struct statistics {p}_map = {{
             Field("double", f"{p}_root", I),
         ),
         ("window_statistics.c",),
-        T,
+        T * (1 + pairs),
         I * (spectrum + 2.0 * len(KINDS) * T) + pairs * T * I * (I - 1) / 2,
     )
 
@@ -338,8 +366,9 @@ static const struct statistics {p}_map = {{
 def sines(length: int) -> Integers:
     """Return a turn of sines from which the tapered cosines and sines of a spectrum are made.
 
-    It has the odd multiples of pi / (2 L) and, where L is odd, the even ones too. ValueError if a
-    number of the library's tables does not come out.
+    It has the odd multiples of pi / (2 L) and, where L is odd, the even ones too, of 29 binary
+    digits. Where a number of the library's tables is so near to a tie that these do not decide it,
+    one of its two sines is moved by a last digit or two; ValueError if that does not help.
 
     >>> len(sines(128))
     256
@@ -347,24 +376,32 @@ def sines(length: int) -> Integers:
     unit = 1 + length % 2
     angles = np.arange(2 * unit * length) * 2 // unit + (unit == 1)
     found = np.rint(np.ldexp(np.sin(np.pi * angles / (2 * length)), SINE_DIGITS)).astype(np.int64)
-    t, k = np.arange((length + 1) // 2)[:, None], np.arange(1, length // 2 + 1)
-    turn = len(found)
-    low, high = (
-        (start + t * unit * (2 * k + side)) % turn
-        for start, side in ((unit * k - 1, -1), (unit * k - 1 + unit, 1))
+    for _ in range(MOST_MOVES):
+        wrong = False
+        for plus, minus, expected in _spectrum_places(length, len(found)):
+            off = expected - _entries(found[plus] - found[minus])
+            wrong |= bool(off.any())
+            found[plus[off != 0]] += np.sign(off[off != 0])
+        if not wrong:
+            return found
+    raise ValueError(
+        f"the spectrum of blocks of {length} steps has no compact form in C; train with another "
+        "window"
     )
-    quarter = unit * length // 2
-    cosine = _entries(found[high] - found[low])
-    sine = _entries(found[(low + quarter) % turn] - found[(high + quarter) % turn])
-    expected = tables(length)
-    if not (
-        np.array_equal(cosine, expected[0]) and np.array_equal(sine[: length // 2], expected[1])
-    ):
-        raise ValueError(
-            f"the spectrum of blocks of {length} steps has no compact form in C; train with "
-            f"another window than {length} steps"
-        )
-    return found
+
+
+def _spectrum_places(length: int, turn: int) -> list[tuple[Integers, Integers, Integers]]:
+    """Return for cosines and for sines which two of the table make each, and the library's own."""
+    unit = turn // (2 * length)
+    t, k = np.arange((length + 1) // 2)[:, None], np.arange(1, length // 2 + 1)
+    low = unit * k - 1 + t * unit * (2 * k - 1)
+    high = unit * (k + 1) - 1 + t * unit * (2 * k + 1)
+    quarter, half = unit * length // 2, length // 2
+    cosine, sine = (one.astype(np.int64) for one in tables(length))
+    return [
+        (high % turn, low % turn, cosine),
+        ((low + quarter)[:half] % turn, (high + quarter)[:half] % turn, sine),
+    ]
 
 
 def _entries(differences: Integers) -> Integers:
@@ -386,12 +423,12 @@ static const struct hydra {p}_map = {{
 }};
 """
     return Leaf(
-        f"hydra_row(&{p}_map, v, (int32_t *)s->{reader.work}, ROW);",
+        f"hydra_row(&{p}_map, v, s->{reader.work}, ROW);",
         text,
         (
-            Table("uint16_t", f"{p}_dilations", groups[:, 0]),
-            Table("uint8_t", f"{p}_lists", channels),
-            Table("int16_t", f"{p}_weights", weights(one.n_groups, one.seed)),
+            fitting("uint16_t", f"{p}_dilations", groups[:, 0]),
+            fitting("uint8_t", f"{p}_lists", channels),
+            fitting("int16_t", f"{p}_weights", weights(one.n_groups, one.seed)),
         ),
         (),
         ("hydra.c",),

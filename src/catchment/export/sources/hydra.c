@@ -21,11 +21,10 @@ static void hydra_sum(const struct hydra *map, const word *window, const uint8_t
                       int differences, int32_t *y)
 {
     uint32_t t, k;
-    for (t = 0; t < map->steps; t++, window += map->stride) {
+    for (t = 0; t < map->steps; t++)
         y[t] = 0;
-        for (k = 0; k < map->together; k++)
-            y[t] += window_value(window[list[k]], map->shift, map->limit);
-    }
+    for (k = 0; k < map->together; k++)
+        window_add(window + list[k], map->stride, map->steps, map->shift, map->limit, y);
     for (t = 0; differences && t < map->steps; t++)
         y[t] = t + 1 < map->steps ? y[t + 1] - y[t] : 0;
 }

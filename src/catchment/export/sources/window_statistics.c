@@ -55,23 +55,21 @@ static int32_t statistics_entry(int32_t difference)
     return (difference + 32768) >> 16;
 }
 
-/* The energy of one frequency k of a block: the squares of its cosine and its sine transform. */
-static uint64_t statistics_energy(const struct statistics *map, const int32_t *x, uint32_t k,
-                                  int32_t middle)
+/* The energy of one frequency k of a folded block: the squares of its cosine and sine transform. */
+static uint64_t statistics_energy(const struct statistics *map, const int32_t *x, uint32_t k)
 {
     /* The table has the odd multiples of pi / (2 L), and where L is odd the even ones, too. */
     uint32_t L = map->length, unit = 1 + L % 2, turn = 2 * unit * L, quarter = unit * L / 2, t;
     uint32_t low = unit * k - 1, high = low + unit;
     uint32_t low_step = unit * (2 * k - 1), high_step = unit * (2 * k + 1);
+    const int32_t *S = map->sines;
     int64_t cosine = 0, sine = 0;
     for (t = 0; 2 * t < L; t++) {
-        const int32_t *S = map->sines;
         uint32_t low_cos = low + quarter < turn ? low + quarter : low + quarter - turn;
         uint32_t high_cos = high + quarter < turn ? high + quarter : high + quarter - turn;
-        int32_t a = x[t] - middle, b = 2 * t + 1 == L ? 0 : x[L - 1 - t] - middle;
-        cosine += (int64_t)(a + b) * statistics_entry(S[high] - S[low]);
+        cosine += (int64_t)x[t] * statistics_entry(S[high] - S[low]);
         if (2 * t + 1 < L)
-            sine += (int64_t)(a - b) * statistics_entry(S[low_cos] - S[high_cos]);
+            sine += (int64_t)x[L - 1 - t] * statistics_entry(S[low_cos] - S[high_cos]);
         low = low + low_step < turn ? low + low_step : low + low_step - turn;
         high = high + high_step < turn ? high + high_step : high + high_step - turn;
     }
@@ -80,28 +78,40 @@ static uint64_t statistics_energy(const struct statistics *map, const int32_t *x
     return (uint64_t)(cosine * cosine) + (uint64_t)(sine * sine);
 }
 
-static int32_t statistics_block_middle(const int32_t *x, uint32_t n)
+/* A block becomes the sums of values equally far from either end, about a whole number near their
+ * mean, and in its second half their differences. */
+static void statistics_fold(int32_t *x, uint32_t L)
 {
     int64_t total = 0;
+    int32_t middle, a, b;
     uint32_t t;
-    for (t = 0; t < n; t++)
+    for (t = 0; t < L; t++)
         total += x[t];
-    return statistics_middle(total, n);
+    middle = statistics_middle(total, L);
+    for (t = 0; 2 * t + 1 < L; t++) {
+        a = x[t];
+        b = x[L - 1 - t];
+        x[t] = a + b - 2 * middle;
+        x[L - 1 - t] = a - b;
+    }
+    if (L % 2)
+        x[t] -= middle;
 }
 
-static void statistics_bands(const struct statistics *map, const int32_t *x, feature *row)
+/* The bands of a channel in x, which becomes folded. */
+static void statistics_bands(const struct statistics *map, int32_t *x, feature *row)
 {
     const int scale = 2 * STATISTICS_DIGITS + 4;
     uint32_t k, b, h;
+    for (b = 0; b < map->blocks; b++)
+        statistics_fold(x + b * map->length, map->length);
     for (k = 0; k < STATISTICS_BANDS; k++) {
         uint64_t total = 0, width = (uint64_t)map->length * (map->last[k] - map->first[k]);
         int32_t found;
         for (b = 0; b < map->blocks && width; b++) {
-            const int32_t *block = x + b * map->length;
-            int32_t middle = statistics_block_middle(block, map->length);
             uint64_t energy = 0;
             for (h = map->first[k]; h < map->last[k]; h++)
-                energy += statistics_energy(map, block, h + 1, middle);
+                energy += statistics_energy(map, x + b * map->length, h + 1);
             total += 32 * energy / width;
         }
         found = statistics_log(total / map->blocks + ((uint64_t)1 << (scale - 14)));
@@ -138,17 +148,19 @@ static void statistics_order(const struct statistics *map, const int32_t *x, fea
     }
 }
 
+/* A channel less a number. */
 static void statistics_load(const struct statistics *map, const word *window, uint32_t channel,
-                            int32_t *x)
+                            int32_t less, int32_t *x)
 {
     uint32_t t;
     for (t = 0; t < map->steps; t++)
-        x[t] = window_value(window[t * map->stride + channel], map->shift, map->limit);
+        x[t] = -less;
+    window_add(window + channel, map->stride, map->steps, map->shift, map->limit, x);
 }
 
-/* The 17 features of a channel in x, which becomes sorted. */
-static void statistics_channel(const struct statistics *map, int32_t *x, uint32_t i,
-                               const struct statistics_sums *sums, feature *row)
+/* The 17 features of channel i; x is scratch memory. */
+static void statistics_channel(const struct statistics *map, const word *window, int32_t *x,
+                               uint32_t i, const struct statistics_sums *sums, feature *row)
 {
     uint32_t T = map->steps, t;
     int32_t center, sum;
@@ -156,6 +168,7 @@ static void statistics_channel(const struct statistics *map, int32_t *x, uint32_
     int64_t total = 0, squares = 0;
     uint64_t steps = 0;
     double variance;
+    statistics_load(map, window, i, 0, x);
     for (t = 0; t < T; t++) {
         total += x[t];
         if (t)
@@ -173,24 +186,23 @@ static void statistics_channel(const struct statistics *map, int32_t *x, uint32_
     steps = 16 * steps / (T > 1 ? T - 1 : 1) + ((uint64_t)1 << (scale - 7));
     row[7] = feature_from_whole(statistics_log(steps) - (scale << STATISTICS_FRACTION),
                                 STATISTICS_FRACTION, map->bits - 3, map->bits);
-    statistics_bands(map, x, row + 8);
     statistics_sort(x, T);
     statistics_order(map, x, row + 2);
+    statistics_load(map, window, i, 0, x);
+    statistics_bands(map, x, row + 8);
 }
 
-/* The correlation of channel j with channel i, which is in x; 0 where one of them is constant. */
-static feature statistics_correlation(const struct statistics *map, const word *window,
-                                      const int32_t *x, const struct statistics_sums *sums,
-                                      uint32_t i, uint32_t j)
+/* The correlation of channels i and j, which are in x and after it, less their centers; 0 where one
+ * of them is constant. */
+static feature statistics_correlation(const struct statistics *map, const int32_t *x,
+                                      const struct statistics_sums *sums, uint32_t i, uint32_t j)
 {
     double size = sums->root[i] * sums->root[j], found = 0.0;
     int64_t products = 0;
     uint32_t t;
     if (size > 0.0) {
-        for (t = 0; t < map->steps; t++) {
-            int32_t y = window_value(window[t * map->stride + j], map->shift, map->limit);
-            products += (int64_t)(x[t] - sums->center[i]) * (y - sums->center[j]);
-        }
+        for (t = 0; t < map->steps; t++)
+            products += (int64_t)x[t] * x[map->steps + t];
         found = (double)((int64_t)sums->sum[i] * sums->sum[j]) / (double)map->steps;
         found = ((double)products - found) / (double)map->steps;
         found = found / size;
@@ -199,7 +211,7 @@ static feature statistics_correlation(const struct statistics *map, const word *
     return feature_from_double(found, map->bits, map->bits);
 }
 
-/* x: (steps) numbers; center, sum, root: (channels). */
+/* x: (steps) numbers, twice as many with pairs; center, sum, root: (channels). */
 static void statistics_row(const struct statistics *map, const word *window, int32_t *x,
                            int32_t *center, int32_t *sum, double *root, feature *row)
 {
@@ -208,13 +220,13 @@ static void statistics_row(const struct statistics *map, const word *window, int
     sums.center = center;
     sums.sum = sum;
     sums.root = root;
-    for (i = 0; i < I; i++, row += 8 + STATISTICS_BANDS) {
-        statistics_load(map, window, i, x);
-        statistics_channel(map, x, i, &sums, row);
-    }
+    for (i = 0; i < I; i++, row += 8 + STATISTICS_BANDS)
+        statistics_channel(map, window, x, i, &sums, row);
     for (i = 0; map->pairs && i < I; i++) {
-        statistics_load(map, window, i, x);
-        for (j = i + 1; j < I; j++)
-            *row++ = statistics_correlation(map, window, x, &sums, i, j);
+        statistics_load(map, window, i, center[i], x);
+        for (j = i + 1; j < I; j++) {
+            statistics_load(map, window, j, center[j], x + map->steps);
+            *row++ = statistics_correlation(map, x, &sums, i, j);
+        }
     }
 }

@@ -38,3 +38,18 @@ static int32_t window_value(int32_t word, int shift, int32_t limit)
     int32_t found = (word + half - (shift > 0) + (shift > 0 && (word >> shift & 1))) >> shift;
     return found > limit ? limit : found < -limit ? -limit : found;
 }
+
+/* Add a channel of so many steps to x. Without a limit the map has the most digits and the widest
+ * range of all, so that there is nothing to cut off and no tie to look for. */
+static void window_add(const word *window, uint32_t stride, uint32_t steps, int shift,
+                       int32_t limit, int32_t *x)
+{
+    uint32_t t;
+    if (!limit) {
+        for (t = 0; t < steps; t++, window += stride)
+            x[t] += (*window + (shift > 0)) >> shift;
+        return;
+    }
+    for (t = 0; t < steps; t++, window += stride)
+        x[t] += window_value(*window, shift, limit);
+}
