@@ -330,6 +330,24 @@ def test_the_command_streams_and_tells_in_json(tmp_path: Path) -> None:
     assert facts["bytes"] == (tmp_path / "m.onnx").stat().st_size
 
 
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
+def test_without_the_extra_it_is_named(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "import numpy as np, catchment as ct\n"
+        "from catchment.readout import Model, Readout\n"
+        "features = ct.EchoState(3).build(1, per_step=True)\n"
+        "model = Model(features, Readout(np.zeros((4, 1)), np.zeros(1)))\n"
+        "try:\n"
+        "    from catchment.export import to_onnx\n"
+        "    to_onnx(model, 'never.onnx')\n"
+        "except ct.errors.MissingExtraError as error:\n"
+        "    print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "catchment[onnx]"' in said.stdout
+
+
 def test_no_warning_comes_from_made_up_recordings(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
