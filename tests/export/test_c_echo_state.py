@@ -73,6 +73,19 @@ def test_which_features_and_a_row_per_step(chosen: dict[str, Any], tmp_path: Pat
     same(model, signal(60), tmp_path)
 
 
+def test_each_step_of_windows(tmp_path: Path) -> None:
+    model = untrained(ct.EchoState(8, washout=3), per_step=True, window=20, step=25)
+    u = signal(118)
+    made = compiled(model, tmp_path)
+    rows, scores = made.rows(u)
+    python = python_rows(model, u)
+    np.testing.assert_array_equal(rows[: len(python)], python)
+    assert len(rows) == len(python) + 15  # of the last window, which is not whole
+    found = made.predict(u)
+    assert found is not None
+    np.testing.assert_allclose(found, model.scores([u])[0], rtol=2e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("pool", [None, "mean_std"])
 def test_long_recordings_are_cut_as_the_recipe_says(pool: Any, tmp_path: Path) -> None:
     layers = ct.Reservoir.from_recipe(ct.Recipe(units=15, inputs=2, seed=3)).layers
@@ -166,6 +179,7 @@ def test_any_recipe(
     seed: int,
     tmp_path: Path,
 ) -> None:
+    window = None if pool is None else window
     described = ct.EchoState(units, seed=seed, pool=pool, grid=grid, feature_grid=feature_grid)
     model = untrained(described, channels=channels, per_step=pool is None, seed=seed, window=window)
     same(model, signal(60, channels, seed), tmp_path)

@@ -206,9 +206,12 @@ def _finish(layout: Layout) -> str:
 def _predict(layout: Layout) -> str:
     name, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
     begin = f"{name}_begin(s, steps)" if layout.told_steps else f"{name}_reset(s)"
-    first = ""
+    W, S, held, cut = layout.cutting.window, layout.cutting.step, "", ""
+    if layout.map.per_step and W:
+        # Rows of a window come before it is whole; what is left at the end has none.
+        cut = f"\n    steps = steps < {W} ? 0 : (steps - {W}) / {S} * {S} + {W};"
     if layout.holds:
-        first = f"""
+        held = f"""
     for (k = 0; k < {I}; k++) {{
         for (t = 0; t < steps && kind_of_{layout.setting.value}(samples[t * {I} + k]) == 1; t++)
             ;
@@ -226,7 +229,7 @@ int {name}_predict(struct {name}_state *s, const {name}_value *samples, uint32_t
     int found = 0;
     for (k = 0; k < {K}; k++)
         total[k] = 0;
-    {begin};{first}
+    {begin};{held}{cut}
     for (t = 0; t <= steps; t++) {{
         found = t < steps ? {name}_step(s, samples + t * {I}, scores) : {name}_finish(s, scores);
         if (found < 0)

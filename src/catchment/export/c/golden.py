@@ -98,7 +98,8 @@ def _lengths(layout: Layout, n_recordings: int, most_numbers: int) -> list[int]:
     W, S = layout.cutting.window, layout.cutting.step
     least = layout.map.least_steps
     if W:
-        wanted = [W, W + S, W + 2 * S + 1]
+        rest = 0 if layout.map.per_step else 1  # steps that are left of a last window
+        wanted = [W, W + S, W + 2 * S + rest]
     else:
         wanted = [least + 20, least + 33, least + 50]
         wanted = [min(T, layout.steps or T) for T in wanted]

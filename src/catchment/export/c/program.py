@@ -165,6 +165,8 @@ def _told(layout: Layout) -> list[str]:
         "q15": "Whole numbers of 16 bits.",
         "float32": "Single precision; needs tanhf, expf or sinf of math.h where the map has them.",
     }
+    if layout.map.per_step and layout.cutting.window:
+        found.append("Each step of a window has scores, before the window is whole.")
     return [*found, numbers[layout.number]]
 
 
