@@ -68,7 +68,7 @@ def test_scores_probabilities_and_labels_are_the_models(
     np.testing.assert_allclose(found["scores"], model.scores(new), rtol=0, atol=1e-12)
     np.testing.assert_allclose(found["probabilities"], model.proba(new), rtol=0, atol=1e-12)
     assert found["label"].tolist() == model.predict(new) == model.classify(new)
-    assert written.difference.relative < 1e-12
+    assert written.relative_difference < 1e-12
     assert written.n_bytes == (tmp_path / "m.onnx").stat().st_size
 
 
@@ -202,7 +202,7 @@ def test_float32_is_close(tmp_path: Path) -> None:
         (u,) = waves(1, seed=9)
         found = scores_in(tmp_path / "m.onnx", model, u)
         assert found.dtype == np.float32
-        assert written.difference.relative < 1e-3
+        assert written.relative_difference < 1e-3
         np.testing.assert_allclose(found, own_scores(model, u), rtol=0, atol=0.02)
 
 
@@ -328,6 +328,24 @@ def test_the_command_streams_and_tells_in_json(tmp_path: Path) -> None:
     facts = json.loads(told.stdout)
     assert (facts["streaming"], facts["precision"]) == (True, "float32")
     assert facts["bytes"] == (tmp_path / "m.onnx").stat().st_size
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
+def test_without_the_extra_it_is_named(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "import numpy as np, catchment as ct\n"
+        "from catchment.readout import Model, Readout\n"
+        "features = ct.EchoState(3).build(1, per_step=True)\n"
+        "model = Model(features, Readout(np.zeros((4, 1)), np.zeros(1)))\n"
+        "try:\n"
+        "    from catchment.export import to_onnx\n"
+        "    to_onnx(model, 'never.onnx')\n"
+        "except ct.errors.MissingExtraError as error:\n"
+        "    print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "catchment[onnx]"' in said.stdout
 
 
 def test_no_warning_comes_from_made_up_recordings(tmp_path: Path) -> None:

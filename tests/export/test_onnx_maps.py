@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+import onnx
 from tests.export.onnx_models import (
     model_of,
     own_scores,
@@ -17,10 +22,6 @@ from tests.export.onnx_models import (
     streamed_scores,
     waves,
 )
-
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx")
-
 
 from catchment import (
     NVAR,
@@ -147,6 +148,16 @@ def _with_cut(model: Any, cut: tuple[int, int]) -> Any:
     features = model.features
     reservoir = replace(features.reservoir, recipe=None, known_cut=cut)
     return replace(model, before=Pipeline(model.prepare, replace(features, reservoir=reservoir)))
+
+
+def test_few_weights_of_many_units_are_picked_out(tmp_path: Path) -> None:
+    described = EchoState(400, connections=4, pool="mean")
+    (u,) = waves(1, 12)
+    model, found = exported(tmp_path / "m.onnx", described, u)
+    np.testing.assert_array_equal(found, own_scores(model, u))
+    body = next(n for n in onnx.load(tmp_path / "m.onnx").graph.node if n.op_type == "Scan")
+    nodes = body.attribute[0].g.node
+    assert "MatMul" not in {node.op_type for node in nodes}
 
 
 def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:

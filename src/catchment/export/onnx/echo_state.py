@@ -18,6 +18,10 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.whole_weights import ROUND
 from catchment.features.grid import digits_after_point
 
+# Units from which a product with all weights is slow, and how many there should be for each weight
+# of a unit before picking out its few states is faster.
+LARGE_LAYER, FEW_WEIGHTS = 400, 16
+
 
 @dataclass(frozen=True, eq=False)
 class Layer:
@@ -40,11 +44,22 @@ class Layer:
         """Return what inputs (.., I) add to the units' sums, offsets included."""
         return u @ self.W_in + self.offset
 
+    def recurrent(self, x: Value) -> Value:
+        """Return what states (B, N) add to the sums of units; few products if weights are few."""
+        N = len(self.W)
+        most = int(np.count_nonzero(self.W, axis=0).max())
+        if N < LARGE_LAYER or FEW_WEIGHTS * most > N:
+            return x @ self.W
+        # Row k has the k-th weight of every unit, largest first, and whose state it multiplies.
+        places = np.argsort(-np.abs(self.W), axis=0, kind="stable")[:most]
+        weights = np.take_along_axis(self.W, places, axis=0)
+        return (x.take(places, axis=1) * weights).sum(axis=1)
+
     def step(self, x: Value, drive: Value) -> Value:
         """Return the states (.., N) after one step."""
         leak = self.program.leak.astype(np.float64)
         grid = self.program.grid if x.builder.exact else ()
-        y = mixed(self.program.activation, x @ self.W + drive, grid)
+        y = mixed(self.program.activation, self.recurrent(x) + drive, grid)
         if (leak == 1.0).all():
             return y
         follows = x * (1.0 - leak) + y * leak

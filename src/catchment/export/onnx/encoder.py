@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 from onnx import compose, version_converter
 
-from catchment.export.onnx.values import IR_VERSION, OPSET, Value
+from catchment.export.onnx.builder import IR_VERSION
+from catchment.export.onnx.values import OPSET, Value
 from catchment.features.encoder import Encoder
 from catchment.features.onnx_session import locate
 

@@ -13,11 +13,12 @@ from onnx import helper
 
 import catchment
 from catchment.data.prepare import Prepare
+from catchment.export.onnx.builder import Builder, described
 from catchment.export.onnx.maps import map_rows
 from catchment.export.onnx.outputs import labels_of, probabilities_of, scores_of
 from catchment.export.onnx.preparation import filled, scaled, usable, windows_of, without_clock
 from catchment.export.onnx.sequences import Sequences
-from catchment.export.onnx.values import OPSET, Array, Builder, Value, described
+from catchment.export.onnx.values import OPSET, Array, Value
 from catchment.readout.model import Model
 
 SAMPLES, SCORES, PROBABILITIES, LABEL = "samples", "scores", "probabilities", "label"

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catchment.export.onnx.values import INT64, Builder, Value
+from catchment.export.onnx.builder import Builder
+from catchment.export.onnx.values import INT64, Value
 
 NEXT = "_next"
 

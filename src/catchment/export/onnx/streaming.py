@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from catchment.export.onnx.builder import Builder
 from catchment.export.onnx.file import Named, Source, answers, assembled
 from catchment.export.onnx.maps import map_rows
 from catchment.export.onnx.memory import NEXT, Memory
@@ -21,7 +22,7 @@ from catchment.export.onnx.outputs import scores_of
 from catchment.export.onnx.preparation import scaled, usable
 from catchment.export.onnx.sequences import Sequences
 from catchment.export.onnx.steps import Now, sees_all, step_rows
-from catchment.export.onnx.values import Builder, Value
+from catchment.export.onnx.values import Value
 from catchment.readout.model import Model
 
 SAMPLE, READY, CLOCK = "sample", "ready", "step"
