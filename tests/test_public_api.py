@@ -59,6 +59,7 @@ FACES = {
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",
     "engine.device": "Device DeviceHello",
     "engine.flower": "FlowerEngine client_app fit_simulated server_app",
+    "export": "Agreement CCode DevicePlan OnnxFile c_code to_c to_device to_onnx",
     "interop": "from_reservoirpy model_from_reservoirpy",
     "partial": (
         "Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "

@@ -75,7 +75,7 @@ def random_model(draw: random.Random) -> tuple[ct.Model, str]:
     described, number = _echo_state(draw, per_step=per_step)
     if draw.random() < OTHERS:
         described, number = _other(draw, per_step=per_step), draw.choice(["whole", "float32"])
-    window = draw.choice([40, 60, 128, 300])
+    window: int | None = draw.choice([40, 60, 128, 300])
     if per_step or number == "q15" or isinstance(described, ct.EchoState):
         window = draw.choice([None, window])
     step = draw.choice([None, None, window // 2, window + 5]) if window and not per_step else None
@@ -118,7 +118,12 @@ def _other(draw: random.Random, *, per_step: bool) -> Any:
     """Return the description of a map that is no reservoir of echo states, or not alone."""
     if per_step:
         return draw.choice([ct.NVAR(3), ct.DiagonalReservoir(30), ct.RandomFourier(features=40)])
-    windows = [ct.MiniRocket(84), ct.WindowStatistics(), ct.Hydra(64), ct.DefaultMap(260)]
+    windows: list[Any] = [
+        ct.MiniRocket(84),
+        ct.WindowStatistics(),
+        ct.Hydra(64),
+        ct.DefaultMap(260),
+    ]
     both = [ct.Concat(draw.choice(windows[:3]), ct.EchoState(20)), ct.DiagonalReservoir(30)]
     return draw.choice([*windows, *both, ct.Projected(ct.MiniRocket(84), 20)])
 

@@ -80,7 +80,7 @@ def sine(x: Array, digits: int) -> Array:
     return np.where(k % 2 == 1, -p, p) * np.copysign(1.0, x)
 
 
-def activated(codes: Integers, p: Array, digits: int | None) -> Array:
+def activated(codes: Any, p: Array, digits: int | None) -> Array:
     """Each unit's activation, on a grid or in float64."""
     if digits is None:
         with np.errstate(over="ignore"):
@@ -148,7 +148,7 @@ def echo_state(features: EchoStateMap, u: Array) -> Array:
 def pooled(Z: Array, pool: str, digits: int | None) -> Array:
     T = len(Z)
     if pool == "last":
-        return Z[-1]
+        return np.asarray(Z[-1])
     if pool == "max":
         return np.asarray(Z.max(axis=0))
     if digits is None:

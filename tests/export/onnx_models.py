@@ -25,9 +25,7 @@ def waves(n: int, steps: int = STEPS, channels: int = CHANNELS, seed: int = 0) -
     rng = np.random.default_rng(seed)
     t = np.arange(steps)[:, None]
     return [
-        4.0
-        + 3.0 * np.sin(t * rng.uniform(0.05, 0.9, channels))
-        + rng.normal(size=(steps, channels))
+        4.0 + 3.0 * np.sin(t * rng.uniform(0.05, 0.9, channels)) + rng.normal(size=(steps, 1))
         for _ in range(n)
     ]
 
@@ -74,7 +72,7 @@ def as_input(session: onnxruntime.InferenceSession, u: Array) -> Any:
 
 def reference_scores(path: Path, u: Array, *, alone: bool) -> Array:
     """Return the scores of one recording in ONNX's own evaluator, in plain numpy."""
-    found = ReferenceEvaluator(str(path)).run(["scores"], {"samples": u if alone else u[None]})
+    found: Any = ReferenceEvaluator(str(path)).run(["scores"], {"samples": u if alone else u[None]})
     return np.asarray(found[0])
 
 

@@ -67,7 +67,7 @@ def test_deep_stacks_spread_leaks_and_all_activations(number: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("chosen", [{"input": False}, {"state": False}, {"bias": True}])
-def test_which_features_and_a_row_per_step(chosen: dict[str, bool], tmp_path: Path) -> None:
+def test_which_features_and_a_row_per_step(chosen: dict[str, Any], tmp_path: Path) -> None:
     described = ct.EchoState(10, washout=7, **chosen)
     model = untrained(described, classes=False, per_step=True, outputs=1)
     same(model, signal(60), tmp_path)

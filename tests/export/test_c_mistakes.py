@@ -110,7 +110,9 @@ def test_the_command_prints_the_plan_and_writes_two_files(
     assert f"wrote {folder / 'har.c'}" in err
     code, out, _ = exported(capsys, saved, "--to", "c", "--out", folder, "--json")
     plan = json.loads(out)
-    assert code == 0 and plan["flash"] == plan["tables"] + plan["code"] and plan["ram"] > 0
+    assert code == 0
+    assert plan["flash"] == plan["tables"] + plan["code"]
+    assert plan["ram"] > 0
 
 
 def test_mistakes_of_the_command_are_one_line(
@@ -129,5 +131,7 @@ def test_mistakes_of_the_command_are_one_line(
         ((saved, "--to", "onnx", "--train"), "--train is for --to c"),
     ):
         code, _, err = exported(capsys, *words)
-        assert code == 2 and said in err and err.count("\n") == 1
+        assert code == 2
+        assert said in err
+        assert err.count("\n") == 1
     assert taken.read_text() == "mine"

@@ -15,6 +15,7 @@ from tests.export.models import signal, untrained
 
 import catchment as ct
 from catchment.export import c_code, to_c
+from catchment.features import EchoStateMap
 from tools.code_sizes import COMPILER, flash_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
@@ -71,7 +72,9 @@ def test_ram_is_the_size_of_the_state(number: Any, tmp_path: Path) -> None:
 
 def test_operations_are_weights_leaks_and_squares() -> None:
     model = untrained(ct.EchoState(40, pool="mean_std"), window=50, step=25)
-    (layer,) = model.features.reservoir.layers
+    features = model.features
+    assert isinstance(features, EchoStateMap)
+    (layer,) = features.reservoir.layers
     weights = len(layer.W.values) + len(layer.W_in.values)
     plan = c_code(model).plan
     assert plan.operations == 2 * (weights + 2 * 40 + 42)  # each step is in two windows
@@ -118,18 +121,20 @@ def test_two_models_are_one_program(tmp_path: Path) -> None:
 
 
 def test_a_model_of_more_digits_is_rounded_and_says_how_well_it_agrees(tmp_path: Path) -> None:
-    model = untrained(ct.EchoState(20), window=30)
+    model = untrained(ct.EchoState(20, feature_grid=14), window=30)
     exact = c_code(untrained(ct.EchoState(20, grid=15), window=30), number="q15").plan
     assert exact.agreement is None
     given = [ct.Recording(signal(300, seed=k)) for k in range(3)]
     code = c_code(model, number="q15", check=given)
     rounded = code.plan.agreement
-    assert rounded is not None and rounded.rows == 30
+    assert rounded is not None
+    assert rounded.rows == 30
     assert "scores differ by at most" in code.plan.text()
     made = compiled(model, tmp_path, number="q15")
     both = [(made.rows(one.u)[1], model.outputs([one])[0]) for one in given]
     difference = max(np.abs(ours - theirs).max() for ours, theirs in both)
-    assert difference == pytest.approx(rounded.difference, rel=1e-3)
+    assert difference == pytest.approx(rounded.difference, rel=0.02)
+    assert difference > 1e-5
 
 
 def test_names_of_classes_survive(tmp_path: Path) -> None:

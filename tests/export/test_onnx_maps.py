@@ -18,6 +18,18 @@ from tests.export.onnx_models import (
     waves,
 )
 
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnx")
+
+from tests.export.onnx_models import (
+    model_of,
+    own_scores,
+    reference_scores,
+    scores_in,
+    streamed_scores,
+    waves,
+)
+
 from catchment import (
     NVAR,
     Concat,
@@ -162,7 +174,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
     assert not np.array_equal(found, own_scores(model, u))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     units=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     bits=st.sampled_from([8, 15, 20, 24]),

@@ -130,7 +130,7 @@ def _to_c(
     as_json: bool,
     use: list[str] | None,
 ) -> None:
-    from catchment.export.c import c_code
+    from catchment.export import c_code
 
     model = load_predictor(path, use)
     code = c_code(

@@ -10,9 +10,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.features.feature_map import FeatureMap
-from catchment.features.grid import digits_after_point
 from catchment.features.library import named_map
-from catchment.features.nested import Nested, all_built, built_map, recognised
+from catchment.features.nested import Nested, all_built, built_map, reached_bounds, recognised
 from catchment.features.own import Adapted, as_map, name_of
 
 
@@ -116,7 +115,7 @@ class Concat:
 
     @property
     def bounds(self) -> Array:
-        largest = np.concatenate([_reached(one) for one in self._built])
+        largest = np.concatenate([reached_bounds(one) for one in self._built])
         return np.stack([-largest, largest], axis=1)
 
     @property
@@ -139,15 +138,3 @@ class Concat:
             np.concatenate([z[skip:] for z, skip in zip(parts, late, strict=True)], axis=1)
             for parts in zip(*found, strict=True)
         ]
-
-
-def _reached(features: FeatureMap) -> Array:
-    """Return the largest absolute value (F,) of each feature after it was rounded to its grid.
-
-    That may be beyond the bound by half a step of the grid. The power of two that the grid hangs on
-    stays the same.
-    """
-    if features.grid is None:
-        return features.bounds
-    digits = digits_after_point(features.bounds, features.grid)
-    return np.ldexp(np.ceil(np.ldexp(features.bounds, digits)), -digits)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from catchment.arrays import Array
 from catchment.features.feature_map import FeatureMap, MapDescription, Recognising
+from catchment.features.grid import digits_after_point
 from catchment.features.own import ArrayMap, OwnMap, as_map, name_of
 
 Nested = FeatureMap | MapDescription | OwnMap | ArrayMap
@@ -68,3 +72,21 @@ def all_built(maps: Sequence[Nested], where: str) -> tuple[FeatureMap, ...]:
             )
         found.append(one)
     return tuple(found)
+
+
+def reached_bounds(features: FeatureMap) -> Array:
+    """Return the largest absolute value (F,) of each feature after it was rounded to its grid.
+
+    That may be beyond the bound by half a step of the grid. The power of two that the grid hangs on
+    stays the same.
+
+    >>> from catchment import WindowStatistics
+    >>> built = WindowStatistics(input_range=5.3).build(1, per_step=False, classes=True)
+    >>> float(built.bounds[0]), float(reached_bounds(built)[0])
+    (5.3, 5.3125)
+    """
+    if features.grid is None:
+        return features.bounds
+    digits = digits_after_point(features.bounds, features.grid)
+    found: Array = np.ldexp(np.ceil(np.ldexp(features.bounds, digits)), -digits)
+    return found

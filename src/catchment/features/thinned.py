@@ -16,7 +16,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
-from catchment.features.nested import Nested, all_built, built_map, recognised
+from catchment.features.nested import Nested, all_built, built_map, reached_bounds, recognised
 from catchment.features.own import Adapted, as_map
 
 
@@ -109,7 +109,8 @@ class Thinned:
 
     @property
     def bounds(self) -> Array:
-        return np.stack([-self.inner.bounds, self.inner.bounds], axis=1)
+        largest = reached_bounds(self.inner)
+        return np.stack([-largest, largest], axis=1)
 
     @property
     def grid(self) -> int | None:

@@ -23,7 +23,7 @@ from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 
 # What the file's own functions start with, and headers that it includes.
-RESERVED = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
+KEYWORDS = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def model_of(model: Model, features: FeatureMap) -> Model:
 def _refuse(model: Model, name: str, number: str | None) -> None:
     if number is not None and number not in NUMBERS:
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or RESERVED.fullmatch(name):
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
         raise ValueError(
             f"--name is {name!r}; give a word of letters, digits and _ that does not begin with "
             "map, grid, float or golden"

@@ -26,7 +26,21 @@ def traits(layout: Layout) -> list[str]:
     others = [name for name in layout.map.sources if name not in told]
     taken = {name for piece in pieces_of(layout) if piece.is_function for name in piece.names}
     own = {name for piece in needed(others, taken) for name in piece.names}
-    return [*_frame_traits(layout), *layout.map.traits, *sorted(taken & own)]
+    return with_pairs([*_frame_traits(layout), *layout.map.traits, *sorted(taken & own)])
+
+
+def with_pairs(found: list[str]) -> list[str]:
+    """Return traits, and pairs of them that a compiler makes more or less of than of each alone.
+
+    Loops over one channel vanish, and the type of a feature shows in what writes a row.
+
+    >>> with_pairs(["features float", "hold, one channel", "nvar_row()"])[-1]
+    'nvar_row(), one channel'
+    """
+    kinds = [one for one in found if one.startswith("features ")]
+    kinds += ["one channel"] if any(one.endswith(", one channel") for one in found) else []
+    maps = [one for one in found if one.endswith("_row()") or one.startswith("echo state, pool")]
+    return [*found, *(f"{one}, {kind}" for one in maps for kind in kinds)]
 
 
 def code_bytes(layout: Layout) -> int:

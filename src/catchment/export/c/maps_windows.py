@@ -42,6 +42,7 @@ WindowMap = MiniRocket | WindowStatistics | Hydra
 MOST_CHANNELS = 255  # that a list of bytes can name
 MOST_WORD = 2**29 - 1  # a word has two bits more
 SINE_DIGITS = 29
+MOST_MOVES = 20
 
 
 @dataclass(frozen=True)
@@ -365,8 +366,9 @@ static const struct statistics {p}_map = {{
 def sines(length: int) -> Integers:
     """Return a turn of sines from which the tapered cosines and sines of a spectrum are made.
 
-    It has the odd multiples of pi / (2 L) and, where L is odd, the even ones too. ValueError if a
-    number of the library's tables does not come out.
+    It has the odd multiples of pi / (2 L) and, where L is odd, the even ones too, of 29 binary
+    digits. Where a number of the library's tables is so near to a tie that these do not decide it,
+    one of its two sines is moved by a last digit or two; ValueError if that does not help.
 
     >>> len(sines(128))
     256
@@ -374,24 +376,32 @@ def sines(length: int) -> Integers:
     unit = 1 + length % 2
     angles = np.arange(2 * unit * length) * 2 // unit + (unit == 1)
     found = np.rint(np.ldexp(np.sin(np.pi * angles / (2 * length)), SINE_DIGITS)).astype(np.int64)
-    t, k = np.arange((length + 1) // 2)[:, None], np.arange(1, length // 2 + 1)
-    turn = len(found)
-    low, high = (
-        (start + t * unit * (2 * k + side)) % turn
-        for start, side in ((unit * k - 1, -1), (unit * k - 1 + unit, 1))
+    for _ in range(MOST_MOVES):
+        wrong = False
+        for plus, minus, expected in _spectrum_places(length, len(found)):
+            off = expected - _entries(found[plus] - found[minus])
+            wrong |= bool(off.any())
+            found[plus[off != 0]] += np.sign(off[off != 0])
+        if not wrong:
+            return found
+    raise ValueError(
+        f"the spectrum of blocks of {length} steps has no compact form in C; train with another "
+        "window"
     )
-    quarter = unit * length // 2
-    cosine = _entries(found[high] - found[low])
-    sine = _entries(found[(low + quarter) % turn] - found[(high + quarter) % turn])
-    expected = tables(length)
-    if not (
-        np.array_equal(cosine, expected[0]) and np.array_equal(sine[: length // 2], expected[1])
-    ):
-        raise ValueError(
-            f"the spectrum of blocks of {length} steps has no compact form in C; train with "
-            f"another window than {length} steps"
-        )
-    return found
+
+
+def _spectrum_places(length: int, turn: int) -> list[tuple[Integers, Integers, Integers]]:
+    """Return for cosines and for sines which two of the table make each, and the library's own."""
+    unit = turn // (2 * length)
+    t, k = np.arange((length + 1) // 2)[:, None], np.arange(1, length // 2 + 1)
+    low = unit * k - 1 + t * unit * (2 * k - 1)
+    high = unit * (k + 1) - 1 + t * unit * (2 * k + 1)
+    quarter, half = unit * length // 2, length // 2
+    cosine, sine = (one.astype(np.int64) for one in tables(length))
+    return [
+        (high % turn, low % turn, cosine),
+        ((low + quarter)[:half] % turn, (high + quarter)[:half] % turn, sine),
+    ]
 
 
 def _entries(differences: Integers) -> Integers:

@@ -12,7 +12,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
-from catchment.errors import ClippingWarning
+from catchment.errors import ClippingWarning, MissingExtraError
 from catchment.export.onnx.file import SAMPLES, SCORES, Source
 from catchment.export.onnx.maps import maps_within
 from catchment.export.onnx.memory import NEXT
@@ -76,8 +76,10 @@ def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:
 
 def compared(content: bytes, source: Source, *, streaming: bool) -> Difference:
     """Return how far the scores of a file are from the model's, in onnxruntime."""
-    import onnxruntime
-
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("onnx", needed_for="export to ONNX") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong is raised, and said once
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
