@@ -68,7 +68,7 @@ def test_scores_probabilities_and_labels_are_the_models(
     np.testing.assert_allclose(found["scores"], model.scores(new), rtol=0, atol=1e-12)
     np.testing.assert_allclose(found["probabilities"], model.proba(new), rtol=0, atol=1e-12)
     assert found["label"].tolist() == model.predict(new) == model.classify(new)
-    assert written.difference.relative < 1e-12
+    assert written.relative_difference < 1e-12
     assert written.n_bytes == (tmp_path / "m.onnx").stat().st_size
 
 
@@ -202,7 +202,7 @@ def test_float32_is_close(tmp_path: Path) -> None:
         (u,) = waves(1, seed=9)
         found = scores_in(tmp_path / "m.onnx", model, u)
         assert found.dtype == np.float32
-        assert written.difference.relative < 1e-3
+        assert written.relative_difference < 1e-3
         np.testing.assert_allclose(found, own_scores(model, u), rtol=0, atol=0.02)
 
 

@@ -9,14 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.export.onnx_models import (
-    model_of,
-    own_scores,
-    reference_scores,
-    scores_in,
-    streamed_scores,
-    waves,
-)
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")

@@ -21,7 +21,8 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.pipeline import Pipeline
 
 SHORT = 120  # steps of a made-up recording, where any length will do
-LONGEST_CUT = 8192  # parts of a grid's cut up to which a recording is made long enough for it
+LONGEST_CUT = 4096  # parts of a grid's cut up to which a recording is made long enough for it...
+MOST_WORK = 4e9  # ...if all its steps take no more products than this
 MISSING = 0.03  # share of values that are missing, where gaps are filled
 
 Run = Callable[[list[str], dict[str, Any]], list[Any]]
@@ -56,14 +57,19 @@ def _lengths(source: Source) -> list[int]:
     if isinstance(window, int):
         return [window, 3 * window + 1]
     least = source.model.washout + 8
-    longest = [max(least, L + L // 4) for L in _cuts(source) if 0 < L <= LONGEST_CUT]
-    return [least, least + SHORT, least + SHORT, *longest[:1]]
+    longest = [L + L // 4 for L, work in _cuts(source) if 0 < L <= LONGEST_CUT and work < MOST_WORK]
+    # A cut may be shorter than the washout.
+    return [least, least + SHORT, least + SHORT, *(max(least, T) for T in longest[:1])]
 
 
-def _cuts(source: Source) -> list[int]:
-    """Return the lengths at which echo states in the map are cut, wherever they stand in it."""
+def _cuts(source: Source) -> list[tuple[int, int]]:
+    """Return the lengths at which echo states are cut, and the products of so many steps.
+
+    They may stand anywhere in the map.
+    """
     several = maps_within(source.model.features)
-    return [one.reservoir.cut[0] for one in several if isinstance(one, EchoStateMap)]
+    reservoirs = [one.reservoir for one in several if isinstance(one, EchoStateMap)]
+    return [(one.cut[0], one.cut[0] * one.n_units**2) for one in reservoirs]
 
 
 def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:

@@ -29,13 +29,13 @@ def padded(x: Value, pad: int) -> Value:
     return x.builder.op("Pad", x, sizes, x.builder.constant(np.zeros((), dtype=x.dtype)))
 
 
-def taps(x: Value, dilation: int, first: int, n: int, rows: int) -> Value:
-    """Return the nine taps of n steps (B, 9 rows, n) of x (B, rows, ..).
+def taps(x: Value, dilation: int, first: int, n: int) -> Value:
+    """Return the nine taps of n steps (B, 9 rows, n) of x (B, rows, ..), one after another.
 
     `first` is the place of the first step's middle tap.
     """
-    at = first + (np.arange(TAPS) - TAPS // 2)[:, None] * dilation + np.arange(n)
-    return x.take(at, axis=2).reshape(-1, rows * TAPS, n)
+    begins = first + (np.arange(TAPS) - TAPS // 2) * dilation
+    return x.builder.concat([x.part(at, at + n, axis=2) for at in begins.tolist()], axis=1)
 
 
 def shares(settings: MiniRocket, u: Value, steps: int) -> Value:
@@ -49,7 +49,7 @@ def shares(settings: MiniRocket, u: Value, steps: int) -> Value:
     for d, pads in sorted(set(zip(dilation.tolist(), is_padded.tolist(), strict=True))):
         some = np.flatnonzero((dilation == d) & (is_padded == pads))
         edge = 0 if pads else 4 * d
-        seen = taps(x, d, schedule.pad + edge, steps - 2 * edge, settings.n_inputs)
+        seen = taps(x, d, schedule.pad + edge, steps - 2 * edge)
         outputs = x.builder.value(weights[some], x.dtype) @ seen
         bias = schedule.biases[some].astype(np.float64)[:, None]
         counts.append((outputs > bias).cast(x.dtype).sum(axis=2))
@@ -62,7 +62,7 @@ def shares(settings: MiniRocket, u: Value, steps: int) -> Value:
 def _kernels(schedule: Schedule, n_inputs: int) -> tuple[Array, Integers, Integers]:
     """Return weights (F, 9 I), dilations (F,) and padding (F,) in the order of a schedule."""
     F = len(schedule.places)
-    weights = np.zeros((F, n_inputs, TAPS))
+    weights = np.zeros((F, TAPS, n_inputs))
     dilation = np.empty(F, dtype=np.int64)
     for (d, first, begin), (_, last, end) in zip(
         schedule.groups[:-1], schedule.groups[1:], strict=True
@@ -71,7 +71,7 @@ def _kernels(schedule: Schedule, n_inputs: int) -> tuple[Array, Integers, Intege
         for f in range(begin, end):
             kernel = np.full(TAPS, -1.0)
             kernel[POSITIONS[schedule.kinds[f, 0], :3]] = 2.0
-            weights[f, schedule.channels[first:last]] = kernel
+            weights[f][:, schedule.channels[first:last]] = kernel[:, None]
     return weights.reshape(F, -1), dilation, schedule.kinds[:, 1]
 
 
@@ -87,9 +87,9 @@ def competitions(settings: hydra.Hydra, u: Value, steps: int) -> Value:
     found, order = [], []
     for d, differs in sorted({(int(a), int(b)) for a, b in groups}):
         some = np.flatnonzero((groups[:, 0] == d) & (groups[:, 1] == differs))
-        weights = np.zeros((len(some), RIVALS, settings.n_inputs, TAPS))
+        weights = np.zeros((len(some), RIVALS, TAPS, settings.n_inputs))
         for k, g in enumerate(some):
-            weights[k][:, channels[g]] = W[g][:, None]
+            weights[k][:, :, channels[g]] = W[g][:, :, None]
         length = steps - differs
         seen = x.part(1, steps, axis=2) - x.part(0, steps - 1, axis=2) if differs else x
         unit = max(1, length) * np.array([scale * channels.shape[1] * 2.0**hydra.WEIGHT_BITS, 1.0])
@@ -102,9 +102,8 @@ def competitions(settings: hydra.Hydra, u: Value, steps: int) -> Value:
 
 def _compete(x: Value, weights: Array, dilation: int, length: int) -> Value:
     """Return sums of largest responses and counts of smallest ones (B, groups, 2, 8)."""
-    n, _, I, _ = weights.shape
-    builder = x.builder
-    seen = taps(padded(x, 4 * dilation), dilation, 4 * dilation, length, I)
+    n, builder = len(weights), x.builder
+    seen = taps(padded(x, 4 * dilation), dilation, 4 * dilation, length)
     responses = builder.value(weights.reshape(n * RIVALS, -1), x.dtype) @ seen
     responses = responses.reshape(-1, n, RIVALS, length)
     rivals = np.arange(RIVALS)[:, None]

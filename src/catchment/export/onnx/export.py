@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from catchment.errors import IntegrityError
-from catchment.export.onnx.check import Difference, compared
+from catchment.export.onnx.check import compared
 from catchment.export.onnx.encoder import network_of, opset_of
 from catchment.export.onnx.file import Source, batch_graph
 from catchment.export.onnx.maps import maps_within
@@ -33,14 +33,19 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-3}
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """What was written, and how far its scores are from the model's on made-up recordings."""
+    """What was written, and how far its scores are from the model's on made-up recordings.
+
+    `largest_difference` is that of a score, `relative_difference` that in units of the sizes that
+    are added up in it.
+    """
 
     path: Path
     n_bytes: int
     opset: int
     precision: Precision
     streaming: bool
-    difference: Difference
+    largest_difference: float
+    relative_difference: float
 
     def facts(self) -> dict[str, Any]:
         """Return what it is as plain JSON values."""
@@ -50,7 +55,8 @@ class OnnxFile:
             "opset": self.opset,
             "precision": self.precision,
             "streaming": self.streaming,
-            "largest_difference": self.difference.largest,
+            "largest_difference": self.largest_difference,
+            "relative_difference": self.relative_difference,
         }
 
     def text(self) -> str:
@@ -58,7 +64,7 @@ class OnnxFile:
         form = "one step at a time" if self.streaming else "whole recordings"
         return (
             f"ONNX opset {self.opset}, {self.precision}, {form}, {self.n_bytes:,} bytes\n"
-            f"scores in onnxruntime are within {self.difference.largest:.1e} of the model's"
+            f"scores in onnxruntime are within {self.largest_difference:.1e} of the model's"
         )
 
 
@@ -100,7 +106,7 @@ def to_onnx(
     >>> model = train(EchoState(30).build(1, per_step=False), data, classes=("fast", "slow"))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     written = to_onnx(model, Path(folder) / "waves.onnx")
-    >>> written.opset, written.difference.largest < 1e-12
+    >>> written.opset, written.largest_difference < 1e-12
     (13, True)
     """
     if precision not in TOLERANCE:
@@ -117,7 +123,9 @@ def to_onnx(
         )
     replace_file(Path(path), content)
     opset = graph.opset_import[0].version
-    return OnnxFile(Path(path), len(content), opset, precision, streaming, found)
+    return OnnxFile(
+        Path(path), len(content), opset, precision, streaming, found.largest, found.relative
+    )
 
 
 def _encoders(source: Source) -> list[Encoder]:

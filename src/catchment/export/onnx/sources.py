@@ -12,6 +12,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.pipeline import Pipeline
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
+from catchment.readout.predictor import Predictor
 
 
 def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
@@ -27,8 +28,10 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
 
     if isinstance(model, PreparedEstimator):
         return _of_estimator(model, steps, rate)
-    raise TypeError(
-        f"{type(model).__name__} has no form in ONNX; export a Model of catchment.fit or federate, "
+    # What can be trained and has no form here is a value that the command may meet.
+    kind = ValueError if isinstance(model, Predictor) else TypeError
+    raise kind(
+        f"{type(model).__name__} has no form in ONNX; export a model with one map and one readout, "
         "or a fitted estimator of catchment.sklearn"
     )
 
