@@ -206,9 +206,8 @@ def compare(X: Array, y: Array, peers: str) -> tuple[dict[str, Any], dict[str, s
         told = json.loads((folder / "told.json").read_text())
         with np.load(folder / "scikit.npz") as theirs:
             weights, intercept, scores = theirs["weights"], theirs["intercept"], theirs["scores"]
-        for name, number, grid in (("single", "float32", None), ("integers", "whole", 20)):
-            model = linear(weights, intercept, X, grid)
-            c_code(model, name=name, number=number).write(folder)  # type: ignore[arg-type]
+        c_code(linear(weights, intercept, X, None), name="single", number="float32").write(folder)
+        c_code(linear(weights, intercept, X, 20), name="integers", number="whole").write(folder)
         include = [f"-I{folder}", f"-I{told['include']}"]
         found = {
             form.name: measured(form, X[:TESTED], scores, include, folder)
@@ -224,7 +223,7 @@ def from_samples(every: list[ct.Recording]) -> dict[str, Any]:
     for number in ("float32", "whole"):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            source, _ = c_code(model, name="whole_way", number=number).write(folder)  # type: ignore[arg-type]
+            source, _ = c_code(model, name="whole_way", number=number).write(folder)
             form = Form(
                 "",
                 (),

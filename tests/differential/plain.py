@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
 from catchment.features.concat import Concat
@@ -80,7 +80,7 @@ def sine(x: Array, digits: int) -> Array:
     return np.where(k % 2 == 1, -p, p) * np.copysign(1.0, x)
 
 
-def activated(codes: Integers, p: Array, digits: int | None) -> Array:
+def activated(codes: Any, p: Array, digits: int | None) -> Array:
     """Each unit's activation, on a grid or in float64."""
     if digits is None:
         with np.errstate(over="ignore"):
@@ -100,7 +100,7 @@ def activated(codes: Integers, p: Array, digits: int | None) -> Array:
             "sin": sine(p, digits),
             "identity": linear,
         }
-    return np.choose(codes, [found[name] for name in ACTIVATIONS])
+    return np.asarray(np.choose(codes, [found[name] for name in ACTIVATIONS]))
 
 
 def states(features: EchoStateMap, u: Array) -> Array:
@@ -148,15 +148,15 @@ def echo_state(features: EchoStateMap, u: Array) -> Array:
 def pooled(Z: Array, pool: str, digits: int | None) -> Array:
     T = len(Z)
     if pool == "last":
-        return Z[-1]
+        return np.asarray(Z[-1])
     if pool == "max":
         return np.asarray(Z.max(axis=0))
     if digits is None:
-        mean = Z.mean(axis=0)
+        mean = np.asarray(Z.mean(axis=0))
         return mean if pool == "mean" else np.concatenate([mean, Z.std(axis=0)])
     whole = np.ldexp(Z, digits).astype(np.int64)
     S = whole.sum(axis=0)
-    mean = np.ldexp(S / T, -digits)
+    mean = np.asarray(np.ldexp(S / T, -digits))
     if pool == "mean":
         return mean
     m = S // T
@@ -249,7 +249,7 @@ def hydra_rows(own: hydra.Hydra, u: Array) -> Array:
         np.add.at(smallest, r.argmin(axis=0), 1)
         steps, unit = max(1, T - differs), scale * channels.shape[1] * 2.0**10
         row += [largest / (steps * unit), smallest / steps]
-    return np.sqrt(np.clip(np.concatenate(row), 0.0, 1.0))[None]
+    return np.asarray(np.sqrt(np.clip(np.concatenate(row), 0.0, 1.0)))[None]
 
 
 def random_fourier(own: RandomFourier, u: Array) -> Array:
@@ -300,7 +300,8 @@ def rows_of(features: FeatureMap, u: Array) -> Array:
         return rows
     digits = features.grid - np.ceil(np.log2(features.bounds)).astype(np.int64)
     top = 2.0**features.grid
-    return np.ldexp(np.clip(np.rint(np.ldexp(rows, digits)), -top, top), -digits)
+    whole = np.clip(np.rint(np.ldexp(rows, digits)), -top, top)
+    return np.asarray(np.ldexp(whole, -digits))
 
 
 def _own_rows(own: Any, u: Array) -> Array:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.export.c import CCode
+from catchment.export import CCode
 from tools.portable.machines import Machine
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1")

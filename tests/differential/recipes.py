@@ -15,13 +15,14 @@ import numpy as np
 
 import catchment as ct
 from catchment.arrays import Array
+from catchment.export.c.map_code import Number
 from catchment.features import EchoStateMap, Mixture, Pipeline, Reservoir
 from catchment.features.echo_state.topology import TOPOLOGIES
 from catchment.features.echo_state.weights import ACTIVATIONS
 
 STEPS = 40  # of a recording
 CHANNELS = 3
-POOLS = ("last", "mean", "mean_std", "max")
+POOLS: tuple[Any, ...] = ("last", "mean", "mean_std", "max")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Case:
     prepare: ct.Prepare
     per_step: bool
     classes: bool
-    number: str
+    number: Number
     channels: int
     seed: int
 
@@ -86,13 +87,15 @@ def echo_state(rng: Random, per_step: bool, grid: int | None) -> Any:
     shares = [rng.randint(0, 2) for _ in ACTIVATIONS]
     shares[0] += not any(shares)
     mixture = Mixture(**{a: s / sum(shares) for a, s in zip(ACTIVATIONS, shares, strict=True)})
+    units: Any = rng.choice([5, 8, 13, (5, 4)])
+    activation: Any = rng.choice([*ACTIVATIONS, mixture])
     return ct.EchoState(
-        rng.choice([5, 8, 13, (5, 4)]),
+        units,
         seed=rng.randint(0, 99),
         topology=rng.choice(TOPOLOGIES),
         spectral_radius=rng.choice([0.3, 0.8]),
         leak_rate=rng.choice([0.25, 0.7, 1.0]),
-        activation=rng.choice([*ACTIVATIONS, mixture]),
+        activation=activation,
         bias=rng.random() < 0.5,
         input=rng.random() < 0.5,
         pool=None if per_step else rng.choice(POOLS),
@@ -176,5 +179,5 @@ def drawn_case(seed: int) -> Case:
         step=rng.choice([None, 6, 20]) if window else None,
         scale=rng.choice(["none", "federated"]),
     )
-    number = "float32" if grid is None else "whole"
+    number: Number = "float32" if grid is None else "whole"
     return Case(described, prepare, per_step, classes, number, channels, seed)

@@ -12,7 +12,6 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,9 @@ from catchment.features.grid import digits_after_point
 from tools.portable.machines import NATIVE, WEB, Machine
 
 SINGLE = 2e-4  # of a feature's size, or 1: what float32 may be off by, beside a step of its grid
-HERE, LONG = 12, 200
+HERE, LONG = 9, 200
+# A cut shorter than the washout, one that warms up as long as it is, a quotient after a product.
+KNOWN = (25, 1086, 1110)
 pytestmark = pytest.mark.slow
 
 
@@ -131,7 +132,7 @@ def _has_zig() -> bool:
 
 
 # Not made smaller when it fails: each try compiles, and the case is told in full.
-ONCE: Any = settings(
+ONCE = settings(
     max_examples=1, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None
 )
 seeds = st.integers(0, 2**32 - 1)
@@ -145,7 +146,7 @@ def check_drawn(drawn: list[int]) -> None:
 @ONCE
 @given(st.lists(seeds, min_size=HERE, max_size=HERE, unique=True))
 def test_a_few_random_recipes_in_every_form(drawn: list[int]) -> None:
-    check_drawn(drawn)
+    check_drawn([*KNOWN, *drawn])
 
 
 @pytest.mark.long

@@ -84,4 +84,5 @@ def mixed_into_few(settings: Projected, z: Value) -> Value:
     crossings = np.bitwise_count(np.arange(F)[:, None] & kept[None, :])
     H = np.where(crossings % 2, -1.0, 1.0)
     sums = z @ (flips[:, None] * H)
-    return (sums / math.sqrt(F)).clip(-settings.bound, settings.bound)
+    # A vector: onnxruntime takes a single number into the product before it, and as a float32.
+    return (sums / np.full(len(kept), math.sqrt(F))).clip(-settings.bound, settings.bound)
