@@ -7,6 +7,7 @@ the C, scikit-learn's weights and its scores of the tested rows go into a folder
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -37,11 +38,12 @@ def as_network(ridge: Any, X: Any) -> Any:
 
 
 def main(rows: str, place: str) -> None:
-    folder = Path(place)
+    folder = Path(place).resolve()
     with np.load(rows) as held:
         X, y, tested = held["X"], held["y"], held["tested"]
     ridge = RidgeClassifier(alpha=1.0).fit(X, y)
     (folder / "m2cgen_model.c").write_text(m2cgen.export_to_c(ridge))
+    os.chdir(folder)  # emlearn compiles in a folder `tmp` of the one it is started in
     made = emlearn.convert(as_network(ridge, X), method="loadable", return_type="regressor")
     made.save(file=str(folder / "emlearn_model.h"), name="emlearn_model")
     np.savez(
