@@ -77,7 +77,7 @@ def test_each_step_of_windows(tmp_path: Path) -> None:
     model = untrained(ct.EchoState(8, washout=3), per_step=True, window=20, step=25)
     u = signal(118)
     made = compiled(model, tmp_path)
-    rows, scores = made.rows(u)
+    rows = made.features(u)
     python = python_rows(model, u)
     np.testing.assert_array_equal(rows[: len(python)], python)
     assert len(rows) == len(python) + 15  # of the last window, which is not whole

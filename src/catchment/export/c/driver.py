@@ -267,8 +267,8 @@ int {name}_class(const float *scores)
 def _string(text: str) -> str:
     """Return a C string; what is not ASCII is written as octal bytes of UTF-8.
 
-    >>> _string('a "b"')
-    '"a \\\\"b\\\\""'
+    >>> print(_string("Z\u00fcrich"))
+    "Z\\303\\274rich"
     """
     found = "".join(
         chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()

@@ -118,6 +118,7 @@ class Setting:
 class Table:
     """A constant array: `static const TYPE NAME[] = {...};`.
 
+    >>> import numpy as np
     >>> Table("int16_t", "m_bias", np.array([3, -1])).n_bytes
     4
     """
