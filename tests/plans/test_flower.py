@@ -217,6 +217,7 @@ def test_several_files_of_a_node_are_its_sequences(tmp_path: Path) -> None:
     assert list(held.train) == ["ann"]
     with pytest.warns(PlainStatisticsWarning):
         client = node.client("scaling", letter(node.agreed.course), {})
+    assert callable(client.data)
     lengths = [len(s.u) for s in client.data()]
     assert len(lengths) == 3
     assert lengths[0] < 400
@@ -353,6 +354,7 @@ def test_a_client_without_a_part_in_a_stage_says_so(tmp_path: Path) -> None:
     node = PlanNode({"name": tests[0], **allowed}, tmp_path / "plan.toml")
     with pytest.warns(PlainStatisticsWarning):
         client = node.client("training", letter(node.agreed.course), {})
+    assert callable(client.data)
     with pytest.raises(ValueError, match=f"{tests[0]} takes no part in training"):
         client.data()
 
