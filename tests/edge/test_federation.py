@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import catchment as ct
 from catchment.data import synthetic_wearables
 from catchment.data.wearables import ACTIVITIES
 from catchment.export.ports import STACK
+from catchment.privacy import make_identities
 from tools.edge.devices import DeviceFailedError, build_host, host
 from tools.edge.federation import NAME, Recipe, clients_of, federated, running, sensor_file
 from tools.edge.needs import missing
@@ -72,6 +74,32 @@ def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> No
         assert devices[first].stack(STACK) < STACK - 512
     assert run.refused == ()
     assert run.statistics.digest() == pooled.statistics.digest()
+
+
+@boards
+def test_boards_mask_their_own_sums_for_a_secure_sum(tmp_path: Path) -> None:
+    """Each board has a secret of its own, and its gateway never sees its sums."""
+    recipe = Recipe(
+        map={"units": 4, "grid": 15, "feature_grid": 8, "pool": "mean"}, rows=100, masks=8
+    )
+    pooled = ct.federate(recipe.echo_state, TAKING_PART)
+    keys = make_identities(TAKING_PART)
+    names = sorted(TAKING_PART)
+    clients: dict[str, Any] = {name: TAKING_PART[name] for name in names[2:]}
+    with ExitStack() as stack:
+        for name in names[:2]:
+            plain = recipe.firmware(tmp_path / name, memory=True)
+            assert plain.ram <= RAM
+            held = {name: (TAKING_PART[name], TAKING_PART[name])}
+            (device,) = stack.enter_context(running(plain, held, tmp_path)).values()
+            clients[name] = ct.Device(device.address)
+            assert clients[name].hello().masks
+        secure = ct.SecureSum(keys, min_clients=3, rows_per_feature=2.0)
+        run = ct.federate(recipe.echo_state, clients, protect=[secure])
+        used = device.stack(STACK)
+    assert run.refused == ()
+    assert run.statistics.digest() == pooled.statistics.digest()
+    assert used < STACK - 256
 
 
 @boards

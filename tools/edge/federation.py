@@ -39,12 +39,15 @@ class Recipe:
         How many rows a device's sums must have room for.
     cpu
         What the firmware is compiled for: "cortex-m4" or "cortex-m0plus".
+    masks
+        Neighbours of a secure sum that devices have room for, if they mask their sums themselves.
     """
 
     map: Mapping[str, Any]
     number: str = "whole"
     rows: int = 512
     cpu: str = "cortex-m4"
+    masks: int = 0
 
     @property
     def echo_state(self) -> ct.EchoState:
@@ -65,7 +68,15 @@ class Recipe:
         folder.mkdir(parents=True, exist_ok=True)
         plan = folder / "plan.toml"
         plan.write_text(self.plan(), encoding="utf-8")
-        return to_device(plan, folder, number=self.number, rows=self.rows, name=NAME, port=port)
+        return to_device(
+            plan,
+            folder,
+            number=self.number,
+            rows=self.rows,
+            name=NAME,
+            port=port,
+            masks=self.masks,
+        )
 
     def firmware(self, folder: Path, **build: bool) -> Firmware:
         """Return the firmware, exported and compiled in a folder."""

@@ -19,7 +19,7 @@ from catchment.export.device.layout import Layout
 from catchment.export.device.messages import most_bytes, sums_parts
 from catchment.export.device.sums_form import ROWS
 from catchment.export.device.task import task_of
-from catchment.export.ports import port_files
+from catchment.export.ports import CODE, MASKS, port_files
 from catchment.files import replace_file
 
 # What the file's own functions start with, and headers that it includes.
@@ -102,7 +102,8 @@ class TrainingDevice:
         files = self.files()
         if port is not None:
             tables = table_bytes(self.layout)
-            around = port_files(port, model=self.layout.name, tables=tables)
+            code = CODE + (MASKS if self.layout.neighbours else 0)
+            around = port_files(port, model=self.layout.name, tables=tables, code=code)
             files |= {file: text.encode() for file, text in around.items()}
         place = Path(folder)
         if place.exists() and not place.is_dir():
