@@ -2,6 +2,7 @@
 
     python -m tools.edge run --devices 21 --data .data --out runs/edge.json
     python -m benchmarks.edge --federations runs/edge.json     # writes results/edge.json
+    python -m benchmarks.edge --masks                          # only what masks cost
     python -m benchmarks.edge --tables                         # and the tables of guides/edge.md
 
 The first line trains 21 boards on UCI HAR, for a quarter of an hour on two cores. RAM is with the
@@ -24,12 +25,13 @@ from typing import Any
 from benchmarks.grid_tables import markdown
 from benchmarks.record import RESULTS, write
 
-from tools.edge.counts import counted
+from tools.edge.counts import counted, counted_masks
 from tools.edge.federation import Recipe
 from tools.edge.needs import missing
 from tools.edge.recipes import RECIPES
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "edge.md"
+NEIGHBOURS = 24  # of a secure sum
 PROCESSORS = {"cortex-m4": "Cortex-M4F", "cortex-m0plus": "Cortex-M0+"}
 
 Results = Any  # of json.loads
@@ -58,6 +60,41 @@ def device(recipe: Recipe, cpu: str) -> dict[str, object]:
         "instructions, a step of predicting": counts.predicted_step,
         "instructions, an upload": counts.upload,
     }
+
+
+def masks(recipe: Recipe, cpu: str) -> dict[str, object]:
+    """Return what masks of a secure sum add to a device."""
+    plain, masked = replace(recipe, cpu=cpu), replace(recipe, cpu=cpu, masks=NEIGHBOURS)
+    with tempfile.TemporaryDirectory(prefix="edge-") as folder:
+        before, after = plain.firmware(Path(folder) / "a"), masked.firmware(Path(folder) / "b")
+        counting = masked.firmware(Path(folder) / "b", memory=True, counted=True)
+        counts = counted_masks(counting, Path(folder))
+    return {
+        "processor": PROCESSORS[cpu],
+        "neighbours": NEIGHBOURS,
+        "ram more": after.ram - before.ram,
+        "flash more": after.flash - before.flash,
+        "stack used": counts.stack,
+        "instructions, a key agreed on": counts.agreement,
+        "instructions, sums under two masks": counts.masked,
+        "numbers in the sums": counts.numbers,
+    }
+
+
+def masks_table(results: Mapping[str, Results]) -> str:
+    """Return what masks cost, as Markdown."""
+    rows = [
+        [
+            found["processor"],
+            f"{found['ram more']:,}",
+            f"{found['flash more']:,}",
+            f"{found['instructions, a key agreed on'] / 1e6:.1f} million",
+            f"{found['instructions, sums under two masks'] / 1e6:.1f} million",
+        ]
+        for found in results["masks"]
+    ]
+    head = ["processor", "RAM more, bytes", "flash more, bytes", "instructions, a key agreed on"]
+    return markdown([*head, "sums under two masks"], rows)
 
 
 def devices_table(results: Mapping[str, Results]) -> str:
@@ -106,7 +143,7 @@ def federations_table(results: Mapping[str, Results]) -> str:
     return markdown(head, rows)
 
 
-TABLES = {"devices": devices_table, "federations": federations_table}
+TABLES = {"devices": devices_table, "federations": federations_table, "masks": masks_table}
 
 
 def filled(page: str, results: Mapping[str, Results]) -> str:
@@ -122,6 +159,7 @@ def filled(page: str, results: Mapping[str, Results]) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What devices that train need.")
     parser.add_argument("--federations", type=Path, metavar="FILE", help="of tools.edge run")
+    parser.add_argument("--masks", action="store_true", help="measure only what masks cost")
     parser.add_argument("--tables", action="store_true", help="write the tables into the page")
     given = parser.parse_args(words)
     kept = RESULTS / "edge.json"
@@ -131,14 +169,16 @@ def main(words: Sequence[str] | None = None) -> None:
         return
     if missing():
         sys.exit(missing())
-    before = json.loads(kept.read_text("utf-8"))["federations"] if kept.exists() else {}
-    given_now = json.loads(given.federations.read_text("utf-8")) if given.federations else before
-    made: dict[str, list[dict[str, object]]] = {}
-    for name, recipe in RECIPES.items():
-        made[name] = [device(recipe, cpu) for cpu in PROCESSORS]
-        print(name, made[name])
-    results = {"tools": versions(), "devices": made, "federations": given_now}
-    print(write("edge", results))
+    results = json.loads(kept.read_text("utf-8")) if kept.exists() else {"federations": {}}
+    results = {key: found for key, found in results.items() if key != "machine"}
+    if given.federations:
+        results["federations"] = json.loads(given.federations.read_text("utf-8"))
+    if not given.masks:
+        results["devices"] = {
+            name: [device(recipe, cpu) for cpu in PROCESSORS] for name, recipe in RECIPES.items()
+        }
+    results["masks"] = [masks(next(iter(RECIPES.values())), cpu) for cpu in PROCESSORS]
+    print(write("edge", results | {"tools": versions()}))
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,7 @@ from tests.engine.test_device_plans import PLAN, SECURE, people, plan_of, traine
 from catchment.engine.device import Device
 from catchment.engine.device.frames import Frame
 from catchment.engine.device.link import Link
-from catchment.engine.device.vault import PLACE, UPLOAD, _session
+from catchment.engine.device.vault import PLACE, UPLOAD, opened_session
 from catchment.errors import DeviceError
 from catchment.export.device import device_of, sensor_bytes, to_device
 from catchment.federation.runs.read import read_run
@@ -112,7 +112,7 @@ def talking(folder: Path) -> Iterator[Link]:
     program, line = folder / "user-000" / "device", folder / "user-000.sensor"
     with host(program, line) as running, Device(running.address).link() as link:
         link.command("S", np.concatenate([np.zeros(n), np.ones(n)]).astype("<f8").tobytes())
-        _session(link, ME)
+        opened_session(link, ME)
         yield link
 
 

@@ -19,7 +19,10 @@ from catchment.engine.device import link as kinds
 from catchment.engine.device.address import Address
 from catchment.engine.device.lines import opened
 from catchment.engine.device.link import Link
+from catchment.engine.device.vault import PLACE, UPLOAD, opened_session
 from catchment.export.ports import STACK
+from catchment.privacy.secure_sum import keys
+from catchment.privacy.secure_sum.vault import Me
 from tools.edge.devices import Firmware, Running
 from tools.edge.federation import running
 
@@ -70,6 +73,46 @@ def counted(firmware: Firmware, features: int, folder: Path) -> Counts:
         upload=round(few - FEW * window),
         stack=stack,
     )
+
+
+@dataclass(frozen=True)
+class MaskCounts:
+    """Instructions of a device that masks its sums.
+
+    Parameters
+    ----------
+    agreement
+        Of agreeing on a key with one other client (X25519, and what is derived from it).
+    masked
+        Of sums that are sent under the own mask and that of one neighbour.
+    numbers
+        How many numbers those sums are, of 8 bytes each.
+    stack
+        Bytes of the stack that were used, and not instructions.
+    """
+
+    agreement: int
+    masked: int
+    numbers: int
+    stack: int
+
+
+def counted_masks(firmware: Firmware, folder: Path) -> MaskCounts:
+    """Return the instructions of a firmware that was built to count and to mask."""
+    me = Me(keys.Session("federation", "0" * 64, 1, "0" * 64), 2, "counted")
+    told, near = bytes(32), keys.public_key(bytes(range(32)))
+    with running(firmware, {"counted": [_windows(FEW)]}, folder) as devices:
+        device = devices["counted"]
+        with ct.Device(device.address).link() as link:
+            link.command(kinds.SCALE, np.repeat([0.0, 1.0], CHANNELS).astype("<f8").tobytes())
+            opened_session(link, me)
+            link.command(kinds.NEIGHBOUR, told + PLACE.pack(5) + near)
+            asked = UPLOAD.pack(0, False, told, 8, 1 << 62, 1, 1)
+            for _ in range(2):  # the second time nothing is left to learn
+                parts = link.collect(kinds.MASKED, asked, part=kinds.UPLOAD, limit=MOST)
+                n_bytes = sum(map(len, parts))
+        taken, stack = device.instructions(6), device.stack(STACK)
+    return MaskCounts(agreement=taken[3], masked=taken[5], numbers=n_bytes // 8, stack=stack)
 
 
 def _windows(n: int) -> list[ct.Recording]:

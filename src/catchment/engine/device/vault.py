@@ -51,22 +51,22 @@ class DeviceVault:
 
     def new_keys(self, me: Me) -> bytes:
         with self.device.link() as link:
-            return _session(link, me)[:64]
+            return opened_session(link, me)[:64]
 
     def promise(self, me: Me) -> bytes:
         with self.device.link() as link:
-            return _session(link, me)[64:]
+            return opened_session(link, me)[64:]
 
     def deal(self, me: Me, seen: bytes, holders: Sequence[Holder], threshold: int) -> list[Dealt]:
         with self.device.link() as link:
-            _session(link, me)
+            opened_session(link, me)
             return [_dealt(link, me, seen, holder, threshold) for holder in holders]
 
     def opened(
         self, me: Me, seen: bytes, near: Sequence[Holder], boxes: Mapping[int, bytes]
     ) -> dict[int, bytes]:
         with self.device.link() as link:
-            _session(link, me)
+            opened_session(link, me)
             found = (
                 (one.place, _opened(link, seen, one, boxes[one.place])) for one in _of(near, boxes)
             )
@@ -85,7 +85,7 @@ class DeviceVault:
         n_bytes, most = ring.bits // 8, ring.whole_limit(terms.n_clients)
 
         def ask(link: Link, round_: int, new_only: bool) -> bytes:
-            _session(link, me)
+            opened_session(link, me)
             for one in near:
                 link.command(kinds.NEIGHBOUR, terms.told + PLACE.pack(one.place) + one.public[32:])
             asked = UPLOAD.pack(round_, new_only, terms.told, n_bytes, most, least, len(near))
@@ -108,7 +108,7 @@ def _of(near: Sequence[Holder], boxes: Mapping[int, bytes]) -> Iterable[Holder]:
     return (one for one in near if one.place in boxes)
 
 
-def _session(link: Link, me: Me) -> bytes:
+def opened_session(link: Link, me: Me) -> bytes:
     """Tell the device which session this is; return its public keys and its promise (96,)."""
     start = me.session.start.encode()
     told = struct.pack("<H", len(start)) + start + PLACE.pack(me.place) + _name(me.name)
