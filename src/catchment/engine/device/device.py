@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from catchment.engine.device.answered import Answered, Question
 from catchment.engine.device.hello import DeviceHello
 from catchment.engine.device.lines import opened
 from catchment.engine.device.link import Link
-from catchment.engine.device.vault import DeviceVault, Masked
 from catchment.errors import DeviceError
 from catchment.federation.course import Course
 from catchment.federation.delivery import Delivery, Receipt
@@ -41,6 +40,9 @@ from catchment.readout.packing import packed_length
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import model_from_bytes
 from catchment.wire import Parts
+
+if TYPE_CHECKING:
+    from catchment.engine.device.vault import DeviceVault, Masked
 
 AnyPlan = Plan[Any, Any, Any]
 SLACK = 1 << 16  # bytes of a message beside its numbers
@@ -131,6 +133,9 @@ class Device:
             return None
         if not self.hello().masks:
             return None
+        # Of the extra "secure", which a plan without a secure sum does not need.
+        from catchment.engine.device.vault import DeviceVault
+
         return DeviceVault(self, memory)
 
     def masked(self, ask: Masked, memory: Memory) -> bytes:
