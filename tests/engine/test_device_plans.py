@@ -60,7 +60,7 @@ def people() -> dict[str, list[ct.Recording]]:
 def built(folder: Path, text: str) -> Path:
     (folder / "plan.toml").write_text(text)
     to_device(folder / "plan.toml", folder / "board", name="device", port="host")
-    return build_host(folder / "board")
+    return build_host(folder / "board", model="device")
 
 
 @pytest.fixture(scope="module")

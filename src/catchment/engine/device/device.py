@@ -352,7 +352,7 @@ def most_bytes(grid: Grid | None, n_features: int, n_targets: int) -> int:
     """Return the most bytes that a device's statistics can have as a message.
 
     >>> most_bytes(None, 100, 2)
-    108512
+    108376
     """
     F, K = n_features, n_targets
     entries = {

@@ -25,7 +25,7 @@ class Frame:
 
     >>> frame = Frame("T", bytes([0, 0, 0, 0, 1]))
     >>> frame.to_bytes().hex(" ", 4)
-    'ca7c54 05000000 00000000 01d1a6bd 3e'
+    'ca7c5405 00000000 00000001 9d3be56e'
     """
 
     kind: str
