@@ -226,8 +226,15 @@ class Device:
             asked.keep(memory)
             ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
             parts = _collected(link, kinds.TRAIN, ask, limit)
-        algorithm.read_update(parts, turn)
-        came = RidgeStatistics.from_parts(parts)
+            algorithm.read_update(parts, turn)
+            came = RidgeStatistics.from_parts(parts)
+            if not came.n_rows and not question.new_only:
+                _settle(link, asked.round, memory)  # so that it reads its sensor when asked again
+                raise DeviceError(
+                    "empty",
+                    "the device's sums have no row; does its sensor have data to the end of a "
+                    "stretch, one for the scale and one for the training?",
+                )
         if came.n_targets != said.outputs:
             raise DeviceError(
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
