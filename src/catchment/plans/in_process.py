@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from catchment.clients_alike import refuse_shared
-from catchment.engine.device import Device
+from catchment.engine.device.device import Device, refuse_shared
 from catchment.engine.local import LocalEngine, data_of
 from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation

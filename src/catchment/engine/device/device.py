@@ -10,7 +10,7 @@ sees a sample.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -377,3 +377,15 @@ def _collected(link: Link, kind: str, payload: bytes, limit: int) -> Parts:
     """Return a message that the device sends in parts; IntegrityError if it is damaged."""
     message = b"".join(link.collect(kind, payload, part=kinds.UPLOAD, limit=limit))
     return Parts.from_bytes(message, limit=limit)
+
+
+def refuse_shared(clients: Mapping[str, object]) -> None:
+    """Raise ValueError if two clients are one device, whose data would count twice."""
+    named: dict[str, str] = {}
+    for name, one in clients.items():
+        if isinstance(one, Device):
+            other = named.setdefault(one.place, name)
+            if other != name:
+                raise ValueError(
+                    f"{other} and {name} are both the device at {one.place}; name it once"
+                )
