@@ -101,18 +101,6 @@ def _shared_by_devices(devices: Sequence[Device], classes: Sequence[str] | None)
     raise failed
 
 
-def refuse_shared(clients: Mapping[str, AnySource]) -> None:
-    """Raise ValueError if two clients are one device, whose data would count twice."""
-    named: dict[str, str] = {}
-    for name, one in clients.items():
-        if isinstance(one, Device):
-            other = named.setdefault(one.place, name)
-            if other != name:
-                raise ValueError(
-                    f"{other} and {name} are both the device at {one.place}; name it once"
-                )
-
-
 def _some(clients: Mapping[str, AnySource]) -> list[str]:
     """Return the clients that are in memory, and some of the others, spread over all names."""
     names = sorted(name for name in clients if not isinstance(clients[name], Elsewhere))

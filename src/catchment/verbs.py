@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from catchment.clients_alike import all_classes, first_recording, placed, refuse_shared, shared_by
+from catchment.clients_alike import all_classes, first_recording, placed, shared_by
 from catchment.data.clients import Clients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
-from catchment.engine.device.device import Device
+from catchment.engine.device.device import Device, refuse_shared
 from catchment.engine.local import AnySource, Source, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline

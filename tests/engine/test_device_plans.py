@@ -110,6 +110,40 @@ def test_a_plan_with_devices_gives_the_file_of_the_plan_without(
     }
 
 
+@pytest.mark.parametrize("text", [PLAN, PLAN + SECURE], ids=["plain", "secure sum"])
+def test_what_a_device_sent_is_explained_though_the_plan_has_no_data_of_it(
+    tmp_path: Path, text: str
+) -> None:
+    program = built(tmp_path, text)
+    with running(program, tmp_path, "user-004") as (address,):
+        run_plan(plan_of(tmp_path, text), tmp_path / "run", devices={"board": Device(address)})
+    said = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--client", "board"])
+    assert said.exit_code == 0, said.output
+    assert "it was a device" in " ".join(said.output.split())
+    nobody = CliRunner().invoke(app, ["explain", str(tmp_path / "run"), "--client", "nobody"])
+    assert nobody.exit_code != 0
+
+
+def test_one_device_under_two_names_is_refused_before_it_is_asked(tmp_path: Path) -> None:
+    devices = {name: Device("tcp://127.0.0.1:7007") for name in ("a", "b")}
+    with pytest.raises(ValueError, match="a and b are both the device at"):
+        run_plan(plan_of(tmp_path), tmp_path / "run", devices=devices)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_device_without_a_row_is_left_out_as_any_client_without_data(
+    program: Path, tmp_path: Path
+) -> None:
+    file = plan_of(tmp_path)
+    first = trained(file)[0]
+    with running(program, tmp_path, first, stretches=1) as (address,):
+        run_plan(file, tmp_path / "run", devices={first: Device(address)})
+    run = read_run(tmp_path / "run")
+    (training,) = run.rounds["training"]
+    assert training.n_used == 3
+    assert "the device's sums have no row" in training.refused[0].reason
+
+
 def test_a_device_predicts_with_the_readout_that_came_back(program: Path, tmp_path: Path) -> None:
     file = plan_of(tmp_path)
     first = trained(file)[0]

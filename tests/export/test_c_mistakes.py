@@ -36,7 +36,11 @@ def with_prepare(**settings: Any) -> ct.Model:
 
 
 MISTAKES: dict[str, tuple[Callable[[], ct.Model], dict[str, Any], str]] = {
-    "own map": (lambda: untrained(as_map(Range())), {}, "Range cannot be written as C"),
+    "own map": (
+        lambda: untrained(as_map(Range())),
+        {},
+        "Range cannot be written as C.*WindowStatistics$",
+    ),
     "own scale": (
         lambda: replace(
             with_prepare(),
@@ -56,6 +60,7 @@ MISTAKES: dict[str, tuple[Callable[[], ct.Model], dict[str, Any], str]] = {
         {},
         "a device has one row at a time",
     ),
+    "no steps": (lambda: untrained(ct.MiniRocket(84)), {"steps": 0}, "steps is 0; give the length"),
     "all of a recording": (lambda: untrained(ct.MiniRocket(84)), {}, "pass --steps"),
     "no grid": (
         lambda: untrained(ct.EchoState(5, grid=None)),

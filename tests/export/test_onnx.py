@@ -38,6 +38,8 @@ from catchment.cli import app
 from catchment.errors import IntegrityError
 from catchment.export import to_onnx
 from catchment.export.onnx import export as exporting
+from catchment.features.layers import Layers
+from catchment.features.own import as_map
 from catchment.features.pipeline import Pipeline
 from catchment.readout import Model, Readout
 from catchment.readout.personal_models import PersonalModels
@@ -257,6 +259,9 @@ class Own:
 def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     model = model_of(EchoState(10))
+    layers = Layers(
+        EchoState(10).build(1, per_step=False), width=3, random=4, steps=np.ones((1, 4, 3))
+    )
     cases: list[tuple[Any, dict[str, Any], str]] = [
         (replace(model, before=Pipeline(Prepare(scale="own"), model.features)), {}, 'is "own"'),
         (replace(model, before=Pipeline(Prepare(), model.features)), {}, "not fitted"),
@@ -272,14 +277,23 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
         (PersonalModels(model), {}, "models by client"),
         (EchoStateFeatures(10), {}, "only makes features"),
         (model, {"precision": "float16"}, "use 'float64' or 'float32'"),
+        (model_of(MiniRocket(84)), {"steps": 0}, "steps is 0; give the length"),
     ]
     own = Model(Pipeline(RAW, Own()), Readout(np.eye(1), np.zeros(1)), channels=("x",))
-    for given_, settings_, said in [*cases, (own, {}, "map of one's own")]:
+    deep = Model(Pipeline(RAW, as_map(layers)), Readout(np.eye(3), np.zeros(3)), channels=("x",))
+    cases += [(own, {}, "map of one's own"), (deep, {}, 'train with algorithm = "ridge"')]
+    for given_, settings_, said in cases:
         with pytest.raises(ValueError, match=said):
             to_onnx(given_, path, **settings_)
     with pytest.raises(TypeError, match="has no form in ONNX"):
         to_onnx("model", path)  # type: ignore[arg-type]
     assert not path.exists()
+    with pytest.raises(ValueError, match="is a folder; name a file"):
+        to_onnx(model, tmp_path)
+
+
+def test_folders_of_a_file_are_made(tmp_path: Path) -> None:
+    assert to_onnx(model_of(EchoState(10)), tmp_path / "new" / "m.onnx").path.is_file()
 
 
 def test_a_file_that_disagrees_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

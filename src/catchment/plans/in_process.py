@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from catchment.engine.device import Device
+from catchment.engine.device.device import Device, refuse_shared
 from catchment.engine.local import LocalEngine, data_of
 from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation
@@ -119,6 +119,7 @@ def run_plan(
         of that name, whose data are not looked at then. They train, and are given the model.
     """
     on_line = dict(devices or {})
+    refuse_shared(on_line)
     held = without(file.load_data(data), on_line)
     kept = opened(file, folder, resume=resume, force=force)
     with kept as store, reported(folder, watch) as tell:

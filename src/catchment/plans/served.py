@@ -20,7 +20,7 @@ from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.measure.reasons import Evidence
 from catchment.federation.measure.shift import feature_shift
 from catchment.federation.runs.features import channel_names, kept_moments
-from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.read import Run, messages_of, read_run
 from catchment.federation.runs.served import (
     Served,
     read_confusions,
@@ -79,6 +79,8 @@ def how_served(
     if files:
         recordings: Sequence[Recording] | None = _of_files(model, files, client)
     else:
+        if held is not None and client not in held.names and messages_of(folder, client, 1):
+            held, missing = None, "the plan's data have no such client: it was a device"
         recordings = _of_client(held, client)
     if recordings is None:
         return as_the_server_knows(run, client, missing)
@@ -170,7 +172,7 @@ def _of_client(held: PlanData | None, client: str) -> list[Recording] | None:
 def as_the_server_knows(run: Run, client: str, missing: str) -> Served:
     """Return what a run's folder alone says of a client, and that the rest is not here."""
     asked = {name for name in (*run.scores, *run.rows_by_client) if name}
-    if client not in asked:
+    if client not in asked and not messages_of(run.folder, client, 1):
         known = ", ".join(sorted(asked)[:8])
         raise ValueError(f"{client!r} is no client of this run; there are {known or 'none'}")
     others = {n: s[run.metric] for n, s in run.scores.items() if n not in ("", client)}

@@ -10,7 +10,7 @@ sees a sample.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -231,8 +231,15 @@ class Device:
             asked.keep(memory)
             ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
             parts = _collected(link, kinds.TRAIN, ask, limit)
-        algorithm.read_update(parts, turn)
-        came = RidgeStatistics.from_parts(parts)
+            algorithm.read_update(parts, turn)
+            came = RidgeStatistics.from_parts(parts)
+            if not came.n_rows and not question.new_only:
+                _settle(link, asked.round, memory)  # so that it reads its sensor when asked again
+                raise DeviceError(
+                    "empty",
+                    "the device's sums have no row; does its sensor have data to the end of a "
+                    "stretch, one for the scale and one for the training?",
+                )
         if came.n_targets != said.outputs:
             raise DeviceError(
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
@@ -375,3 +382,15 @@ def _collected(link: Link, kind: str, payload: bytes, limit: int) -> Parts:
     """Return a message that the device sends in parts; IntegrityError if it is damaged."""
     message = b"".join(link.collect(kind, payload, part=kinds.UPLOAD, limit=limit))
     return Parts.from_bytes(message, limit=limit)
+
+
+def refuse_shared(clients: Mapping[str, object]) -> None:
+    """Raise ValueError if two clients are one device, whose data would count twice."""
+    named: dict[str, str] = {}
+    for name, one in clients.items():
+        if isinstance(one, Device):
+            other = named.setdefault(one.place, name)
+            if other != name:
+                raise ValueError(
+                    f"{other} and {name} are both the device at {one.place}; name it once"
+                )

@@ -128,6 +128,8 @@ def c_code(
             "readout; train without ensembles and networks"
         )
     _refuse(model, name, number)
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}; give the length of recordings, from 1 on")
     form: Number = number or ("float32" if model.features.grid is None else "whole")
     exported = model
     if form == "q15":

@@ -25,9 +25,10 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
             code = maps_library.library_code(features, setting, prefix)
             if code is not None:
                 return code
+    instead = ", or export it with --to onnx" if _name(features) == "Encoder" else ""
     raise ValueError(
         f"{_name(features)} cannot be written as C; train with EchoState, MiniRocket or "
-        "WindowStatistics, or export it with --to onnx"
+        f"WindowStatistics{instead}"
     )
 
 

@@ -111,6 +111,10 @@ def to_onnx(
     """
     if precision not in TOLERANCE:
         raise ValueError(f"precision is {precision!r}; use 'float64' or 'float32'")
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}; give the length of recordings, from 1 on")
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder; name a file for the model, such as model.onnx")
     source = source_of(model, steps, rate)
     made = streaming_graph if streaming else batch_graph
     graph = made(source, np.dtype(precision), _opset(source))
@@ -121,6 +125,7 @@ def to_onnx(
             f"scores of the graph are {found.largest:.1e} from the model's, so nothing was "
             "written; export with precision='float64', and report it if that fails too"
         )
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     replace_file(Path(path), content)
     opset = graph.opset_import[0].version
     return OnnxFile(

@@ -14,6 +14,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
+from catchment.features.layers import Layers
 from catchment.features.nvar import NVAR
 from catchment.features.own import Adapted, name_of
 from catchment.features.projected import Projected
@@ -52,6 +53,11 @@ def gridded(features: FeatureMap, z: Value) -> Value:
 
 
 def refused(features: FeatureMap) -> ValueError:
+    if isinstance(features, Adapted) and isinstance(features.inner, Layers):
+        return ValueError(
+            'layers that were trained are not exported; train with algorithm = "ridge" in place '
+            'of "deep"'
+        )
     return ValueError(
         f"{name_of(features)} is a map of one's own, whose code no graph knows; export a model "
         "with a map of the library"
