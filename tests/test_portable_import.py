@@ -75,11 +75,24 @@ def test_every_module_is_imported_without_what_windows_lacks() -> None:
     assert failed == {}
 
 
+def expected_to_fail(node: ast.AST) -> list[ast.stmt]:
+    """Return imports whose failing is said in one sentence, where they are used."""
+    if not isinstance(node, ast.Try):
+        return []
+    caught = [handler.type for handler in node.handlers]
+    told = any(isinstance(one, ast.Name) and one.id == "ModuleNotFoundError" for one in caught)
+    return list(node.body) if told else []
+
+
 def test_no_module_imports_what_windows_lacks_nor_reads_proc() -> None:
     # For the modules that need an extra, too.
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        expected = {id(one) for node in ast.walk(tree) for one in expected_to_fail(node)}
+        for node in ast.walk(tree):
             names = []
+            if id(node) in expected:
+                continue
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and not node.level:

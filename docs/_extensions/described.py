@@ -35,7 +35,7 @@ WORDS = {
     "leave-one-subject-out": ("guides/cross-validation",),
     "machine unlearning": ("guides/unlearning",),
     "memory capacity": ("guides/playground",),
-    "microcontroller": ("guides/export",),
+    "microcontroller": ("guides/edge",),
     "MiniRocket": ("guides/random-convolutions",),
     "missing values": ("guides/prepare",),
     "next-generation reservoir computing": ("guides/feature-maps",),

@@ -15,6 +15,7 @@ TRAINING = "src/catchment/partial/training.py"
 LEARN = "src/catchment/federation/learn/"
 
 CLIENT, UPLOAD, SERVER = SUM + "client.py", SUM + "client_upload.py", SUM + "server.py"
+VAULT = SUM + "vault.py"
 UNMASK, NOTES = SUM + "server_unmask.py", SUM + "client_notes.py"
 
 
@@ -27,8 +28,9 @@ def _without(path: str, line: str) -> Edit:
 _SUMS = {
     "secure sum without own masks, on both sides": (
         _without(
-            UPLOAD,
-            '    add_into(numbers, masks.of(keys.own_mask_key(told, me, side.book["own mask"])))',
+            VAULT,
+            "        add_into(numbers, masks.of("
+            'keys.own_mask_key(terms.told, me.place, self.book["own mask"])))',
         ),
         _without(
             UNMASK,
@@ -37,7 +39,13 @@ _SUMS = {
         ),
     ),
     "secure sum without pair masks, on both sides": (
-        Edit(UPLOAD, "        if place in there:", "        if False:"),
+        Edit(
+            VAULT,
+            "        for holder in near:\n            shared = agreement.shared("
+            "holder.public[keys.KEY_BYTES :])",
+            "        for holder in ():\n            shared = "
+            "agreement.shared(holder.public[keys.KEY_BYTES :])",
+        ),
         Edit(UNMASK, "for place in sorted(set(self._dealt) - self._sealed):", "for place in ():"),
     ),
     "pair masks without the transcript as salt": (
@@ -207,8 +215,8 @@ _SUMS = {
     "boxes not compared with their digests by clients": (
         Edit(
             CLIENT,
-            "if transcript.mark(side.session, place, me, content) == mark:",
-            "if content:",
+            "if content is not None and transcript.mark(side.session, place, me, content) == mark:",
+            "if content is not None:",
         ),
     ),
     "a client in the sum whose box did not open": (

@@ -128,9 +128,15 @@ class SerialLine:
 
 def _make_raw(fd: int, named: str, baud: int) -> None:
     """Set a port to plain bytes at a speed, and keep it from other processes."""
-    # Not on every system, and only serial lines need them.
-    import fcntl
-    import termios
+    try:
+        import fcntl
+        import termios
+    except ModuleNotFoundError as error:
+        raise DeviceError(
+            "unreachable",
+            f"this system has no termios, which {named} needs; put a bridge from the line to a "
+            "port of this machine, and write tcp://127.0.0.1:PORT",
+        ) from error
 
     speed = vars(termios).get(f"B{baud}")
     if speed is None:
