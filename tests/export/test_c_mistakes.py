@@ -73,7 +73,9 @@ MISTAKES: dict[str, tuple[Callable[[], ct.Model], dict[str, Any], str]] = {
         "--number whole or float32",
     ),
     "number": (with_prepare, {"number": "float16"}, "choose one of whole, q15, float32"),
-    "name": (with_prepare, {"name": "two words"}, "give a word of letters"),
+    "name": (with_prepare, {"name": "two words"}, "give a letter, then up to 30"),
+    "long name": (with_prepare, {"name": "a" * 300}, "give a letter, then up to 30"),
+    "name with a digit first": (with_prepare, {"name": "1x"}, "give a letter, then up to 30"),
     "name of the file's own": (with_prepare, {"name": "map"}, "does not begin with map"),
 }
 
@@ -120,6 +122,18 @@ def test_the_command_prints_the_plan_and_writes_two_files(
     assert plan["ram"] > 0
 
 
+def test_one_of_the_models_by_client_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = with_prepare(window=20)
+    own = replace(shared.readout, weights=2 * shared.readout.weights)
+    personal = PersonalModels(shared, {"ann": own}).save(tmp_path / "personal.safetensors")
+    words = (personal, "--to", "c", "--client", "ann", "--out", tmp_path)
+    assert exported(capsys, *words)[0] == 0
+    expected = c_code(replace(shared, readout=own, statistics=None)).source
+    assert (tmp_path / "model.c").read_text() == expected
+
+
 def test_mistakes_of_the_command_are_one_line(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +146,9 @@ def test_mistakes_of_the_command_are_one_line(
         ((saved, "--to", "pdf"), "--to is 'pdf'; choose one of onnx, c"),
         ((saved, "--to", "c", "--out", taken), f"--out {taken} is a file"),
         ((personal, "--to", "c"), "PersonalModels cannot be written as C"),
+        ((personal, "--to", "c"), "say whose with --client NAME"),
+        ((personal, "--to", "c", "--client", "bob"), "has no model of 'bob'; there are ann"),
+        ((saved, "--to", "c", "--client", "ann"), "has one model for all; leave it out"),
         ((tmp_path / "nothing", "--to", "c"), "there is no model"),
         ((saved, "--to", "onnx", "--train"), "--train is for --to c"),
     ):

@@ -48,6 +48,7 @@ from catchment.sklearn import (
     EchoStateFeatures,
     EchoStateRegressor,
     MiniRocketClassifier,
+    SequenceScaler,
 )
 
 RAW = Prepare(gaps="error", scale="none")
@@ -275,7 +276,8 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
             "needs the value after a gap",
         ),
         (PersonalModels(model), {}, "models by client"),
-        (EchoStateFeatures(10), {}, "only makes features"),
+        (EchoStateFeatures(10), {}, "EchoStateFeatures does not predict"),
+        (SequenceScaler(), {}, "SequenceScaler does not predict"),
         (model, {"precision": "float16"}, "use 'float64' or 'float32'"),
         (model_of(MiniRocket(84)), {"steps": 0}, "steps is 0; give the length"),
     ]

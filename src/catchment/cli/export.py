@@ -70,7 +70,7 @@ def export(
         int | None, typer.Option("--rows", help="With --train: most rows that a device adds up.")
     ] = None,
     port: Annotated[
-        str | None, typer.Option("--port", metavar="NAME", help="With --train: the board.")
+        str | None, typer.Option("--port", metavar="NAME", help="With --train: host or mps2_an386.")
     ] = None,
     masks: Annotated[
         int,
@@ -78,6 +78,10 @@ def export(
             "--masks", metavar="N", help="With --train: mask on the device, beside N others."
         ),
     ] = 0,
+    client: Annotated[
+        str | None,
+        typer.Option("--client", metavar="NAME", help="Whose readout, of models by client."),
+    ] = None,
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
@@ -87,9 +91,11 @@ def export(
     """
     match to, train:
         case "onnx", False:
-            _to_onnx(model, out, precision, streaming, steps, rate, as_json, use)
+            predictor = _loaded(model, use, client)
+            _to_onnx(predictor, out, precision, streaming, steps, rate, as_json)
         case "c", False:
-            _to_c(model, out, number, name, rate, steps, check, as_json, use)
+            predictor = _loaded(model, use, client)
+            _to_c(predictor, out, number, name, rate, steps, check, as_json)
         case "c", True:
             _to_device(model, out, number, name, rows, steps, port, masks, as_json)
         case "onnx", True:
@@ -98,20 +104,35 @@ def export(
             raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")
 
 
+def _loaded(path: Path, use: list[str] | None, client: str | None) -> Predictor:
+    """Return what a file predicts with; of models by client that of one."""
+    from catchment.readout.personal_models import PersonalModels
+
+    found = load_predictor(path, use)
+    if client is None:
+        return found
+    if not isinstance(found, PersonalModels):
+        raise ValueError(f"--client is {client!r}, and {path} has one model for all; leave it out")
+    if client not in found.clients:
+        raise ValueError(
+            f"{path} has no model of {client!r}; there are {', '.join(found.clients[:8])}"
+        )
+    return found.of(client)
+
+
 def _to_onnx(
-    path: Path,
+    predictor: Predictor,
     out: Path | None,
     precision: str,
     streaming: bool,
     steps: int | None,
     rate: float | None,
     as_json: bool,
-    use: list[str] | None,
 ) -> None:
     from catchment.export.onnx import to_onnx
 
     written = to_onnx(
-        load_predictor(path, use),
+        predictor,
         Path("model.onnx") if out is None else out,
         precision=cast("Precision", precision),
         streaming=streaming,
@@ -126,7 +147,7 @@ def _to_onnx(
 
 
 def _to_c(
-    path: Path,
+    model: Predictor,
     out: Path | None,
     number: str | None,
     name: str,
@@ -134,11 +155,9 @@ def _to_c(
     steps: int | None,
     check: list[str] | None,
     as_json: bool,
-    use: list[str] | None,
 ) -> None:
     from catchment.export import c_code
 
-    model = load_predictor(path, use)
     code = c_code(
         model,
         name=name,
@@ -180,7 +199,10 @@ def _to_device(
 ) -> None:
     from catchment.export.device import device_of
     from catchment.export.device.sums_form import ROWS
+    from catchment.export.ports import port_files
 
+    if port is not None:
+        port_files(port)  # one that is not there is refused before anything is printed
     made = device_of(
         path,
         number=number,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from catchment.export.c.cutting import Cutting
 from catchment.export.c.layout import Layout
 from catchment.export.c.map_code import NUMBERS, Number
 from catchment.export.c.maps import in_q15
+from catchment.export.c.names import check_name
 from catchment.export.c.plan import DevicePlan, plan_of
 from catchment.export.c.program import header_text, source_text
 from catchment.features.feature_map import FeatureMap
@@ -21,9 +21,6 @@ from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
-
-# What the file's own functions start with, and headers that it includes.
-KEYWORDS = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +116,13 @@ def c_code(
     """Return a model as C, not yet written; the parameters are those of `to_c`."""
     if isinstance(model, PersonalModels):
         raise ValueError(
-            "PersonalModels cannot be written as C, only one model of them; in Python pass "
-            "models.shared, or models.of(name) of one client, to catchment.export.to_c"
+            "PersonalModels cannot be written as C, only one model of them; say whose with "
+            "--client NAME, or in Python pass models.shared or models.of(name)"
         )
     if not isinstance(model, Model):
         raise ValueError(
             f"{type(model).__name__} cannot be written as C, only a model of one map and one "
-            "readout; train without ensembles and networks"
+            "readout; pass the model_ of an estimator, or train without a network"
         )
     _refuse(model, name, number)
     if steps is not None and steps < 1:
@@ -148,11 +145,7 @@ def model_of(model: Model, features: FeatureMap) -> Model:
 def _refuse(model: Model, name: str, number: str | None) -> None:
     if number is not None and number not in NUMBERS:
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or KEYWORDS.fullmatch(name):
-        raise ValueError(
-            f"--name is {name!r}; give a word of letters, digits and _ that does not begin with "
-            "map, grid, float or golden"
-        )
+    check_name(name)
     if model.n_inputs is None:
         raise ValueError("the map takes any number of channels; build it for the device's first")
     if model.prepare.scale == "own":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from catchment.export.c.map_code import NUMBERS, Number
+from catchment.export.c.names import check_name
 from catchment.export.device.code import (
     code_bytes,
     header_text,
@@ -21,9 +21,6 @@ from catchment.export.device.sums_form import ROWS
 from catchment.export.device.task import task_of
 from catchment.export.ports import CODE, MASKS, port_files
 from catchment.files import replace_file
-
-# What the file's own functions start with, and headers that it includes.
-_TAKEN = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +122,7 @@ def device_of(
     masks: int = 0,
 ) -> TrainingDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
-    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name) or _TAKEN.fullmatch(name):
-        raise ValueError(
-            f"--name is {name!r}; give a word of letters, digits and _ that does not begin with "
-            "map, grid, float or golden"
-        )
+    check_name(name)
     if number is not None and number not in NUMBERS:
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
     task = task_of(plan_file)

@@ -21,8 +21,8 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
         return Source.of(model, steps=steps, rate=rate)
     if isinstance(model, PersonalModels):
         raise ValueError(
-            "these are models by client, and a file holds one; export models.shared, or that of a "
-            'client, models.of("name")'
+            "these are models by client, and a file holds one; say whose with --client NAME, or in "
+            'Python export models.shared or models.of("name")'
         )
     from catchment.sklearn.base import PreparedEstimator
 
@@ -41,11 +41,12 @@ def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Sour
     from sklearn.utils.validation import check_is_fitted
 
     from catchment.sklearn.classifier import SequenceClassifier
+    from catchment.sklearn.scaler import SequenceScaler
     from catchment.sklearn.transformer import EchoStateFeatures
 
-    if isinstance(estimator, EchoStateFeatures):
+    if isinstance(estimator, EchoStateFeatures | SequenceScaler):
         raise ValueError(
-            "EchoStateFeatures only makes features; export an estimator that predicts, such as "
+            f"{type(estimator).__name__} does not predict; export an estimator that does, such as "
             "EchoStateClassifier"
         )
     check_is_fitted(estimator)
