@@ -184,6 +184,12 @@ def test_every_export_has_another_secret_that_others_cannot_read(tmp_path: Path)
     ).read_text()
 
 
+def test_a_plan_without_a_secure_sum_is_refused_at_the_export(tmp_path: Path) -> None:
+    plan_of(tmp_path, PLAN)
+    with pytest.raises(ValueError, match="the plan has no secure sum under whose masks"):
+        device_of(tmp_path / "plan.toml", masks=8)
+
+
 @pytest.mark.parametrize("masks", [-1, 256])
 def test_too_many_neighbours_are_refused_before_anything_is_written(
     tmp_path: Path, masks: int

@@ -61,7 +61,10 @@ class Recipe:
         lines = ['[data]\nsource = "wearables"', f"users = {users}\n", "[prepare]"]
         lines += ['scale = "federated"\n', '[features]\nmap = "echo_state"']
         lines += [f"{key} = {_toml(value)}" for key, value in self.map.items()]
-        return "\n".join([*lines, '\n[learn]\nalgorithm = "ridge"\nupload = "statistics"\n'])
+        lines += ['\n[learn]\nalgorithm = "ridge"\nupload = "statistics"\n']
+        if self.masks:
+            lines += ['keep_clients = false\n[[protect]]\nname = "secure_sum"\n']
+        return "\n".join(lines)
 
     def write(self, folder: Path, *, port: str = "mps2_an386") -> TrainingDevice:
         """Export the device of the plan into a folder, with the files of a port; return it."""

@@ -33,6 +33,8 @@ class Task:
     course
         Fingerprint of all that is agreed on before the first stage; nothing where it depends on
         keys that the export does not have.
+    secure
+        Whether the plan has a secure sum.
     """
 
     features: FeatureMap
@@ -41,6 +43,7 @@ class Task:
     outputs: int
     classes: tuple[str, ...] | None = None
     course: str = ""
+    secure: bool = False
 
     def __post_init__(self) -> None:
         _check_preparation(self.prepare, per_step=self.features.per_step)
@@ -91,6 +94,7 @@ def task_of(plan_file: str | Path) -> Task:
         outputs,
         course.classes,
         "" if file.is_secret else course.fingerprint,
+        file.is_secret,
     )
 
 

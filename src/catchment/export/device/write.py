@@ -126,6 +126,11 @@ def device_of(
     if number is not None and number not in NUMBERS:
         raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
     task = task_of(plan_file)
+    if masks and not task.secure:
+        raise ValueError(
+            f"--masks is {masks}, and the plan has no secure sum under whose masks the sums would "
+            'leave; add [[protect]] with name = "secure_sum", or leave --masks out'
+        )
     form: Number = number or ("float32" if task.features.grid is None else "whole")
     layout = Layout(task, name, form, rows, steps, masks)
     _ = layout.ram, layout.sums  # what cannot be done is said now
