@@ -47,7 +47,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
-.PHONY: wheel matrix kernels playground edge edge-long boards
+.PHONY: wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -65,10 +65,14 @@ quick: $(VENV)/.dev
 # Tests of one file run in one worker, so that what they share is made once: loadfile. In the order of their
 # names: the other order leaves long files of one test for the end.
 # A build machine gets a browser, a web server and an emulated board; nobody else's system is touched.
-# Before it, types are checked on one core while kernels are compiled on another.
-test: $(VENV)/.dev $(if $(filter 1 true,$(CI)),browser boards) nginx spin
-	@$(MAKE) --no-print-directory -j2 lint kernels
+# Before it, types are checked on one core while kernels are compiled on another and programs are fetched.
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j3 lint kernels programs
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
+
+# One after the other: two at once would wait for each other's lock.
+programs: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -j1 $(if $(filter 1 true,$(CI)),browser boards) nginx spin
 
 # Compiled code is kept beside the sources, and two workers need not compile the same.
 kernels: $(VENV)/.dev
@@ -78,7 +82,7 @@ security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m "long or not long" tests/security --ignore tests/security/test_model_of_the_secure_sum.py \
-		tests/tools/test_fleet_faults.py \
+		tests/fleet/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
 
 # Faults put in on purpose; kept in benchmarks/results/mutants.json, to which each run adds.

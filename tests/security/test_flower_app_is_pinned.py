@@ -1,6 +1,6 @@
 """Stock Flower runs on nodes what the server sends; these nodes decide before anything is imported.
 
-On real processes: tests/tools/test_fleet_apps.py.
+On real processes: tests/fleet/test_fleet_apps.py.
 """
 
 from __future__ import annotations
