@@ -43,6 +43,16 @@ def test_it_passes_under_the_sanitizers(number: Any, tmp_path: Path) -> None:
     assert selftest(tmp_path, *SANITIZED) == 0
 
 
+@pytest.mark.parametrize("number", ["whole", "q15"])
+@pytest.mark.parametrize("rate", [None, 25.0])
+def test_windows_in_seconds_of_samples_without_times(
+    number: Any, rate: float | None, tmp_path: Path
+) -> None:
+    model = untrained(ct.EchoState(20), window="2s", step="1s", rate=rate)
+    c_code(model, name="har", number=number, rate=25.0).write(tmp_path)
+    assert selftest(tmp_path) == 0
+
+
 @pytest.mark.parametrize(
     ("table", "bit"), [("map_0_recurrent_values", 1 << 17), ("readout_weights", 1 << 24)]
 )

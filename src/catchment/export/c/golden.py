@@ -6,7 +6,7 @@ double precision. In whole numbers the features are compared, too: by the FNV-1a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import cycle, islice
 
@@ -14,9 +14,11 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.data.recording import Recording
+from catchment.export.c.cutting import Cutting
 from catchment.export.c.layout import Layout
 from catchment.export.c.map_code import Table
 from catchment.export.c.tables import table_text
+from catchment.features.pipeline import Pipeline
 from catchment.readout.model import Model
 
 N_RECORDINGS = 3
@@ -90,7 +92,15 @@ def golden(
         if layout.holds and k == 1:
             whole[T // 3 : T // 3 + 3, 0] = MISSING
         samples.append(whole)
-    return Golden(layout.model, samples, unit)
+    return Golden(in_steps(layout.model, layout.cutting), samples, unit)
+
+
+def in_steps(model: Model, cutting: Cutting) -> Model:
+    """Return a model with windows in steps and no rate: a device's samples have no times."""
+    counted = replace(
+        model.prepare, rate=None, window=cutting.window or None, step=cutting.step or None
+    )
+    return replace(model, before=Pipeline(counted, model.features))
 
 
 def _lengths(layout: Layout, n_recordings: int, most_numbers: int) -> list[int]:

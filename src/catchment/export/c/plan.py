@@ -10,7 +10,7 @@ from typing import Any
 from catchment.data.recording import Recording
 from catchment.export.c.agreement import Agreement
 from catchment.export.c.code_size import code_bytes
-from catchment.export.c.golden import golden
+from catchment.export.c.golden import golden, in_steps
 from catchment.export.c.layout import Layout
 from catchment.readout.model import Model
 
@@ -110,7 +110,8 @@ def _agreement(
     if check is not None:
         return Agreement.between(trained, layout.model, check, "the recordings given")
     made_up = golden(layout, n_recordings=MADE_UP, most_numbers=MADE_UP * 10000).recordings()
-    return Agreement.between(trained, layout.model, made_up, "recordings made up")
+    before, after = (in_steps(one, layout.cutting) for one in (trained, layout.model))
+    return Agreement.between(before, after, made_up, "recordings made up")
 
 
 def constant_bytes(layout: Layout) -> int:
