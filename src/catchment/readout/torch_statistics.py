@@ -30,6 +30,7 @@ except ImportError as error:
     raise MissingExtraError("torch", needed_for="statistics on a device") from error
 
 from catchment.features.echo_state.torch_form import TorchForm
+from catchment.features.torch_rows import DeviceRows, Span, form_of
 from catchment.readout.torch_gram import LARGEST_HALF, Products, padded, takes_short
 
 ONE_PIECE_BITS = 21  # features of more bits are split in two, or blocks would be a few columns
@@ -100,7 +101,12 @@ class _Sums:
         """Add all rows of the sequences."""
         features = self.features
         if not isinstance(features, EchoStateMap):
-            self._add_host_rows(features.rows(inputs, threads=threads))
+            device_form = form_of(features, self.device)
+            if device_form is None:
+                self._add_host_rows(features.rows(inputs, threads=threads))
+                return
+            for rows in device_form.blocks(inputs):
+                self._add_device_rows(rows)
             return
         checked = features.checked_all(inputs)
         form = TorchForm(features, self.device)
@@ -128,6 +134,14 @@ class _Sums:
         k = torch.from_numpy((z * np.ldexp(1.0, self.grid.digits)).T).to(self.device)
         pieces = torch.from_numpy(y.T).to(self.device)
         self._add(k, pieces, ~torch.isnan(pieces).any(0))
+
+    def _add_device_rows(self, rows: DeviceRows) -> None:
+        """Add rows (F, n) that were made on the device."""
+        skip = self.features.washout if self.features.per_step else 0
+        y = np.concatenate([_span_of(self.pieces[s.recording], s, skip) for s in rows.spans])
+        scale = torch.from_numpy(np.ldexp(1.0, self.grid.digits)).to(self.device)
+        pieces = torch.from_numpy(np.ascontiguousarray(y.T)).to(self.device)
+        self._add(rows.z * scale[:, None], pieces, ~torch.isnan(pieces).any(0))
 
     def _add(self, k: Tensor, y: Tensor, used: Tensor) -> None:
         """Add whole features (F, n) and pieces of targets (P, n), in columns that are used (n,)."""
@@ -162,6 +176,13 @@ class _Sums:
             constant=self.features.constant,
             fingerprint=fingerprint,
         )
+
+
+def _span_of(targets: Array, span: Span, skip: int) -> Array:
+    """Return the targets (n, K) of some rows; `skip` steps at the start give none."""
+    if targets.ndim == 1:
+        return np.broadcast_to(targets, (span.n_rows, len(targets)))
+    return targets[skip + span.first :][: span.n_rows]
 
 
 def _joined(M: integers.Whole, F: int) -> integers.Whole:
