@@ -5,7 +5,7 @@ A map of the library has a form in `inner_form`; the rows of maps without one ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from catchment.arrays import Array
+from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
 from catchment.features.own import Adapted
@@ -58,10 +59,20 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
 
     Its rows are those of `features.rows`, to the bit where the map has a grid.
     """
+    if isinstance(features, EchoStateMap):
+        return _echo_state_form(features, device)
     if isinstance(features, Adapted):
         inner = inner_form(features.inner, device)
         return None if inner is None else CheckedForm(features, inner, device)
     return None
+
+
+def _echo_state_form(features: EchoStateMap, device: torch.device) -> DeviceForm | None:
+    from catchment.features.echo_state.torch_spans import EchoStateRows
+
+    if features.reservoir.grid is None:
+        return None
+    return EchoStateRows(features, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +100,31 @@ class CheckedForm:
 
 def rows_on(form: DeviceForm, inputs: Sequence[Array]) -> list[Array]:
     """Return the rows (n, F) of each recording, brought back from the device."""
-    found: list[dict[int, Array]] = [{} for _ in inputs]
-    for block in form.blocks(inputs):
-        z, column = block.z.T.cpu().numpy(), 0
-        for span in block.spans:
-            found[span.recording][span.first] = z[column : column + span.n_rows]
+    blocks = ((block.z.T.cpu().numpy(), block.spans) for block in form.blocks(inputs))
+    return by_recording(blocks, len(inputs))
+
+
+def by_recording(blocks: Iterable[tuple[Array, Sequence[Span]]], n_recordings: int) -> list[Array]:
+    """Return what belongs to each recording, of blocks (n, m) and whose their rows are.
+
+    >>> spans = [Span(1, 0, 1), Span(0, 0, 2)]
+    >>> [z.tolist() for z in by_recording([(np.array([[3.0], [1.0], [2.0]]), spans)], 2)]
+    [[[1.0], [2.0]], [[3.0]]]
+    """
+    found: list[dict[int, Array]] = [{} for _ in range(n_recordings)]
+    width = 0
+    for z, spans in blocks:
+        column, width = 0, z.shape[1]
+        for span in spans:
+            # In C order, whatever the block's was: last bits of products of rows depend on it.
+            found[span.recording][span.first] = np.array(
+                z[column : column + span.n_rows], order="C"
+            )
             column += span.n_rows
-    return [np.concatenate([parts[first] for first in sorted(parts)]) for parts in found]
+    none = np.zeros((0, width))
+    return [
+        parts[0]
+        if list(parts) == [0]
+        else np.concatenate([none, *(parts[k] for k in sorted(parts))])
+        for parts in found
+    ]
