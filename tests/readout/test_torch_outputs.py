@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +86,7 @@ class Largest:
     n_features = 1
     bounds = (0.0, 8.0)
 
-    def rows(self, recordings: list[Recording]) -> list[Array]:
+    def rows(self, recordings: Sequence[Recording]) -> list[Array]:
         return [np.abs(r.u).max()[None, None] for r in recordings]
 
 
