@@ -50,6 +50,12 @@ class DeviceForm(Protocol):
 
 def inner_form(inner: object, device: torch.device) -> DeviceForm | None:
     """Return the form of a map of the library before its rows are rounded, None if it has none."""
+    from catchment.features.diagonal.diagonal import DiagonalReservoir
+
+    if isinstance(inner, DiagonalReservoir):
+        from catchment.features.diagonal.torch_form import DiagonalForm
+
+        return DiagonalForm(inner, device)
     return None
 
 
@@ -83,7 +89,7 @@ class CheckedForm:
             z = block.z
             if digits is not None and bits is not None:
                 scale = torch.from_numpy(np.ldexp(1.0, digits)).to(self.device)[:, None]
-                z = (z * scale).round_().clamp_(-(2.0**bits), 2.0**bits) / scale
+                z = (z * scale).round_().clamp_(-(2.0**bits), 2.0**bits) / scale + 0.0
             yield DeviceRows(z, block.spans)
 
 
