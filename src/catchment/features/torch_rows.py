@@ -22,7 +22,10 @@ from catchment.features.concat import Concat
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
 from catchment.features.own import Adapted
+from catchment.features.random_convolutions.hydra import Hydra
 from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.window_statistics import WindowStatistics
+from catchment.features.with_norm import WithNorm
 
 NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}  # of the inputs, and of the rows, of a block; about
 
@@ -70,10 +73,22 @@ def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm |
             from catchment.features.torch_concat import concat_form
 
             return concat_form(inner, device)
+        case Hydra():
+            from catchment.features.random_convolutions.torch_hydra import HydraForm
+
+            return HydraForm(inner, device)
         case MiniRocket():
             from catchment.features.random_convolutions.torch_minirocket import MiniRocketForm
 
             return MiniRocketForm(inner, device)
+        case WindowStatistics():
+            from catchment.features.torch_window_statistics import WindowStatisticsForm
+
+            return WindowStatisticsForm(inner, device)
+        case WithNorm():
+            from catchment.features.torch_with_norm import with_norm_form
+
+            return with_norm_form(inner, device)
     return None
 
 

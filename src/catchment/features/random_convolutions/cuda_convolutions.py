@@ -1,9 +1,9 @@
-"""A CUDA kernel for MiniRocket, compiled by torch when it is first wanted.
+"""CUDA kernels for MiniRocket and Hydra, compiled by torch when they are first wanted.
 
 A block takes one recording and one group of features, those on the same channels with the same
 dilation: it puts the sum of the channels into shared memory, or into memory of its own where a
-recording is too long for that, and then counts for four features at a time. Blocks go on with
-other recordings and groups until all are done. All numbers are whole, so no order matters.
+recording is too long for that, and then counts, for MiniRocket four features at a time. Blocks go
+on with other recordings and groups until all are done. All numbers are whole, so no order matters.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from catchment.arrays import Integers
 from catchment.features.echo_state.cuda_kernels import (
     SHARED_BYTES,
     SMALL_SHARED_BYTES,
@@ -92,6 +94,66 @@ extern "C" __global__ void count_above(const int* X, int* scratch, const int* gr
     __syncthreads();
   }
 }
+
+extern "C" __global__ void compete(const int* X, int* scratch, const int* groups,
+                                   const int* channels, const int* W, long long* out, int n, int I,
+                                   int T, int G, int C, int in_shared) {
+  extern __shared__ int memory[];
+  int* y = in_shared ? memory : scratch + (long long)blockIdx.x * T;
+  long long items = (long long)n * G;
+  for (long long item = blockIdx.x; item < items; item += gridDim.x) {
+    long long r = item / G;
+    int g = (int)(item % G), d = groups[2 * g], differs = groups[2 * g + 1], steps = T - differs;
+    const int *x = X + r * I * T, *w = W + 72 * g;
+    for (int t = threadIdx.x; t < steps; t += blockDim.x) {
+      int sum = 0;
+      for (int k = 0; k < C; k++) {
+        const int* channel = x + (long long)channels[g * C + k] * T + t;
+        sum += differs ? channel[1] - channel[0] : channel[0];
+      }
+      y[t] = sum;
+    }
+    __syncthreads();
+    long long sums[8];
+    int counts[8];
+    #pragma unroll
+    for (int k = 0; k < 8; k++) sums[k] = counts[k] = 0;
+    for (int t = threadIdx.x; t < steps; t += blockDim.x) {
+      int taps[9], most = 0, least = 0, winner = 0, loser = 0;
+      #pragma unroll
+      for (int j = 0; j < 9; j++) {
+        int at = t + (j - 4) * d;
+        taps[j] = at >= 0 && at < steps ? y[at] : 0;
+      }
+      #pragma unroll
+      for (int k = 0; k < 8; k++) {
+        int response = 0;
+        #pragma unroll
+        for (int j = 0; j < 9; j++) response += w[9 * k + j] * taps[j];
+        if (k == 0 || response > most) { most = response; winner = k; }
+        if (k == 0 || response < least) { least = response; loser = k; }
+      }
+      #pragma unroll
+      for (int k = 0; k < 8; k++) {
+        sums[k] += winner == k ? most : 0;
+        counts[k] += loser == k;
+      }
+    }
+    long long* found = out + (r * G + g) * 16;
+    #pragma unroll
+    for (int k = 0; k < 8; k++) {
+      // A sum may be negative: as an unsigned number it wraps, and comes out the same.
+      unsigned long long sum = (unsigned long long)sums[k];
+      for (int m = 16; m > 0; m >>= 1) sum += __shfl_down_sync(0xFFFFFFFFu, sum, m);
+      unsigned long long count = (unsigned long long)of_a_warp(counts[k]);
+      if (threadIdx.x % 32 == 0) {
+        atomicAdd((unsigned long long*)found + k, sum);
+        atomicAdd((unsigned long long*)found + 8 + k, count);
+      }
+    }
+    __syncthreads();
+  }
+}
 """
 
 
@@ -116,10 +178,8 @@ def threads_for(length: int) -> int:
     return min(1024, max(32, 1 << (length // 8).bit_length()))
 
 
-def launch(
-    name: str, source: str, arrays: tuple[Tensor, ...], numbers: tuple[int, ...], shape: Tensor
-) -> None:
-    """Run a kernel over recordings and groups; see `count_above`.
+def launch(name: str, arrays: tuple[Tensor, ...], numbers: tuple[int, ...]) -> None:
+    """Run a kernel over recordings and groups.
 
     Parameters
     ----------
@@ -127,25 +187,24 @@ def launch(
         Those of the kernel without the second one, the blocks' own memory.
     numbers
         n, I, T, G and any others, without the last one, which says where that memory is.
-    shape
-        Any tensor on the device.
     """
     n, _, T, G = numbers[:4]
     threads, in_shared = threads_for(T), 4 * T <= SHARED_BYTES
     blocks = min(n * G, BLOCKS)
     if not in_shared:
         blocks = max(1, min(blocks, SCRATCH // T))
-    scratch = shape.new_empty(1 if in_shared else blocks * T, dtype=torch.int32)
+    x = arrays[0]
+    scratch = x.new_empty(1 if in_shared else blocks * T, dtype=torch.int32)
     shared = 4 * T if in_shared else 0
-    with torch.cuda.device(shape.device):
-        compiled = kernel(source, name, shape.device.index or 0)
+    with torch.cuda.device(x.device):
+        compiled = kernel(SOURCE, name, x.device.index or 0)
         if shared >= SMALL_SHARED_BYTES:
             compiled.set_shared_memory_config(shared)
-        arguments = [arrays[0], scratch, *arrays[1:], *numbers, int(in_shared)]
+        arguments = [x, scratch, *arrays[1:], *numbers, int(in_shared)]
         compiled((blocks, 1, 1), (threads, 1, 1), arguments, shared)
 
 
-def packed_features(schedule: Schedule) -> np.ndarray[Any, np.dtype[np.int32]]:
+def packed_features(schedule: Schedule) -> NDArray[np.int32]:
     """Return bits of the three weights 2, padding, bias and place of every feature (F, 4)."""
     bits = (1 << POSITIONS[:, :3]).sum(axis=1)[schedule.kinds[:, 0]]
     columns = [bits, schedule.kinds[:, 1], schedule.biases, schedule.places]
@@ -171,5 +230,18 @@ class Counter:
         F = len(self.features)
         out = torch.zeros((n, F), dtype=torch.int32, device=x.device)
         arrays = (x, self.groups, self.channels, self.features, out)
-        launch("count_above", SOURCE, arrays, (n, I, T, len(self.groups) - 1, F), x)
+        launch("count_above", arrays, (n, I, T, len(self.groups) - 1, F))
         return out
+
+
+def competitions(x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]) -> Tensor:
+    """Return sums of largest responses, and counts of smallest ones (n, n_groups, 2, 8).
+
+    See `torch_hydra.competitions`, which does the same without a compiled kernel.
+    """
+    n, I, T = x.shape
+    G, C = channels.shape
+    out = torch.zeros((n, G, 2, 8), dtype=torch.int64, device=x.device)
+    tables = (torch.from_numpy(a.astype(np.int32)).to(x.device) for a in (groups, channels, W))
+    launch("compete", (x, *tables, out), (n, I, T, G, C))
+    return out
