@@ -1,0 +1,98 @@
+"""Random convolutions by torch: the very rows of the compiled loops, and the same digests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("torch", reason="needs torch")
+
+import torch
+from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
+
+from catchment import Concat, EchoState, MiniRocket, Recording, WindowStatistics
+from catchment.arrays import Array
+from catchment.features import torch_rows
+from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.torch_rows import form_of, rows_on
+from catchment.readout.accumulation import accumulate
+
+
+def some_inputs(lengths: list[int], n_inputs: int, size: float, seed: int) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    walks = [np.cumsum(rng.normal(size=(n, n_inputs)), axis=0) for n in lengths]
+    return [size * (walk - walk.mean(axis=0)) for walk in walks]
+
+
+def assert_same_rows(features: FeatureMap, inputs: list[Array], device: str = "cpu") -> None:
+    form = form_of(features, torch.device(device))
+    assert form is not None
+    for here, there in zip(features.rows(inputs), rows_on(form, inputs), strict=True):
+        assert here.shape == there.shape
+        assert here.tobytes() == np.ascontiguousarray(there).tobytes()
+
+
+LENGTHS = st.lists(st.sampled_from([1, 2, 5, 9, 17, 40, 40, 41]), min_size=1, max_size=4)
+SIZES = st.sampled_from([0.0, 1.0, 100.0])
+
+
+@given(
+    lengths=LENGTHS,
+    n_inputs=st.integers(1, 11),
+    size=SIZES,
+    n_features=st.sampled_from([1, 50, 84, 200]),
+    seed=st.integers(0, 5),
+    length=st.sampled_from([None, 30]),
+    grid=st.sampled_from([8, 24, None]),
+)
+@settings(max_examples=15, deadline=None)
+def test_minirocket(
+    lengths: list[int],
+    n_inputs: int,
+    size: float,
+    n_features: int,
+    seed: int,
+    length: int | None,
+    grid: int | None,
+) -> None:
+    recipe = MiniRocket(n_features, seed=seed, length=length, grid=grid)
+    features = recipe.build(n_inputs, per_step=False)
+    assert_same_rows(features, some_inputs(lengths, n_inputs, size, seed))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Concat(MiniRocket(30), MiniRocket(20, seed=1, grid=12)),
+        Concat(MiniRocket(30), EchoState(8, pool="mean")),
+        Concat(EchoState(8, pool="last"), MiniRocket(30, grid=24)),
+        Concat(Concat(MiniRocket(5), EchoState(3)), WindowStatistics(), MiniRocket(9)),
+    ],
+)
+def test_maps_side_by_side(recipe: MapDescription, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(torch_rows.NUMBERS, "cpu", 200)  # so that there are several blocks
+    inputs = some_inputs([7, 30, 7, 12, 30], 2, 1.0, 0)
+    assert_same_rows(recipe.build(2, per_step=False, classes=True), inputs)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_digest(device: str) -> None:
+    inputs = some_inputs([30, 30, 12, 50], 3, 1.0, 2)
+    data = [Recording(u, np.eye(2)[k % 2], weight=1.0 + k % 2) for k, u in enumerate(inputs)]
+    features = MiniRocket(90).build(3, per_step=False, classes=True)
+    there = accumulate(features, data, device=device)
+    assert there.digest() == accumulate(features, data).digest()
+
+
+def test_inputs_that_are_not_finite_are_named() -> None:
+    features = MiniRocket(10).build(1, per_step=False)
+    form = form_of(features, torch.device("cpu"))
+    assert form is not None
+    good, bad = np.zeros((9, 1)), np.zeros((9, 1))
+    bad[4] = np.nan
+    with pytest.raises(ValueError, match="recording 1 is not finite at row 4"):
+        rows_on(form, [good, bad])
+    with pytest.raises(ValueError, match="recording 1 has 2 channels"):
+        rows_on(form, [good, np.zeros((9, 2))])
