@@ -20,6 +20,7 @@ from torch import Tensor
 from catchment.arrays import LARGEST, Array, Integers
 from catchment.features.concat import Concat
 from catchment.features.diagonal.diagonal import DiagonalReservoir
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
 from catchment.features.layers import Layers
@@ -83,6 +84,10 @@ def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm |
             from catchment.features.diagonal.torch_form import DiagonalForm
 
             return DiagonalForm(inner, device)
+        case Encoder():
+            from catchment.features.torch_encoder import encoder_form
+
+            return encoder_form(inner, device)
         case Hydra():
             from catchment.features.random_convolutions.torch_hydra import HydraForm
 
