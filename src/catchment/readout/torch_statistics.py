@@ -137,8 +137,12 @@ class _Sums:
 
     def _add_device_rows(self, rows: DeviceRows) -> None:
         """Add rows (F, n) that were made on the device."""
-        skip = self.features.washout if self.features.per_step else 0
-        y = np.concatenate([_span_of(self.pieces[s.recording], s, skip) for s in rows.spans])
+        if self.features.per_step:
+            skip = self.features.washout
+            y = np.concatenate([_span_of(self.pieces[s.recording], s, skip) for s in rows.spans])
+        else:
+            y = np.concatenate([self.pieces[s.recording] for s in rows.spans])
+            y = y.reshape(-1, self.n_pieces)
         scale = torch.from_numpy(np.ldexp(1.0, self.grid.digits)).to(self.device)
         pieces = torch.from_numpy(np.ascontiguousarray(y.T)).to(self.device)
         self._add(rows.z * scale[:, None], pieces, ~torch.isnan(pieces).any(0))
