@@ -17,13 +17,19 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from catchment.arrays import LARGEST, Array
+from catchment.arrays import LARGEST, Array, Integers
 from catchment.features.concat import Concat
+from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
+from catchment.features.layers import Layers
+from catchment.features.nvar import NVAR
 from catchment.features.own import Adapted
+from catchment.features.projected import Projected
 from catchment.features.random_convolutions.hydra import Hydra
 from catchment.features.random_convolutions.minirocket import MiniRocket
+from catchment.features.random_fourier import RandomFourier
+from catchment.features.thinned import Thinned
 from catchment.features.window_statistics import WindowStatistics
 from catchment.features.with_norm import WithNorm
 
@@ -73,6 +79,10 @@ def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm |
             from catchment.features.torch_concat import concat_form
 
             return concat_form(inner, device)
+        case DiagonalReservoir():
+            from catchment.features.diagonal.torch_form import DiagonalForm
+
+            return DiagonalForm(inner, device)
         case Hydra():
             from catchment.features.random_convolutions.torch_hydra import HydraForm
 
@@ -81,6 +91,16 @@ def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm |
             from catchment.features.random_convolutions.torch_minirocket import MiniRocketForm
 
             return MiniRocketForm(inner, device)
+        case NVAR():
+            from catchment.features.torch_nvar import NVARForm
+
+            return NVARForm(inner, device)
+        case Layers() | Projected() | RandomFourier():
+            from catchment.features.torch_mixing import mixing_form
+
+            return mixing_form(inner, device)
+        case Thinned():
+            return form_of(inner.inner, device)
         case WindowStatistics():
             from catchment.features.torch_window_statistics import WindowStatisticsForm
 
@@ -207,6 +227,35 @@ def _matrix(features: Adapted, u: ArrayLike, k: int) -> Array:
     if type(u) is np.ndarray and u.ndim == 2 and u.dtype == np.float64:
         return u
     return features.checked_inputs(u, k)
+
+
+def spans_between(counts: Integers, first: int, last: int) -> tuple[Span, ...]:
+    """Return whose rows the columns first..last are, where recordings with so many rows follow.
+
+    >>> spans_between(np.array([3, 2]), 1, 4)
+    (Span(recording=0, first=1, n_rows=2), Span(recording=1, first=0, n_rows=1))
+    """
+    ends = np.cumsum(counts)
+    a, b = np.searchsorted(ends, [first, last - 1], side="right").tolist()
+    begins = (ends - counts).tolist()
+    return tuple(
+        Span(k, max(0, first - begins[k]), min(last, int(ends[k])) - max(first, begins[k]))
+        for k in range(a, b + 1)
+        if counts[k]
+    )
+
+
+def spans_of_columns(spans: Sequence[Span], first: int, last: int) -> tuple[Span, ...]:
+    """Return whose rows some columns of a block are, of the whole block's.
+
+    >>> spans_of_columns((Span(4, 10, 5), Span(1, 0, 2)), 3, 6)
+    (Span(recording=4, first=13, n_rows=2), Span(recording=1, first=0, n_rows=1))
+    """
+    cut = spans_between(np.array([span.n_rows for span in spans]), first, last)
+    return tuple(
+        Span(spans[one.recording].recording, spans[one.recording].first + one.first, one.n_rows)
+        for one in cut
+    )
 
 
 def rows_on(form: DeviceForm, inputs: Sequence[Array]) -> list[Array]:

@@ -30,8 +30,9 @@ except ImportError as error:
     raise MissingExtraError("torch", needed_for="statistics on a device") from error
 
 from catchment.features.echo_state.torch_form import TorchForm
-from catchment.features.torch_rows import DeviceRows, Span, form_of
+from catchment.features.torch_rows import DeviceRows, form_of
 from catchment.readout.torch_gram import LARGEST_HALF, Products, padded, takes_short
+from catchment.readout.torch_targets import DeviceTargets
 
 ONE_PIECE_BITS = 21  # features of more bits are split in two, or blocks would be a few columns
 HALF = 12  # binary digits of the lower piece
@@ -88,8 +89,13 @@ class _Sums:
         self, device: torch.device, features: FeatureMap, targets: Sequence[Array], grid: Grid
     ) -> None:
         self.device, self.features, self.grid = device, features, grid
-        self.pieces, self.places = target_pieces(list(targets), grid)
-        self.n_pieces = self.pieces[0].shape[-1]
+        self.form = None if isinstance(features, EchoStateMap) else form_of(features, device)
+        if self.form is None:
+            self.pieces, self.places = target_pieces(list(targets), grid)
+            self.n_pieces = self.pieces[0].shape[-1]
+        else:
+            self.targets = DeviceTargets.of(targets, grid, device)
+            self.n_pieces, self.places = self.targets.n_pieces, self.targets.places
         self.split = grid.bits > ONE_PIECE_BITS
         self.short = takes_short(device) and grid.is_whole and 1 << grid.bits <= LARGEST_HALF
         target_bits = 8 if grid.is_whole else 20
@@ -101,11 +107,10 @@ class _Sums:
         """Add all rows of the sequences."""
         features = self.features
         if not isinstance(features, EchoStateMap):
-            device_form = form_of(features, self.device)
-            if device_form is None:
+            if self.form is None:
                 self._add_host_rows(features.rows(inputs, threads=threads))
                 return
-            for rows in device_form.blocks(inputs):
+            for rows in self.form.blocks(inputs):
                 self._add_device_rows(rows)
             return
         checked = features.checked_all(inputs)
@@ -137,14 +142,9 @@ class _Sums:
 
     def _add_device_rows(self, rows: DeviceRows) -> None:
         """Add rows (F, n) that were made on the device."""
-        if self.features.per_step:
-            skip = self.features.washout
-            y = np.concatenate([_span_of(self.pieces[s.recording], s, skip) for s in rows.spans])
-        else:
-            y = np.concatenate([self.pieces[s.recording] for s in rows.spans])
-            y = y.reshape(-1, self.n_pieces)
+        skip = self.features.washout if self.features.per_step else 0
+        pieces = self.targets.pieces(rows.spans, skip)
         scale = torch.from_numpy(np.ldexp(1.0, self.grid.digits)).to(self.device)
-        pieces = torch.from_numpy(np.ascontiguousarray(y.T)).to(self.device)
         self._add(rows.z * scale[:, None], pieces, ~torch.isnan(pieces).any(0))
 
     def _add(self, k: Tensor, y: Tensor, used: Tensor) -> None:
@@ -180,13 +180,6 @@ class _Sums:
             constant=self.features.constant,
             fingerprint=fingerprint,
         )
-
-
-def _span_of(targets: Array, span: Span, skip: int) -> Array:
-    """Return the targets (n, K) of some rows; `skip` steps at the start give none."""
-    if targets.ndim == 1:
-        return np.broadcast_to(targets, (span.n_rows, len(targets)))
-    return targets[skip + span.first :][: span.n_rows]
 
 
 def _joined(M: integers.Whole, F: int) -> integers.Whole:
