@@ -12,9 +12,10 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
-from catchment import Concat, EchoState, MiniRocket, Recording, WindowStatistics
+from catchment import Concat, EchoState, Hydra, MiniRocket, Recording, WindowStatistics
 from catchment.arrays import Array
 from catchment.features import torch_rows
+from catchment.features.default_map import DefaultMap
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.torch_rows import form_of, rows_on
 from catchment.readout.accumulation import accumulate
@@ -62,6 +63,30 @@ def test_minirocket(
     assert_same_rows(features, some_inputs(lengths, n_inputs, size, seed))
 
 
+@given(
+    lengths=LENGTHS,
+    n_inputs=st.integers(1, 11),
+    size=SIZES,
+    n_features=st.sampled_from([1, 50]),
+    seed=st.integers(0, 5),
+    length=st.sampled_from([None, 30]),
+    grid=st.sampled_from([8, 24, None]),
+)
+@settings(max_examples=15, deadline=None)
+def test_hydra(
+    lengths: list[int],
+    n_inputs: int,
+    size: float,
+    n_features: int,
+    seed: int,
+    length: int | None,
+    grid: int | None,
+) -> None:
+    recipe = Hydra(n_features, seed=seed, length=length, grid=grid)
+    features = recipe.build(n_inputs, per_step=False)
+    assert_same_rows(features, some_inputs(lengths, n_inputs, size, seed))
+
+
 @pytest.mark.parametrize(
     "recipe",
     [
@@ -78,12 +103,20 @@ def test_maps_side_by_side(recipe: MapDescription, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_one_digest(device: str) -> None:
-    inputs = some_inputs([30, 30, 12, 50], 3, 1.0, 2)
-    data = [Recording(u, np.eye(2)[k % 2], weight=1.0 + k % 2) for k, u in enumerate(inputs)]
-    features = MiniRocket(90).build(3, per_step=False, classes=True)
-    there = accumulate(features, data, device=device)
-    assert there.digest() == accumulate(features, data).digest()
+@pytest.mark.parametrize("recipe", [MiniRocket(90), Hydra(30), DefaultMap(160), DefaultMap(50)])
+@pytest.mark.parametrize("classes", [True, False])
+def test_one_digest(recipe: MapDescription, classes: bool, device: str) -> None:
+    inputs = some_inputs([30, 30, 12, 300, 1], 2, 0.3, 2)
+    inputs[1][:, 0] = 1.5  # a constant channel
+    targets = np.eye(2)[[0, 1, 1, 0, 1]] if classes else np.arange(10.0).reshape(5, 2) / 7
+    data = [
+        Recording(u, y, weight=1.0 + k % 2, per_step=False)
+        for k, (u, y) in enumerate(zip(inputs, targets, strict=True))
+    ]
+    features = recipe.build(2, per_step=False, classes=classes)
+    for some in (data, data[:1], data[4:]):
+        there = accumulate(features, some, device=device)
+        assert there.digest() == accumulate(features, some).digest()
 
 
 def test_inputs_that_are_not_finite_are_named() -> None:

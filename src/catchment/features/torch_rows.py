@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from catchment.arrays import LARGEST, Array, Integers
 from catchment.features.concat import Concat
 from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
 from catchment.features.layers import Layers
@@ -35,10 +36,10 @@ from catchment.features.window_statistics import WindowStatistics
 from catchment.features.with_norm import WithNorm
 
 NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}  # of the inputs, and of the rows, of a block; about
+STAGED = 1 << 20  # numbers that are put side by side before a GPU fetches them
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Rows of one recording that lie together: its number, the first row's, and how many."""
 
     recording: int
@@ -84,6 +85,10 @@ def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm |
             from catchment.features.diagonal.torch_form import DiagonalForm
 
             return DiagonalForm(inner, device)
+        case Encoder():
+            from catchment.features.torch_encoder import encoder_form
+
+            return encoder_form(inner, device)
         case Hydra():
             from catchment.features.random_convolutions.torch_hydra import HydraForm
 
@@ -202,11 +207,35 @@ class WindowBlocks:
 
     def _checked(self, us: Sequence[Array], places: Sequence[int]) -> Tensor:
         """Return recordings of one length (n, T, I) on the device, looked at there."""
-        u = torch.from_numpy(np.concatenate([us[k] for k in places])).to(self.device)
+        u = brought_over([us[k] for k in places], self.device)
         if not bool((u.abs() <= LARGEST).all()):
             for k in places:
                 self.features.checked_inputs(us[k], k)  # which says what is wrong
-        return u.view(len(places), *us[places[0]].shape)
+        return u
+
+
+def brought_over(us: Sequence[Array], device: torch.device) -> Tensor:
+    """Return arrays of one shape as one tensor (n, ..) on a device.
+
+    A GPU fetches some of them while the next ones are put side by side.
+
+    >>> brought_over([np.zeros((3, 2)), np.ones((3, 2))], torch.device("cpu")).shape
+    torch.Size([2, 3, 2])
+    """
+    n, shape = len(us), us[0].shape
+    if device.type == "cpu":
+        return torch.from_numpy(np.concatenate(us)).view(n, *shape)
+    found = torch.empty((n, *shape), dtype=torch.float64, device=device)
+    together = max(1, STAGED // max(1, us[0].size))
+    for at in range(0, n, together):
+        some = us[at : at + together]
+        # A GPU fetches from such memory by itself; torch keeps it until it has.
+        staged = torch.empty(
+            (len(some) * shape[0], *shape[1:]), dtype=torch.float64, pin_memory=True
+        )
+        np.concatenate(some, out=staged.numpy())
+        found[at : at + together].copy_(staged.view(len(some), *shape), non_blocking=True)
+    return found
 
 
 def _matrix(features: Adapted, u: ArrayLike, k: int) -> Array:

@@ -154,9 +154,15 @@ def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | N
     if features.grid is None:
         return None
     if classes is None:
-        known = [s.y for s in window if s.y is not None]
-        classes = all(((y == 0) | (y == 1) | np.isnan(y)).all() for y in known)
+        known = [s.y.reshape(-1) for s in window if s.y is not None]
+        # Numbers show in the first; one look at all others is quicker than one at each.
+        classes = not known or (_are_classes(known[0]) and _are_classes(np.concatenate(known)))
     return Grid.of(features, classes=classes)
+
+
+def _are_classes(y: Array) -> bool:
+    """Whether all targets are 0, 1 or missing."""
+    return bool(((y == 0) | (y == 1) | np.isnan(y)).all())
 
 
 def _window_statistics(
