@@ -22,7 +22,7 @@ from catchment.features.own import Adapted
 from catchment.federation.measure import evaluation
 from catchment.federation.plan import Plan
 from catchment.readout import torch_outputs
-from catchment.readout.device import VARIABLE, device_for_rows, refuse_device
+from catchment.readout.device import VARIABLE, device_for, refuse_device
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.readout import Readout
@@ -103,13 +103,13 @@ def test_the_environment_names_the_device_of_a_map_on_a_grid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(VARIABLE, "nowhere")
-    assert device_for_rows(None, features(None)) == "nowhere"
+    assert device_for(features(None), None) == "nowhere"
     with pytest.raises(ValueError, match="device is 'nowhere'"):
         model("last").predict(inputs())
-    assert device_for_rows(None, features(None, bits=None)) is None
-    assert device_for_rows("cpu", features(None, bits=None)) == "cpu"
+    assert device_for(features(None, bits=None), None) is None
+    assert device_for(features(None, bits=None), "cpu") == "cpu"
     monkeypatch.delenv(VARIABLE)
-    assert device_for_rows(None, features(None)) is None
+    assert device_for(features(None), None) is None
 
 
 def test_what_has_no_form_refuses_a_device() -> None:

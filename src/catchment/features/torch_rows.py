@@ -152,9 +152,7 @@ def checked_rows(features: Adapted, z: Tensor) -> Tensor:
 def _echo_state_form(features: EchoStateMap, device: torch.device) -> DeviceForm | None:
     from catchment.features.echo_state.torch_spans import EchoStateRows
 
-    if features.reservoir.grid is None:
-        return None
-    return EchoStateRows(features, device)
+    return EchoStateRows(features, device) if features.precision == "float64" else None
 
 
 @dataclass(frozen=True, eq=False)

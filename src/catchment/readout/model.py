@@ -26,7 +26,7 @@ from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.accumulation import accumulate
-from catchment.readout.device import device_for_rows
+from catchment.readout.device import device_for, same_features
 from catchment.readout.feature_scale import scale_of
 from catchment.readout.packing import unpack
 from catchment.readout.predictor import (
@@ -106,7 +106,8 @@ class Model:
                 f"{len(self.channels)} channels are named, the map takes {features.n_inputs}"
             )
         if self.statistics is not None:
-            if self.statistics.fingerprint not in ("", features.fingerprint):
+            known = self.statistics.fingerprint
+            if known and not same_features(known, features.fingerprint):
                 raise FingerprintError(
                     "the statistics come from other features than the model's; "
                     "accumulate them with the same features"
@@ -192,7 +193,7 @@ class Model:
     ) -> list[Array]:
         """Return the readout's outputs (rows, K) of each prepared recording."""
         inputs = [one.u for one in prepared]
-        place = device_for_rows(device, self.features)
+        place = device_for(self.features, device)
         if place is None:
             return [self.readout(z) for z in self.features.rows(inputs)]
         from catchment.readout.torch_outputs import outputs_on

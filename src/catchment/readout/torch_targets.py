@@ -46,6 +46,11 @@ class DeviceTargets:
         return cls(y, np.cumsum(lengths) - lengths, apart, places, grid.is_whole)
 
     @property
+    def gaps(self) -> bool:
+        """Whether a target is missing."""
+        return bool(self.y.isnan().any())
+
+    @property
     def n_pieces(self) -> int:
         """Numbers that the targets of one row become."""
         return len(self.places) * self.y.shape[1]

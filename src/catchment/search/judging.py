@@ -20,7 +20,7 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.thinned import thinned_recordings
 from catchment.federation.rows import targets_of
 from catchment.readout.accumulation import accumulate
-from catchment.readout.device import device_for_rows
+from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts
 from catchment.readout.readout import Readout
 from catchment.readout.solve import path_errors, solve_path
@@ -34,7 +34,7 @@ def summed(
     features: FeatureMap, clients: Sequence[list[Recording]], device: str | None = None
 ) -> RidgeStatistics:
     """Return the sum of clients' statistics; on a device all their recordings run side by side."""
-    if device_for_rows(device, features) is None:
+    if device_for(features, device) is None:
         return reduce(add, (accumulate(features, each, threads=1) for each in clients))
     return accumulate(features, chain.from_iterable(clients), device=device)
 
@@ -108,7 +108,7 @@ def nrmse_path(statistics: RidgeStatistics, errors: Array) -> Array:
 
 
 def _rows(features: FeatureMap, inputs: Sequence[Array], device: str | None) -> list[Array]:
-    place = device_for_rows(device, features)
+    place = device_for(features, device)
     if place is None:
         return features.rows(inputs, threads=1)
     from catchment.readout.torch_outputs import device_rows

@@ -17,7 +17,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.rows import targets_of
 from catchment.federation.sums import Tally
-from catchment.readout.device import device_for_rows
+from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, check_channels
@@ -175,7 +175,7 @@ class Evaluation:
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side: many on a device, which wants them."""
         tested = self.model_under_test
-        if isinstance(tested, Model) and device_for_rows(self.device, tested.features) is not None:
+        if isinstance(tested, Model) and device_for(tested.features, self.device) is not None:
             return min(GROUP, n_clients)
         return 1
 
