@@ -40,7 +40,7 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.torch_form import TorchForm
-from catchment.features.feature_map import FeatureMap
+from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.readout import accumulate
 from catchment.readout.model import train
 from catchment.readout.torch_gram import Products, padded
@@ -196,7 +196,7 @@ def long_sequence(bench: Bench) -> Iterator[Line]:
 def window_maps(bench: Bench) -> Iterator[Line]:
     """Yield windows a second from recordings to statistics, on the device and on all cores."""
     data = windows(60 if bench.small else 7352)
-    maps = {
+    maps: dict[str, MapDescription] = {
         "default": DefaultMap(),
         "minirocket, 504": MiniRocket(504),
         "echo_state, 200 units": EchoState(200),

@@ -30,9 +30,9 @@ def graphed(W: Tensor, W_in: Tensor, u: Tensor) -> Callable[[], None]:
     def steps() -> None:
         X.copy_(plain_steps(W, W_in, part, X)[:, -1])
 
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(side):
         steps()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
