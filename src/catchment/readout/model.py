@@ -26,6 +26,7 @@ from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.accumulation import accumulate
+from catchment.readout.device import same_features
 from catchment.readout.feature_scale import scale_of
 from catchment.readout.packing import unpack
 from catchment.readout.predictor import (
@@ -105,7 +106,8 @@ class Model:
                 f"{len(self.channels)} channels are named, the map takes {features.n_inputs}"
             )
         if self.statistics is not None:
-            if self.statistics.fingerprint not in ("", features.fingerprint):
+            known = self.statistics.fingerprint
+            if known and not same_features(known, features.fingerprint):
                 raise FingerprintError(
                     "the statistics come from other features than the model's; "
                     "accumulate them with the same features"
