@@ -119,8 +119,7 @@ class DiagonalForm:
     def blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
         """Yield the rows of checked inputs (T, I), a part of them at a time."""
         washout = self.inner.washout
-        for one in inputs:
-            self.inner.after_washout(one)
+        self.inner.after_washout(min(inputs, key=len))
         given = joined(inputs, self.device)
         if bool((given.abs() > LIMIT).any()):
             for one in inputs:
