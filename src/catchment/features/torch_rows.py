@@ -137,16 +137,17 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
 
 def checked_rows(features: Adapted, z: Tensor) -> Tensor:
     """Return rows (F, n) that are finite and within their bounds, on the grid if there is one."""
-    limits = torch.from_numpy(features._limits).to(z.device)[:, None]
-    if not bool((z.abs() <= limits).all()):
+    limits = torch.from_numpy(features._limits).to(z.device)
+    lowest, highest = torch.aminmax(z, dim=1) if z.shape[1] else (limits, limits)
+    if not bool(((-limits <= lowest) & (highest <= limits)).all()):
         features.checked_rows(z.cpu().numpy().T)  # which says what is wrong
     bits = features.grid
     if bits is None:
         return z
     digits = digits_after_point(features.bounds, bits)
     scale = torch.from_numpy(np.ldexp(1.0, digits)).to(z.device)[:, None]
-    # The zero that is added turns -0 into 0.
-    return (z * scale).round_().clamp_(-(2.0**bits), 2.0**bits).div_(scale).add_(0.0)
+    # Within the bounds nothing is rounded beyond the grid's end. The zero turns -0 into 0.
+    return (z * scale).round_().div_(scale).add_(0.0)
 
 
 def _echo_state_form(features: EchoStateMap, device: torch.device) -> DeviceForm | None:

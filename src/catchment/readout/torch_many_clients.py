@@ -25,6 +25,7 @@ from catchment.readout.torch_statistics import (
     statistics_of_moments,
     usable_device,
 )
+from catchment.readout.torch_targets import HostTargets, Targets
 
 TOGETHER = {"cpu": 1 << 22, "cuda": 1 << 28}  # numbers of the products under way, about
 
@@ -47,7 +48,7 @@ def statistics_of_each(
     recordings = [s for group in groups for s in group]
     targets = [s.y for s in recordings if s.y is not None]
     owner = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    rows = None if grid is None else WholeRows.of(features, targets, grid)
+    rows = None if grid is None else WholeRows.of(features, targets, grid, place)
     size = features.n_features + targets[0].shape[-1] + 1 if rows is None else rows.height
     at_once = max(1, TOGETHER[place.type] // (size * size))
     found: list[RidgeStatistics] = []
@@ -57,10 +58,11 @@ def statistics_of_each(
         n = min(at_once, len(groups) - first)
         if rows is None:
             roots = np.sqrt([recordings[k].weight for k in mine])
-            told = [targets[k] for k in mine]
+            skip = features.washout if features.per_step else 0
+            told = HostTargets([targets[k] for k in mine], skip, place)
             found += _plain(features, inputs, told, roots, owners, n, place)
         else:
-            pieces = [rows.pieces[k] for k in mine]
+            pieces = rows.targets.chosen(mine)
             found += _whole(features, rows, inputs, pieces, owners, n, place)
     return found
 
@@ -69,7 +71,7 @@ def _whole(
     features: FeatureMap,
     rows: WholeRows,
     inputs: Sequence[Array],
-    pieces: Sequence[Array],
+    pieces: Targets,
     owners: Integers,
     n: int,
     device: torch.device,
@@ -87,13 +89,13 @@ def _whole(
 def _plain(
     features: FeatureMap,
     inputs: Sequence[Array],
-    targets: Sequence[Array],
+    targets: Targets,
     roots: Array,
     owners: Integers,
     n: int,
     device: torch.device,
 ) -> list[RidgeStatistics]:
-    size = features.n_features + targets[0].shape[-1] + 1
+    size = features.n_features + targets.width + 1
     sums = torch.zeros((n, size, size), dtype=torch.float64, device=device)
     counts = torch.zeros(n, dtype=torch.float64, device=device)
     for columns in columns_of(features, inputs, targets, device, threads=1):

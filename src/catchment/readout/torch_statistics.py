@@ -7,7 +7,7 @@ rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 
@@ -31,10 +31,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", needed_for="statistics on a device") from error
 
-from catchment.features.torch_rows import form_of
-from catchment.readout.torch_columns import Columns, columns_of, form_columns
+from catchment.readout.torch_columns import columns_of
 from catchment.readout.torch_gram import LARGEST_HALF, Products, padded, takes_short
-from catchment.readout.torch_targets import DeviceTargets
+from catchment.readout.torch_targets import Columns, DeviceTargets, HostTargets, Targets
 
 ONE_PIECE_BITS = 21  # features of more bits are split in two, or blocks would be a few columns
 HALF = 12  # binary digits of the lower piece
@@ -80,30 +79,12 @@ def statistics_on(
     for weight in whole_weights(weights):
         group = np.flatnonzero(weights == weight).tolist()
         inputs, mine = [window[k].u for k in group], [targets[k] for k in group]
-        sums, every = _whole_columns(place, features, inputs, mine, grid, threads)
+        sums = WholeRows.of(features, mine, grid, place)
         products = Products(sums.height, place)
-        for columns in every:
+        for columns in columns_of(features, inputs, sums.targets, place, threads):
             products.add(sums.stacked(columns), largest=sums.largest)
         parts.append(sums.statistics(products.total()).scaled(weight))
     return reduce(add, parts)
-
-
-def _whole_columns(
-    device: torch.device,
-    features: FeatureMap,
-    inputs: Sequence[Array],
-    targets: Sequence[Array],
-    grid: Grid,
-    threads: int | None,
-) -> tuple[WholeRows, Iterator[Columns]]:
-    """Return what the columns of recordings are stacked into, and the columns."""
-    form = None if isinstance(features, EchoStateMap) else form_of(features, device)
-    if form is None:
-        sums = WholeRows.of(features, targets, grid)
-        return sums, columns_of(features, inputs, sums.pieces, device, threads)
-    cut = DeviceTargets.of(targets, grid, device)
-    sums = WholeRows(features, [], cut.places, grid, n_pieces=cut.n_pieces)
-    return sums, form_columns(features, form, inputs, cut)
 
 
 class WholeRows:
@@ -112,26 +93,22 @@ class WholeRows:
     Features of many bits are two rows each: k = 2^12 h + l.
     """
 
-    def __init__(
-        self,
-        features: FeatureMap,
-        pieces: list[Array],
-        places: tuple[int, ...],
-        grid: Grid,
-        *,
-        n_pieces: int,
-    ) -> None:
-        self.features, self.grid, self.pieces, self.places = features, grid, pieces, places
-        self.n_pieces = n_pieces
+    def __init__(self, features: FeatureMap, targets: Targets, grid: Grid) -> None:
+        self.features, self.grid, self.targets = features, grid, targets
         self.split = grid.bits > ONE_PIECE_BITS
         target_bits = 8 if grid.is_whole else 20
         self.largest = 1 << max(HALF if self.split else grid.bits, target_bits)
-        self.height = grid.n_features * (2 if self.split else 1) + self.n_pieces + 1
+        self.height = grid.n_features * (2 if self.split else 1) + targets.width + 1
 
     @classmethod
-    def of(cls, features: FeatureMap, targets: Sequence[Array], grid: Grid) -> WholeRows:
-        pieces, places = target_pieces(list(targets), grid)
-        return cls(features, pieces, places, grid, n_pieces=pieces[0].shape[-1])
+    def of(
+        cls, features: FeatureMap, targets: Sequence[Array], grid: Grid, device: torch.device
+    ) -> WholeRows:
+        skip = features.washout if features.per_step else 0
+        if isinstance(features, EchoStateMap):
+            pieces, places = target_pieces(list(targets), grid)
+            return cls(features, HostTargets(pieces, skip, device, places), grid)
+        return cls(features, DeviceTargets.of(targets, grid, skip, device), grid)
 
     def stacked(self, columns: Columns, *, short: bool | None = None) -> Tensor:
         """Return the rows (height, n) of some columns, zeros where they do not count.
@@ -145,14 +122,16 @@ class WholeRows:
             short = takes_short(device) and self.grid.is_whole
             short = short and 1 << self.grid.bits <= LARGEST_HALF
         kind = torch.float16 if short else torch.float64
-        E = torch.zeros((self.height, padded(n) if short else n), dtype=kind, device=device)
+        E = torch.empty((self.height, padded(n) if short else n), dtype=kind, device=device)
+        E[:, n:] = 0.0
         if self.features.constant:
             k[0] = 1.0  # counted as such; see `statistics_of`
-        E[:F, :n] = k
         if self.split:
-            high = (k * 2.0**-HALF).round_()
-            E[:F], E[F : 2 * F] = high, k - high * 2.0**HALF
-        E[-1 - self.n_pieces : -1, :n], E[-1, :n] = torch.nan_to_num(columns.y), 1.0
+            high = torch.mul(k, 2.0**-HALF, out=E[:F]).round_()
+            torch.add(k, high, alpha=-(2.0**HALF), out=E[F : 2 * F])
+        else:
+            E[:F, :n] = k
+        E[-1 - self.targets.width : -1, :n], E[-1, :n] = torch.nan_to_num(columns.y), 1.0
         if columns.used is not None:
             E[:, :n] *= columns.used
         return E
@@ -167,7 +146,7 @@ class WholeRows:
             np.triu(M)[:, F:],
             int(M[-1, -1]),
             self.grid,
-            self.places,
+            self.targets.places,
             constant=self.features.constant,
             fingerprint=self.features.fingerprint,
         )
@@ -200,7 +179,9 @@ def _float_statistics(
     size = features.n_features + targets[0].shape[-1] + 1
     total = torch.zeros((size, size), dtype=torch.float64, device=device)
     n_rows = torch.zeros((), dtype=torch.float64, device=device)
-    for columns in columns_of(features, [s.u for s in window], targets, device, threads):
+    skip = features.washout if features.per_step else 0
+    made = HostTargets(targets, skip, device)
+    for columns in columns_of(features, [s.u for s in window], made, device, threads):
         E = float_rows(columns, roots)
         n_rows += E.shape[1] if columns.used is None else columns.used.sum()
         total.addmm_(E, E.T)
