@@ -112,8 +112,12 @@ class _Targets:
 
     def beside(self, z: Tensor, spans: Sequence[Span]) -> Columns:
         """Return rows (F, n) with the targets of their spans."""
-        y = np.concatenate([self._of(span) for span in spans])
+        told = [self.targets[span.recording] for span in spans]
         counts = [span.n_rows for span in spans]
+        if all(y.ndim == 1 for y in told):
+            y = np.repeat(np.stack(told), counts, axis=0)
+        else:
+            y = np.concatenate([self._of(span) for span in spans])
         known = ~np.isnan(y).any(axis=1)
         return Columns(
             z,
