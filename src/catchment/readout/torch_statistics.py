@@ -151,7 +151,7 @@ class WholeRows:
     def statistics(self, M: integers.Whole) -> RidgeStatistics:
         """Return the statistics of the sums of all products, whether they are joined or not."""
         F = self.grid.n_features
-        if len(M) > F + self.n_pieces + 1:
+        if len(M) > F + self.targets.width + 1:
             M = _joined(M, F)
         return statistics_of(
             packed_whole(M, F),
