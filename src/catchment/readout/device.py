@@ -1,4 +1,4 @@
-"""Which device statistics are computed on, and what that means for what they add to.
+"""Which device statistics and predictions are computed on, and what they then add to.
 
 On a grid a device changes the time they take and nothing else. It then belongs to the machine and
 not to the plan, so a node may say it in its environment: `CATCHMENT_DEVICE=cuda`.
@@ -75,3 +75,12 @@ def is_marked(features: FeatureMap, device: str | None, devices: Devices) -> boo
     [True, True, False]
     """
     return features.grid is None and (device is not None or devices == "any")
+
+
+def refuse_device(device: str | None, what: str) -> None:
+    """Raise ValueError if a device was asked for, and what predicts has no form on one.
+
+    >>> refuse_device(None, "a network")
+    """
+    if device is not None:
+        raise ValueError(f"device is {device!r}, and {what} predicts on the CPU; leave it out")

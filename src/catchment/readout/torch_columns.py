@@ -12,6 +12,7 @@ from catchment.arrays import Array
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.torch_form import TorchForm, form_on
 from catchment.features.echo_state.torch_pooling import pooled_rows
+from catchment.features.echo_state.torch_sequences import Uploaded
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
 from catchment.features.torch_rows import Span, form_of
@@ -61,19 +62,22 @@ def _in_units(features: FeatureMap, z: Tensor) -> Tensor:
 
 def _of_steps(form: TorchForm, checked: Sequence[Array], targets: HostTargets) -> Iterator[Columns]:
     on_grid, gaps = form.features.grid is not None, targets.gaps
+    uploaded, pieces = Uploaded(targets.targets, form.device), None
     for block in form.blocks(checked):
+        if block.pieces is not pieces:
+            pieces = block.pieces
+            lanes = uploaded.lanes(pieces)
         z = form.select(block.rows)
         z = form.whole(z) if on_grid else z.clone()
         T, B = z.shape[1:]
-        y = form.side_by_side(targets.targets, (block.pieces, block.start, T), np.nan)
+        y = lanes.block(block.start, T, np.nan)
         used = block.used
         if gaps:
             known = ~torch.isnan(y).any(0)
             used = known if used is None else used & known
-        lanes = np.array([piece.source for piece in block.pieces])
         yield Columns(
             z.reshape(len(z), T * B),
             y.reshape(len(y), T * B),
             None if used is None else used.reshape(T * B),
-            np.tile(lanes, T),
+            np.tile(pieces.source, T),
         )

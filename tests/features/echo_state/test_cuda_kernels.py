@@ -47,11 +47,11 @@ extern "C" void run_lanes(const long long* starts, const int* columns, const dou
     run_sparse(starts, columns, values, leak, code, U, X, S, N, I, T, B, 1);
   blockIdx.x = 0;
 }
-extern "C" void step_lanes(const double* P, const double* X, double* S, const double* bias,
-    const double* leak, const unsigned char* code, int N, int B, int parts, int ldx, int lds) {
+extern "C" void step_lanes(const double* X, double* S, const double* bias, const double* leak,
+    const unsigned char* code, int N, int B, int ldx, int lds) {
   for (blockIdx.y = 0; blockIdx.y < N; blockIdx.y++)
     for (blockIdx.x = 0; blockIdx.x < B; blockIdx.x++)
-      step_into(P, X, S, bias, leak, code, N, B, parts, ldx, lds);
+      step_into(X, S, bias, leak, code, N, B, ldx, lds);
   blockIdx.x = blockIdx.y = 0;
 }
 """
@@ -78,24 +78,23 @@ def test_the_kernel_s_activations_are_the_definition(kernels: ctypes.CDLL, code:
     rng = np.random.default_rng(code)
     scales = np.repeat([0.01, 0.5, 3.0, 30.0], 2000)
     P = np.rint(rng.normal(size=8000) * scales * 2**36) / 2**36
-    X, S = np.zeros((1, 8000)), np.zeros((1, 8000))
+    X, S = np.zeros((1, 8000)), P[None].copy()
     units = pointers(np.zeros(1), np.ones(1), np.array([code], dtype=np.uint8))
-    kernels.step_lanes(*pointers(P, X, S), *units, 1, 8000, 1, 8000, 8000)
+    kernels.step_lanes(*pointers(X, S), *units, 1, 8000, 8000, 8000)
     np.testing.assert_array_equal(S[0], activate(code, torch.from_numpy(P), DIGITS).numpy())
 
 
-def test_a_step_adds_drive_bias_and_parts_and_leaks(kernels: ctypes.CDLL) -> None:
+def test_a_step_adds_the_bias_and_leaks(kernels: ctypes.CDLL) -> None:
     rng = np.random.default_rng(1)
-    P, X, S, bias = (
-        np.rint(rng.normal(size=shape) * 2**18) / 2**DIGITS
-        for shape in ((2, 3, 5), (3, 5), (3, 4, 5), (3,))
+    X, S, bias = (
+        np.rint(rng.normal(size=shape) * 2**18) / 2**DIGITS for shape in ((3, 5), (3, 4, 5), (3,))
     )
     a, code = np.array([0.25, 0.5, 1.0]), np.array([0, 3, 1], dtype=np.uint8)
-    p = torch.from_numpy(P.sum(axis=0) + S[:, 0] + bias[:, None])
+    p = torch.from_numpy(S[:, 0] + bias[:, None])
     y = np.stack([activate(int(c), p[i], DIGITS).numpy() for i, c in enumerate(code)])
     wanted = np.rint(((1 - a[:, None]) * X + a[:, None] * y) * 2**DIGITS) / 2**DIGITS
     other = S[:, 1:].copy()
-    kernels.step_lanes(*pointers(P, X, S, bias, a, code), 3, 5, 2, 5, 20)
+    kernels.step_lanes(*pointers(X, S, bias, a, code), 3, 5, 5, 20)
     np.testing.assert_array_equal(S[:, 0], wanted)
     np.testing.assert_array_equal(S[:, 1:], other)
 

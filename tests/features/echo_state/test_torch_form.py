@@ -148,7 +148,6 @@ def test_memory_is_used_again_from_rest(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(TorchForm, "by_graph", lambda self, n_lanes: True)
     monkeypatch.setattr(torch_form, "GRAPH_STEPS", 7)
     monkeypatch.setattr(torch_form, "GRAPH_COLUMNS", 20)
-    monkeypatch.setattr(torch_form, "UPLOADED", 100)
     features = EchoStateMap(with_cut(20, (0, 0)), feature_grid=20)
     form, inputs = TorchForm(features, "cpu"), sequences((50, 31, 45))
     checked = features.checked_all(inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,13 @@ from catchment import EchoState, Recording
 from catchment.engine.local import run_locally
 from catchment.errors import UploadError
 from catchment.features.feature_map import FeatureMap
+from catchment.federation import read_run
 from catchment.federation.algorithm import Turn
 from catchment.federation.learn.automatic import automatic_ridge
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.unlearning import join, unlearn
 from catchment.federation.plan import Plan, describe
-from catchment.plans.names import ALGORITHMS
+from catchment.plans import parse_plan, run_plan, verify_run
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import VARIABLE
 from catchment.readout.model import Model
@@ -128,5 +130,27 @@ def test_many_are_served_together_where_a_device_is_named(monkeypatch: pytest.Mo
     assert rounds.group_size(1000, 2) == 1
 
 
-def test_a_plan_file_s_ridge_takes_it(tmp_path: Path) -> None:
-    assert ALGORITHMS["ridge"](devices="any").devices == "any"
+PLAN = """
+[data]
+source = "wearables"
+users = 4
+windows_per_user = 12
+[features]
+units = 10
+grid = "none"
+[learn]
+algorithm = "ridge"
+ridge = 1.0
+devices = "any"
+"""
+
+
+def test_a_plan_file_allows_any_device_and_its_run_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "cpu")
+    run_plan(parse_plan(PLAN), tmp_path / "run")
+    kept = read_run(tmp_path / "run")
+    assert '"devices": "any"' in json.dumps([stage.settings for stage in kept.stages])
+    found = verify_run(tmp_path / "run")
+    assert found.agrees, found.text()

@@ -14,7 +14,7 @@ import torch
 
 from catchment.features.echo_state.cuda_source import source
 
-THREADS = 512
+PROCESSORS = 128  # of a large card, about
 STEP_THREADS = 256
 SHARED_BYTES = 200 * 1024  # of a block; data-centre cards since 2020 have more
 SMALL_SHARED_BYTES = 48 * 1024  # every card has these
@@ -32,33 +32,28 @@ def _kernel(name: str, digits: int | None, device: int) -> Any:
 
 
 def step_into(
-    P: torch.Tensor,
     X: torch.Tensor,
     S: torch.Tensor,
     units: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     digits: int | None,
 ) -> None:
-    """Turn S (N, B), what drives a step, into the states after it.
+    """Turn S (N, B), pre-activations without their bias, into the states after a step.
 
     Parameters
     ----------
-    P
-        (parts, N, B) contiguous; their sum is the product of the weights with the states before.
     X
-        (N, B) states before.
-    S
-        (N, B); like X it may have its rows far apart.
+        (N, B) states before; like S it may have its rows far apart.
     units
         Bias, leak and activation (N,) of each unit.
     """
-    parts, N, B = P.shape
+    N, B = S.shape
     wide = 32
     while wide < min(B, STEP_THREADS):
         wide *= 2
     tall = STEP_THREADS // wide
     with torch.cuda.device(X.device):
         kernel = _kernel("step_into", digits, X.device.index or 0)
-        arguments = [P, X, S, *units, N, B, parts, X.stride(0), S.stride(0)]
+        arguments = [X, S, *units, N, B, X.stride(0), S.stride(0)]
         kernel((-(-B // wide), -(-N // tall), 1), (wide, tall, 1), arguments)
 
 
@@ -70,10 +65,20 @@ def lanes_of_a_block(n_rows: int, n_lanes: int, shared_bytes: int = SHARED_BYTES
     """
     for lanes in (32, 16, 8, 4, 2):
         crowded = 2 * n_rows * lanes * 8 > shared_bytes
-        idle = lanes > 4 and n_lanes < 128 * lanes  # fewer blocks than a large card has processors
+        idle = lanes > 2 and n_lanes < PROCESSORS * lanes
         if not (crowded or idle):
             return lanes
     return 0
+
+
+def threads_of_a_block(n_units: int, n_lanes: int, lanes: int) -> int:
+    """Return how many threads a block has: more where it has a processor to itself.
+
+    >>> [threads_of_a_block(*shape) for shape in ((1000, 4096, 8), (200, 16384, 32), (200, 256, 2))]
+    [1024, 512, 512]
+    """
+    alone = 2 * n_units * lanes * 8 > SHARED_BYTES // 2 or n_lanes <= PROCESSORS * lanes
+    return 1024 if alone and n_units * lanes >= 1024 else 512
 
 
 def run_sparse(
@@ -95,4 +100,5 @@ def run_sparse(
         if shared >= SMALL_SHARED_BYTES:
             kernel.set_shared_memory_config(shared)
         arguments = [*rows, leak, code, U, X, S, N, I, T, B, lanes]
-        kernel((-(-B // lanes), 1, 1), (THREADS, 1, 1), arguments, shared)
+        threads = threads_of_a_block(N, B, lanes)
+        kernel((-(-B // lanes), 1, 1), (threads, 1, 1), arguments, shared)

@@ -81,19 +81,17 @@ __device__ __forceinline__ double leaked(double a, double x, double y) {
 }
 """
 
-# x, the states before a step, and s, what drives it and then the states after it, are (N, B) with
-# rows ldx and lds numbers apart; p are parts of W x, one below another.
+# X, the states before a step, and S, pre-activations without bias and then the states after it, are
+# (N, B) with rows ldx and lds numbers apart.
 _STEP = """
-extern "C" __global__ void step_into(const double* P, const double* X, double* S,
-                                     const double* bias, const double* leak,
-                                     const unsigned char* code, int N, int B, int parts, int ldx,
-                                     int lds) {
+extern "C" __global__ void step_into(const double* X, double* S, const double* bias,
+                                     const double* leak, const unsigned char* code, int N, int B,
+                                     int ldx, int lds) {
   int b = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
   if (b >= B || i >= N) return;
   long long at = (long long)i * lds + b;
-  double p = S[at] + bias[i];
-  for (int q = 0; q < parts; q++) p += P[((long long)q * N + i) * B + b];
-  S[at] = leaked(leak[i], X[(long long)i * ldx + b], activate(code[i], p));
+  double y = activate(code[i], S[at] + bias[i]);
+  S[at] = leaked(leak[i], X[(long long)i * ldx + b], y);
 }
 """
 
@@ -115,7 +113,8 @@ extern "C" __global__ void run_sparse(const long long* starts, const int* column
   for (int t = 0; t < T; t++) {
     for (int i = group; i < N; i += groups) {
       double p = 0.0;
-      for (long long q = starts[i]; q < starts[i + 1]; q++)
+      int end = (int)starts[i + 1];
+      for (int q = (int)starts[i]; q < end; q++)
         p += values[q] * now[columns[q] * L + lane];
       double x = leaked(leak[i], now[i * L + lane], activate(code[i], p));
       next[i * L + lane] = x;

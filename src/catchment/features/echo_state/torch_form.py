@@ -15,30 +15,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Integers
 from catchment.features.echo_state import cuda_kernels
 from catchment.features.echo_state.cuda_graphs import Repeated
-from catchment.features.echo_state.segments import cut_places
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.echo_state.torch_layers import TorchLayer, through_layers
+from catchment.features.echo_state.torch_sequences import (
+    Lanes,
+    Pieces,
+    Uploaded,
+    cut_into_pieces,
+)
 from catchment.features.grid import digits_after_point, on_grid
 
 LANES = {"cpu": 64, "cuda": 16384}  # at most, side by side
 NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}  # of a block, about
-UPLOADED = 1 << 26  # numbers of the inputs that are taken to the device together, about
 GRAPH_STEPS = 32  # of a block that a GPU repeats as one graph...
 GRAPH_COLUMNS = 8192  # ...or more where lanes are few: so many steps times lanes
 KEPT_FORMS = 4  # on devices, with the memory of the last shape of each
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A stretch of a sequence that runs by itself: from `begin`, counted from `first`, to `end`."""
-
-    source: int
-    begin: int
-    first: int
-    end: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,22 +41,8 @@ class TorchBlock:
 
     rows: Tensor
     used: Tensor | None  # None if all do
-    pieces: tuple[Piece, ...]
+    pieces: Pieces
     start: int  # steps after each piece's beginning
-
-
-def cut_into_pieces(lengths: Sequence[int], cut: tuple[int, int], washout: int) -> list[Piece]:
-    """Return the pieces of sequences, longest first.
-
-    >>> [(p.begin, p.first, p.end) for p in cut_into_pieces([10], (4, 1), 2)]
-    [(3, 4, 8), (0, 2, 4), (7, 8, 10)]
-    """
-    found = [
-        Piece(source, *place)
-        for source, n_steps in enumerate(lengths)
-        for place in cut_places(n_steps, cut, washout)
-    ]
-    return sorted(found, key=lambda p: (p.begin - p.end, p.source, p.begin))
 
 
 class _Memory:
@@ -84,6 +64,21 @@ class _Memory:
     def from_rest(self) -> None:
         for X in self.states:
             X.zero_()
+
+
+class _Counted:
+    """Which steps of pieces count: those from `firsts` (B,) to before `ends` (B,)."""
+
+    def __init__(self, firsts: Integers, ends: Integers, device: torch.device) -> None:
+        self.all = (int(firsts.max()), int(ends.min()))
+        self.firsts, self.ends = torch.from_numpy(np.stack([firsts, ends])).to(device)
+
+    def steps(self, start: int, T: int) -> Tensor | None:
+        """Return which of T steps from `start` on count (T, B), None if all do."""
+        if self.all[0] <= start and start + T <= self.all[1]:
+            return None
+        t = torch.arange(start, start + T, device=self.ends.device)[:, None]
+        return (t >= self.firsts) & (t < self.ends)
 
 
 class TorchForm:
@@ -131,29 +126,23 @@ class TorchForm:
         pieces = cut_into_pieces(lengths, reservoir.cut or (0, 0), self.features.washout)
         height = 1 + reservoir.n_inputs + reservoir.n_units
         lanes = min(LANES[self.device.type], max(1, NUMBERS[self.device.type] // height))
+        uploaded = Uploaded(inputs, self.device)
         for k in range(0, len(pieces), lanes):
-            yield from self._batch(inputs, tuple(pieces[k : k + lanes]), height)
+            some = pieces.part(k, k + lanes)
+            yield from self._batch(uploaded.lanes(some), some, height)
 
-    def _batch(
-        self, inputs: Sequence[Array], pieces: tuple[Piece, ...], height: int
-    ) -> Iterator[TorchBlock]:
+    def _batch(self, inputs: Lanes, pieces: Pieces, height: int) -> Iterator[TorchBlock]:
         B, I = len(pieces), self.features.n_inputs
-        longest = max(piece.end - piece.begin for piece in pieces)
+        firsts, ends = pieces.first - pieces.begin, pieces.end - pieces.begin
+        longest = int(ends.max())
         memory = self._memory(longest, B, height)
-        firsts = np.array([piece.first - piece.begin for piece in pieces])
-        ends = np.array([piece.end - piece.begin for piece in pieces])
         T = memory.shape[0]
-        together = T * max(1, UPLOADED // (I * T * B))
+        counted = _Counted(firsts, ends, self.device)
         for start in range(0, longest, T):
-            place = start % together
-            if place == 0:
-                ahead = min(together, -(-(longest - start) // T) * T)
-                some = self.side_by_side(inputs, (pieces, start, ahead), 0.0)
-            memory.rows[1 : 1 + I] = some[:, place : place + T]
+            memory.rows[1 : 1 + I] = inputs.block(start, T, 0.0)
             memory.advance()
             if start + T > firsts.min():
-                used = self._between(firsts - start, ends - start, T)
-                yield TorchBlock(memory.rows, used, pieces, start)
+                yield TorchBlock(memory.rows, counted.steps(start, T), pieces, start)
         if self.by_graph(B) and not self._free:
             self._free.append(memory)
 
@@ -169,35 +158,6 @@ class TorchForm:
         memory = _Memory(self, T, B) if kept is None or kept.shape != (T, B) else kept
         memory.from_rest()
         return memory
-
-    def side_by_side(
-        self, sequences: Sequence[Array], block: tuple[tuple[Piece, ...], int, int], fill: float
-    ) -> Tensor:
-        """Return steps of (T, n) sequences, or of constants (n,), as (n, steps, lanes).
-
-        `block` is its pieces, its first step and its number of steps; where a piece has ended
-        stands `fill`.
-        """
-        pieces, start, T = block
-        n = sequences[0].shape[-1]
-        if all(sequences[piece.source].ndim == 1 for piece in pieces):
-            constant = np.stack([sequences[piece.source] for piece in pieces], axis=1)
-            return torch.from_numpy(constant).to(self.device)[:, None].expand(n, T, len(pieces))
-        side = np.full((len(pieces), T, n), fill)
-        for b, piece in enumerate(pieces):
-            first = piece.begin + start
-            part, last = sequences[piece.source], min(first + T, piece.end)
-            if first < last:
-                side[b, : last - first] = part if part.ndim == 1 else part[first:last]
-        return torch.from_numpy(side).to(self.device).permute(2, 1, 0)
-
-    def _between(self, low: Array, high: Array, T: int) -> Tensor | None:
-        """Return which of T steps (T, B) are in low..high (B,), None if all are."""
-        if low.max() <= 0 and high.min() >= T:
-            return None
-        t = torch.arange(T, device=self.device)[:, None]
-        above = t >= torch.from_numpy(low).to(self.device)
-        return above & (t < torch.from_numpy(high).to(self.device))
 
     def select(self, rows: Tensor) -> Tensor:
         """Return the rows (F, ..) of a block that are features of a step."""
@@ -231,13 +191,12 @@ class TorchForm:
         out = [np.empty((len(u) - features.washout, features.n_features)) for u in inputs]
         for block in self.blocks(inputs):
             z = self.select(block.rows).permute(2, 1, 0).cpu().numpy()
-            for b, piece in enumerate(block.pieces):
-                first = max(piece.first, piece.begin + block.start)
-                last = min(piece.end, piece.begin + block.start + z.shape[1])
-                if first < last:
-                    place = slice(first - features.washout, last - features.washout)
-                    at = piece.begin + block.start
-                    out[piece.source][place] = z[b, first - at : last - at]
+            pieces, at = block.pieces, block.pieces.begin + block.start
+            firsts = np.maximum(pieces.first, at)
+            lasts = np.minimum(pieces.end, at + z.shape[1])
+            for b in np.flatnonzero(firsts < lasts).tolist():
+                place = slice(firsts[b] - features.washout, lasts[b] - features.washout)
+                out[pieces.source[b]][place] = z[b, firsts[b] - at[b] : lasts[b] - at[b]]
         return [self._rounded(z) for z in out]
 
     def _rounded(self, rows: Array) -> Array:

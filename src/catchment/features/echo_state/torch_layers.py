@@ -123,10 +123,9 @@ class TorchLayer:
 
     def _step(self, X: Tensor, S: Tensor, *, fused: bool) -> None:
         """Turn S (N, B), what drives a step, into the states after it; X are those before."""
-        if fused:
-            P = _product(self.recurrent, X)
-            units = (self.bias, self.leak, self.code)
-            cuda_kernels.step_into(P, X, S, units, self.digits)
+        if fused and not self.recurrent.is_sparse:
+            S.addmm_(self.recurrent, X)
+            cuda_kernels.step_into(X, S, (self.bias, self.leak, self.code), self.digits)
             return
         P = torch.mm(self.recurrent, X).add_(S).add_(self.bias)
         S.copy_(self._leaked(X, self._activated(P)))
@@ -148,11 +147,6 @@ class TorchLayer:
             return Z
         G = rounder(self.digits)
         return Z.add_(G).sub_(G)
-
-
-def _product(W: Tensor, X: Tensor) -> Tensor:
-    """Return parts (parts, N, B) whose sum is W X."""
-    return torch.mm(W, X)[None]
 
 
 def through_layers(

@@ -42,10 +42,8 @@ class _Part:
 
 def _parts_of(edges: Integers, block: TorchBlock, T: int, device: torch.device) -> Iterator[_Part]:
     """Yield the parts that a block of T steps has a share in."""
-    source = np.array([piece.source for piece in block.pieces])
-    begin = np.array([piece.begin for piece in block.pieces]) + block.start
-    low = np.array([piece.first for piece in block.pieces])
-    high = np.array([piece.end for piece in block.pieces])
+    source, low, high = block.pieces.source, block.pieces.first, block.pieces.end
+    begin = block.pieces.begin + block.start
     segments = edges.shape[1] - 1
     for part in range(segments):
         left, right = edges[source, part], edges[source, part + 1]
