@@ -21,7 +21,7 @@ from catchment.readout.short_sequences import is_short, short_statistics, target
 from catchment.readout.statistics import RidgeStatistics
 
 TOGETHER_STEPS = 1 << 20  # of clients that are worked on together on a device, about
-SMALL_STEPS = 1 << 14  # of a client that waits for others
+SMALL_STEPS = 1 << 14  # of a client that waits for others; its sums then stay within int64
 
 
 def accumulate_each(
@@ -158,9 +158,12 @@ class _Together:
     ) -> Iterator[tuple[FeatureMap, Grid | None, list[int]]]:
         """Yield the numbers of groups with equally many targets, on one grid if on any."""
         alike: dict[tuple[int, Grid | None], list[int]] = {}
+        agreed: Grid | None = None
         for k, (inner, group) in waiting.items():
             width = recording_targets(group, per_step=inner.per_step)[0].shape[-1]
-            alike.setdefault((width, grid_of(inner, group, self.classes)), []).append(k)
+            if agreed is None or self.classes is None:
+                agreed = grid_of(inner, group, self.classes)
+            alike.setdefault((width, agreed), []).append(k)
         for (_, grid), numbers in alike.items():
             yield waiting[numbers[0]][0], grid, numbers
 

@@ -41,7 +41,7 @@ def statistics_of_each(
     Parameters
     ----------
     groups
-        Each of one recording or more; on a grid all of weight 1, and of at most 2^20 rows, so that
+        Each of one recording or more; on a grid all of weight 1, and of at most 2^14 rows, so that
         their sums stay within int64.
     """
     place = usable_device(device)
@@ -83,7 +83,7 @@ def _whole(
         for clients, blocks in _by_client(E, owners[columns.recordings], longest):
             product = torch.bmm(blocks, blocks.transpose(1, 2))
             sums.index_add_(0, clients, product.to(torch.int64))
-    return [rows.statistics(M) for M in sums.cpu().numpy()]
+    return [rows.statistics(M) for M in rows.joined(sums).cpu().numpy()]
 
 
 def _plain(

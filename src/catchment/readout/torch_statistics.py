@@ -136,10 +136,22 @@ class WholeRows:
             E[:, :n] *= columns.used
         return E
 
+    def joined(self, sums: Tensor) -> Tensor:
+        """Return sums (n, height, height) as those of features that are one row each.
+
+        Of up to 2^14 rows they stay within int64.
+        """
+        if not self.split:
+            return sums
+        F, unit = self.grid.n_features, 1 << HALF
+        tall = torch.cat([sums[:, :F] * unit + sums[:, F : 2 * F], sums[:, 2 * F :]], dim=1)
+        wide = tall[:, :, :F] * unit + tall[:, :, F : 2 * F]
+        return torch.cat([wide, tall[:, :, 2 * F :]], dim=2)
+
     def statistics(self, M: integers.Whole) -> RidgeStatistics:
-        """Return the statistics of the sums (height, height) of all products."""
+        """Return the statistics of the sums of all products, whether they are joined or not."""
         F = self.grid.n_features
-        if self.split:
+        if len(M) > F + self.targets.width + 1:
             M = _joined(M, F)
         return statistics_of(
             packed_whole(M, F),

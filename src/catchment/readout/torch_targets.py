@@ -79,7 +79,11 @@ class HostTargets:
         return replace(self, targets=[self.targets[k] for k in some])
 
     def beside(self, z: Tensor, spans: Sequence[Span]) -> Columns:
-        y = np.concatenate([self._of(span) for span in spans])
+        told = [self.targets[span.recording] for span in spans]
+        if all(y.ndim == 1 for y in told):
+            y = np.repeat(np.stack(told), [span.n_rows for span in spans], axis=0)
+        else:
+            y = np.concatenate([self._of(span) for span in spans])
         known = ~np.isnan(y).any(axis=1)
         return Columns(
             z,
