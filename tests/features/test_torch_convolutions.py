@@ -12,7 +12,18 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
-from catchment import Concat, EchoState, Hydra, MiniRocket, Recording, WindowStatistics
+from catchment import (
+    NVAR,
+    Concat,
+    DiagonalReservoir,
+    EchoState,
+    Hydra,
+    MiniRocket,
+    Recording,
+    Thinned,
+    WindowStatistics,
+    WithNorm,
+)
 from catchment.arrays import Array
 from catchment.features import torch_rows
 from catchment.features.default_map import DefaultMap
@@ -100,6 +111,25 @@ def test_maps_side_by_side(recipe: MapDescription, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(torch_rows.NUMBERS, "cpu", 200)  # so that there are several blocks
     inputs = some_inputs([7, 30, 7, 12, 30], 2, 1.0, 0)
     assert_same_rows(recipe.build(2, per_step=False, classes=True), inputs)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Concat(NVAR(3), DiagonalReservoir(7, washout=7)),
+        WithNorm(Concat(EchoState(5, washout=3), NVAR(2))),
+        Thinned(Concat(NVAR(2), EchoState(5, washout=4)), every=3),
+    ],
+)
+def test_maps_side_by_side_with_a_row_per_step(
+    recipe: MapDescription, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(torch_rows.NUMBERS, "cpu", 500)
+    inputs = some_inputs([12, 30, 12, 64], 2, 0.3, 0)
+    features = recipe.build(2, per_step=True, classes=True)
+    assert_same_rows(features, inputs)
+    data = [Recording(u, np.eye(2)[np.arange(len(u)) % 2]) for u in inputs]
+    assert accumulate(features, data, device="cpu").digest() == accumulate(features, data).digest()
 
 
 @pytest.mark.parametrize("device", DEVICES)

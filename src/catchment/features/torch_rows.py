@@ -35,7 +35,7 @@ from catchment.features.thinned import Thinned
 from catchment.features.window_statistics import WindowStatistics
 from catchment.features.with_norm import WithNorm
 
-NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 26}  # of the inputs, and of the rows, of a block; about
+NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 24}  # of the inputs, and of the rows, of a block; about
 STAGED = 1 << 20  # numbers that are put side by side before a GPU fetches them
 
 
