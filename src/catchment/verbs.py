@@ -30,6 +30,7 @@ from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.groups import MANY
 from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.learn.uploads import UploadKind, Uploads
@@ -89,7 +90,7 @@ def fit(
     True
     """
     held = recordings if isinstance(recordings, Sequence) else list(recordings)
-    if ridge == "clients":
+    if ridge == "clients" or ridge == "groups":
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
         )
@@ -172,8 +173,10 @@ def federate(
         `keys = make_identities(clients)`.
     ridge
         A number; "clients", the one with the least error on clients left out of the solution;
-        "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
-        sees them one by one and no class is one client's alone, else "gcv".
+        "groups", the same with 32 groups of clients, whose sums are kept in the place of each
+        client's; "gcv", which needs only the sum; or "auto": "clients" where there are several, the
+        server sees them one by one and no class is one client's alone, of more than 1000 clients
+        "groups" on the same terms, else "gcv".
     upload
         What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
@@ -378,8 +381,9 @@ def _learning(
     hidden = uploads.hidden
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
-        hidden = hidden or not earlier.by_client
-        n_clients += len(earlier.by_client)
+        hidden = hidden or not (earlier.by_client or earlier.by_group)
+        # Nobody can be taken out of a group again: who comes after goes into groups, too.
+        n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
         if len(maps) > 1:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 
 from catchment.errors import UploadError
-from catchment.structure.fields import GATHERED, Declared, Part, layout
+from catchment.structure.fields import GATHERED, POOLED, Declared, Part, layout
 
 T = TypeVar("T")
 
@@ -99,6 +99,11 @@ def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
     if GATHERED in part.marks:
         return {**one, **other}
+    if POOLED in part.marks and how is _plus:
+        new = {
+            key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()
+        }
+        return {**one, **new}
     if one.keys() != other.keys():
         raise UploadError(
             "different",
