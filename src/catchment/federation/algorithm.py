@@ -466,6 +466,15 @@ class Completed(Generic[S, U, R_co]):
         )
 
     @cached_property
+    def sum_type(self) -> Any:
+        """The class of what is added, as `read_update` says; that of the uploads if it does not."""
+        if isinstance(self.algorithm, Reading):
+            hint = _hints(self.algorithm.read_update).get("return")
+            if hint is not None and hint is not Any:
+                return hint
+        return self.upload_type
+
+    @cached_property
     def state_type(self) -> Any:
         """The class of the state, as the methods say; that of the uploads if they do not."""
         for method in (self.algorithm.server_update, self.algorithm.start):
