@@ -68,7 +68,10 @@ class InProcess:
 
     def engine(self, stage: str, plan: AnyPlan) -> Engine:
         devices = {} if stage == EVALUATION else self.devices
-        return LocalEngine(plan, {**self.held.at(stage), **devices}, self.threads, self.memories)
+        clients = self.held.at(stage)
+        # There may be a million of them, each made when it is asked for.
+        every = {**clients, **devices} if devices else clients
+        return LocalEngine(plan, every, self.threads, self.memories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +178,8 @@ def without(held: PlanData, devices: Mapping[str, Device]) -> PlanData:
     >>> sorted(without(held, {"ben": Device("tcp://127.0.0.1:7007")}).train)
     ['ann']
     """
+    if not devices:
+        return held
     train, whole = (
         {name: one for name, one in part.items() if name not in devices}
         for part in (held.train, held.whole)
