@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
+from catchment.conforming import follows
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.client_names import check_client_names
@@ -77,7 +78,7 @@ class LocalEngine(Generic[S, U, R]):
         """
         for client in clients:
             source = self.sources[client]
-            if not isinstance(source, Elsewhere):
+            if not follows(source, Elsewhere):
                 continue
             try:
                 source.counted(self.plan, round_, self.memories.setdefault(client, {}))
@@ -86,9 +87,9 @@ class LocalEngine(Generic[S, U, R]):
 
     def _node(self, client: str) -> Node[S, U, R]:
         source, algorithm = self.sources[client], self.plan.algorithm
-        data = source if isinstance(source, Elsewhere) else data_of(source)
-        carrying = isinstance(algorithm, Carrying) and algorithm.carries
-        remembers = carrying or isinstance(source, Elsewhere)
+        data = source if follows(source, Elsewhere) else data_of(source)
+        carrying = follows(algorithm, Carrying) and algorithm.carries
+        remembers = carrying or follows(source, Elsewhere)
         if self.plan.masking is None and not remembers:
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
@@ -107,7 +108,7 @@ def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
 
 def data_of(source: AnySource) -> Data:
     """Return a client's data as a function; TypeError if they are on a device."""
-    if isinstance(source, Elsewhere):
+    if follows(source, Elsewhere):
         raise TypeError(
             f"{source!r} has its data for itself, and they are wanted here; leave the device out"
         )

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.conforming import follows
 from catchment.errors import IntegrityError, UploadError
 from catchment.structure.fields import (
     ANY_FLOAT,
@@ -57,7 +58,7 @@ def taken_apart(value: object) -> Parts:
         return Parts("array", {}, (value,))
     if isinstance(value, int | float):
         return Parts("number", {}, (np.array(float(value)),))
-    if isinstance(value, Travels):
+    if follows(value, Travels):
         return value.parts()
     return _apart(layout(type(value)), value)
 
@@ -94,7 +95,7 @@ def _apart(shape: Layout, value: object) -> Parts:
 
 
 def _fact(value: Any) -> Fact:
-    if isinstance(value, Written):
+    if follows(value, Written):
         return value.to_json()
     return list(map(_fact, value)) if isinstance(value, tuple) else cast(Fact, value)
 
