@@ -28,9 +28,10 @@ from catchment.engine.local import AnySource, LocalEngine
 from catchment.errors import FederationError
 from catchment.federation.blocks import BlockSum, sum_block
 from catchment.federation.client import Elsewhere
-from catchment.federation.increments import Carrying
+from catchment.federation.increments import carries
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan
+from catchment.protocols import conforms
 
 MOST_DEATHS = 3  # of workers over one block
 IDLE = 60  # seconds that workers wait for the next run
@@ -71,7 +72,8 @@ class Processes:
         self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
     ) -> Iterator[BlockSum | None]:
         """Yield the sums of the blocks from number `first` on, in their order."""
-        if len(blocks) - first < 2 or _remembers(self.here.plan):
+        # What clients carry from round to round must stay where they are.
+        if len(blocks) - first < 2 or carries(self.here.plan.algorithm):
             yield from (None for _ in blocks[first:])
             return
         tasks = (self._sources(block) for block in blocks[first:])
@@ -80,8 +82,7 @@ class Processes:
 
     def _sources(self, block: Sequence[str]) -> dict[str, AnySource] | None:
         found = {client: self.here.sources[client] for client in block}
-        kinds: set[type] = {type(source) for source in found.values()}
-        away = any(issubclass(kind, Elsewhere) for kind in kinds)
+        away = any(conforms(source, Elsewhere) for source in found.values())
         return None if away else found
 
 
@@ -112,11 +113,6 @@ def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | N
         Of the clients of the block, in their order.
     """
     return sum_block(plan, message, LocalEngine(plan, sources, threads=1), tuple(sources))
-
-
-def _remembers(plan: AnyPlan) -> bool:
-    """Return whether clients keep something between messages, which must stay where they are."""
-    return isinstance(plan.algorithm, Carrying) and plan.algorithm.carries
 
 
 @lru_cache(maxsize=1)

@@ -25,6 +25,7 @@ from typing import (
     Protocol,
     Self,
     TypeVar,
+    cast,
     final,
     get_origin,
     get_type_hints,
@@ -33,8 +34,8 @@ from typing import (
 
 import numpy as np
 
-from catchment.conforming import follows
 from catchment.federation.cost import Cost
+from catchment.protocols import conforms
 from catchment.structure import Kind, Structure, added, kind_of, put_together, taken_apart
 from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
@@ -512,7 +513,7 @@ def as_algorithm(value: Learner[S, U, R_co] | Algorithm[S, U, R_co]) -> Complete
 
 def needs_of(part: object) -> Needs:
     """Return what an algorithm or a protection declares that it needs; nothing if it does not."""
-    return part.needs if follows(part, Needy) else NO_NEEDS
+    return cast(Needy, part).needs if conforms(part, Needy) else NO_NEEDS
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

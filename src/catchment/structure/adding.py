@@ -8,9 +8,10 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
-from catchment.conforming import follows
 from catchment.errors import UploadError
+from catchment.protocols import conforms
 from catchment.structure.fields import GATHERED, POOLED, Declared, Part, layout
+from catchment.structure.gathered import gathered
 
 T = TypeVar("T")
 
@@ -38,13 +39,13 @@ def subtracted(one: T, other: T) -> T:
 
 
 def _plus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not follows(one, _Adds):
+    if is_dataclass(one) and not conforms(one, _Adds):
         return added(one, other)
     return one + other
 
 
 def _minus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not follows(one, _Subtracts):
+    if is_dataclass(one) and not conforms(one, _Subtracts):
         return subtracted(one, other)
     if isinstance(one, int) and other > one:
         raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
@@ -99,7 +100,7 @@ def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
 
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
     if GATHERED in part.marks:
-        return {**one, **other}
+        return gathered(one, other)
     if POOLED in part.marks and how is _plus:
         new = {
             key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()

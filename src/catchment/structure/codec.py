@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.conforming import follows
 from catchment.errors import IntegrityError, UploadError
+from catchment.protocols import conforms
 from catchment.structure.fields import (
     ANY_FLOAT,
     LATER,
@@ -58,8 +58,8 @@ def taken_apart(value: object) -> Parts:
         return Parts("array", {}, (value,))
     if isinstance(value, int | float):
         return Parts("number", {}, (np.array(float(value)),))
-    if follows(value, Travels):
-        return value.parts()
+    if conforms(value, Travels):
+        return cast(Travels, value).parts()
     return _apart(layout(type(value)), value)
 
 
@@ -95,8 +95,8 @@ def _apart(shape: Layout, value: object) -> Parts:
 
 
 def _fact(value: Any) -> Fact:
-    if follows(value, Written):
-        return value.to_json()
+    if conforms(value, Written):
+        return cast(Written, value).to_json()
     return list(map(_fact, value)) if isinstance(value, tuple) else cast(Fact, value)
 
 
