@@ -17,6 +17,7 @@ from typing import Any, TypeVar, overload
 
 from catchment.clients_alike import all_classes, first_recording, placed, shared_by
 from catchment.data.clients import Clients
+from catchment.data.lazy_clients import LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.device.device import Device, refuse_shared
@@ -233,7 +234,7 @@ def federate(
     pipeline = as_pipeline(what, Prepare())
     prepare = pipeline.prepare
     shared = shared_by(clients, prepare, classes)
-    columns = clients.columns if isinstance(clients, Clients) else {}
+    columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     names = tuple(classes) if classes is not None else shared.classes
     earlier: RidgeState | None = None
     if onto is not None:
@@ -276,10 +277,11 @@ def federate(
     )
     if onto is not None:
         course = _continued(course, onto, out)
-    clients = {
-        name: one.within(course, of_plan_file=False) if isinstance(one, Device) else one
-        for name, one in clients.items()
-    }
+    if not isinstance(clients, LazyClients):
+        clients = {
+            name: one.within(course, of_plan_file=False) if isinstance(one, Device) else one
+            for name, one in clients.items()
+        }
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
     notes = Notes()
@@ -298,6 +300,8 @@ def federate(
         return conduct(course, run)
 
     def deliver(made: Run, store: Store | None) -> None:
+        if isinstance(clients, LazyClients):
+            return
         devices = {name: one for name, one in clients.items() if isinstance(one, Elsewhere)}
         if devices:
             plan = _delivery(made.model, limits)
