@@ -24,6 +24,7 @@ from catchment.engine.device.device import Device, refuse_shared
 from catchment.engine.local import AnySource, Source, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
+from catchment.features.sizes import refuse_large
 from catchment.federation.client import Elsewhere
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
@@ -250,9 +251,18 @@ def federate(
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
+    n_inputs = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    if uploads.sums_products:
+        refuse_large(
+            pipeline.known_map,
+            n_inputs,
+            per_step=shared.per_step,
+            classes=names is not None,
+            remedy='pass upload="gradients", ',
+        )
     offered = offered_maps(
         pipeline.known_map,
-        shared.channels if isinstance(shared.channels, int) else len(shared.channels),
+        n_inputs,
         per_step=shared.per_step,
         hidden=uploads.hidden,
         noisy=any(isinstance(one, GaussianNoise) for one in protect),
