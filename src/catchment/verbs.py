@@ -17,12 +17,14 @@ from typing import Any, TypeVar, overload
 
 from catchment.clients_alike import all_classes, first_recording, placed, shared_by
 from catchment.data.clients import Clients
+from catchment.data.lazy_clients import LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.device.device import Device, refuse_shared
 from catchment.engine.local import AnySource, Source, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
+from catchment.features.sizes import refuse_large
 from catchment.federation.client import Elsewhere
 from catchment.federation.client_names import check_client_names
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING, Course, Known, Maps, conduct
@@ -244,7 +246,7 @@ def federate(
     pipeline = as_pipeline(what, Prepare())
     prepare = pipeline.prepare
     shared = shared_by(clients, prepare, classes)
-    columns = clients.columns if isinstance(clients, Clients) else {}
+    columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     names = tuple(classes) if classes is not None else shared.classes
     earlier: RidgeState | None = None
     if onto is not None:
@@ -260,9 +262,18 @@ def federate(
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
+    n_inputs = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    if uploads.sums_products:
+        refuse_large(
+            pipeline.known_map,
+            n_inputs,
+            per_step=shared.per_step,
+            classes=names is not None,
+            remedy='pass upload="gradients", ',
+        )
     offered = offered_maps(
         pipeline.known_map,
-        shared.channels if isinstance(shared.channels, int) else len(shared.channels),
+        n_inputs,
         per_step=shared.per_step,
         hidden=uploads.hidden,
         noisy=any(isinstance(one, GaussianNoise) for one in protect),
@@ -287,10 +298,11 @@ def federate(
     )
     if onto is not None:
         course = _continued(course, onto, out)
-    clients = {
-        name: one.within(course, of_plan_file=False) if isinstance(one, Device) else one
-        for name, one in clients.items()
-    }
+    if not isinstance(clients, LazyClients):
+        clients = {
+            name: one.within(course, of_plan_file=False) if isinstance(one, Device) else one
+            for name, one in clients.items()
+        }
     stages: dict[str, tuple[Record, ...]] = {}
     held = memories_of(protect) if memories is None else memories
     notes = Notes()
@@ -310,6 +322,8 @@ def federate(
         return conduct(course, run)
 
     def deliver(made: Run, store: Store | None) -> None:
+        if isinstance(clients, LazyClients):
+            return
         devices = {name: one for name, one in clients.items() if isinstance(one, Elsewhere)}
         if devices:
             plan = _delivery(made.model, limits)

@@ -306,3 +306,18 @@ def test_a_lake_is_a_federation(tmp_path: Path) -> None:
     sums = [result.state.total for result in (lazily, at_once)]
     assert all(isinstance(one, ct.RidgeStatistics) for one in sums)
     assert len({one.digest() for one in sums if one is not None}) == 1
+
+
+def test_a_lake_is_federated_by_a_map_and_models_know_its_columns(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", some_rows(300, 5), group=60)
+    how = LABELLED | {"per_step": False, "time": "t"}
+    lake = ct.read_lake(tmp_path, **how)
+    held = ct.read(tmp_path, **how)
+    lazily, at_once = (ct.federate(ct.EchoState(10), one) for one in (lake, held))
+    assert lazily.model.columns == at_once.model.columns
+    assert lazily.model.columns["client"] == "who"
+    weights = [one.model.readout.weights.tobytes() for one in (lazily, at_once)]
+    assert weights[0] == weights[1]
+    assert (
+        ct.evaluate(lazily.model, lake).total.value == ct.evaluate(at_once.model, held).total.value
+    )

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Literal
 
 from catchment.data.clients import cohorts, contiguous, iid, label_skew, quantity_skew
+from catchment.data.lazy_clients import Changed, Chosen
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.federation.course import DELIVERY, EVALUATION
 from catchment.federation.learn.groups import MANY
 from catchment.federation.rows import first_part
-from catchment.plans.lazy_clients import Changed, Chosen
 from catchment.plans.sources import About, Clients, Recordings
 
 

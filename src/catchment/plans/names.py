@@ -189,6 +189,8 @@ ALGORITHMS: dict[str, type] = {
 }
 # Algorithms that need a reservoir: a plan of one of them that names no map has one.
 RESERVOIRS = frozenset({"ensemble", "stacking", "aligned", "partial", "prompt"})
+# Algorithms that sum no products of features, so that a map may have very many.
+WITHOUT_GRAM = frozenset({"gradient", "conjugate_gradients", "partial", "prompt"})
 PLASTICITY: dict[str, type] = {"fedip": FederatedPlasticity, "moments": MomentPlasticity}
 PLASTICITY_ROUNDS = 10
 PROTECTIONS: dict[str, type] = {

@@ -13,11 +13,13 @@ from typing import Any, Literal, final
 import numpy as np
 
 from catchment.data.file_tables import listed
+from catchment.data.files import Named
 from catchment.data.lake.held import DEFAULT_BYTES, HELD
 from catchment.data.lake.index import Index, Piece, index_of
 from catchment.data.lake.row_groups import Reader, together
 from catchment.data.lake.schemas import schemas_of
 from catchment.data.lake.storage import find_parquet, name_of
+from catchment.data.lazy_clients import LazyClients
 from catchment.data.recording import Recording
 
 _PATH = attrgetter("path")
@@ -55,7 +57,7 @@ class LakeClient:
 
 
 @final
-class Lake(Mapping[str, LakeClient]):
+class Lake(LazyClients[LakeClient]):
     """Client name -> what reads its recordings; the clients come as they first appear in the files.
 
     Parameters
@@ -64,10 +66,12 @@ class Lake(Mapping[str, LakeClient]):
         Where each client's rows are.
     reader
         How they are read.
+    client
+        Column that names them.
     """
 
-    def __init__(self, index: Index, reader: Reader) -> None:
-        self.index, self.reader = index, reader
+    def __init__(self, index: Index, reader: Reader, client: str) -> None:
+        self.index, self.reader, self.client = index, reader, client
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -78,6 +82,14 @@ class Lake(Mapping[str, LakeClient]):
     def classes(self) -> tuple[Any, ...] | None:
         """The labels in the order of the outputs; None where targets are numbers or absent."""
         return self.reader.classes
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """How the files name what is no channel, for models to keep."""
+        reader = self.reader
+        target = reader.targets[0] if reader.classes is not None else list(reader.targets)
+        named = Named(None, target, self.client, reader.recording, reader.time)
+        return named.kept(per_step=reader.per_step and bool(reader.targets))
 
     def __getitem__(self, name: str) -> LakeClient:
         return LakeClient(name, self.reader, self.index.pieces(self.index.place(name)))
@@ -234,7 +246,7 @@ def open_lake(
         time,
         label is not None and schemas.mixes_text(label),
     )
-    return Lake(index_of(storage, paths, client), reader)
+    return Lake(index_of(storage, paths, client), reader, client)
 
 
 def without(paths: Sequence[str], leave_out: Sequence[str]) -> list[str]:
