@@ -69,8 +69,9 @@ def _places(values: list[float]) -> list[float]:
     known = np.array([value for value in values if math.isfinite(value)])
     low, wide = known.min(initial=math.inf), np.ptp(known) if len(known) else 0.0
     if not wide > 0:
-        return known[:1].tolist()
-    return (low + np.unique(np.rint((known - low) / wide * 1000)) / 1000 * wide).tolist()
+        return list(map(float, known[:1]))
+    places = np.unique(np.rint((known - low) / wide * 1000))
+    return [float(low + place / 1000 * wide) for place in places]
 
 
 def folds(run: Run) -> Iterator[str]:
