@@ -46,6 +46,7 @@ def test_scores_of_very_many_clients_are_kept_as_a_sum(
     for n_tested, apart in ((4, True), (5, False)):
         with caplog.at_level(logging.WARNING):
             allowed = InProcess(people(3, n_tested)).allowed(EVALUATION, plan)
+        assert isinstance(allowed.algorithm, DeliveredEvaluation)
         assert allowed.algorithm.keep_clients is apart
     assert [record.getMessage()[:46] for record in caplog.records] == [
         "5 clients are tested: their score is kept toge"
