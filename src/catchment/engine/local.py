@@ -125,6 +125,7 @@ def run_locally(
     policy: Policy | None = None,
     journal: Journal | None = None,
     onto: S | None = None,
+    workers: int | None = None,
 ) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
 
@@ -146,10 +147,17 @@ def run_locally(
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
     onto
         The state of an earlier run, with which this one begins.
+    workers
+        Processes that serve many clients, in blocks of 256; this process alone if None or 1.
+        Results do not depend on it.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     known = memories_of(plan.protections) if memories is None else memories
-    engine = LocalEngine(plan, clients, threads, known, policy or Policy())
+    # It imports this module: its workers have such an engine each.
+    from catchment.engine.processes import with_workers
+
+    here = LocalEngine(plan, clients, threads, known, policy or Policy())
+    engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)
