@@ -59,9 +59,7 @@ def is_whole(value: object) -> bool:
         return value.is_integer() and abs(value) < EXACT
     if is_dataclass(value) and not isinstance(value, type):
         adds = (part for part in layout(type(value)).parts if part.form != "fact")
-        return all(
-            is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks
-        )
+        return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
     return value is None or isinstance(value, int)
 
 
