@@ -15,7 +15,6 @@ from typing import Any
 from catchment.errors import FederationError, MissingExtraError
 
 SECONDS = 5.0  # for a cluster to answer at all; Ray itself would wait for minutes
-ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
 
 
 def ready_ray(
