@@ -109,6 +109,7 @@ def federate(
     clients: Mapping[str, AnySource],
     *,
     threads: int | None = None,
+    workers: int | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
 ) -> Result[S, R]: ...
@@ -127,6 +128,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
+    workers: int | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -147,6 +149,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
+    workers: int | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -190,6 +193,9 @@ def federate(
         Names the algorithm's own draws; a map has its own.
     threads
         All cores if None; the result does not depend on it.
+    workers
+        Processes for many small clients, in blocks of 256; this process alone if None or 1. The
+        result does not depend on it.
     memories
         What each client remembers between messages, its private key for secure sums included; if
         not given, what the keys of a secure sum hold.
@@ -227,7 +233,9 @@ def federate(
                 "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
                 "or the plan alone"
             )
-        done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
+        done = run_locally(
+            what, clients, threads=threads, workers=workers, memories=memories, watch=watch
+        )
         warn_of({TRAINING: done.records})
         return done
     pipeline = as_pipeline(what, Prepare())
@@ -290,8 +298,9 @@ def federate(
             if earlier is not None:
                 keeper = Beginning(keeper, earlier)
             result = run_locally(
-                plan, clients, threads=threads, memories=held, watch=watch, keeper=keeper
-            )
+                plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
+                keeper=keeper,
+            )  # fmt: skip
             stages[stage] = result.records
             return result
 
@@ -324,7 +333,11 @@ def federate(
 
 
 def evaluate(
-    model: Predictor, clients: Mapping[str, Source], *, threads: int | None = None
+    model: Predictor,
+    clients: Mapping[str, Source],
+    *,
+    threads: int | None = None,
+    workers: int | None = None,
 ) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
@@ -334,6 +347,10 @@ def evaluate(
         A `Model`, or whatever else predicts from raw recordings.
     clients
         By name: recordings with targets, or a function that returns them.
+    threads
+        All cores if None; the result does not depend on it.
+    workers
+        Processes for many small clients, as of `federate`.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -343,7 +360,7 @@ def evaluate(
     True
     """
     plan = Plan(algorithm=Evaluation(model_under_test=model))
-    done = run_locally(plan, placed(clients, model.classes), threads=threads)
+    done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
     return done.result
 

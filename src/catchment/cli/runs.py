@@ -58,6 +58,10 @@ def run(
     threads: Annotated[
         int | None, typer.Option(help="Threads; all cores if not given. Results do not change.")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes for many small clients; this one alone if not given."),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
     ] = False,
@@ -97,7 +101,7 @@ def run(
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
-            devices=devices,
+            devices=devices, workers=workers,
         )  # fmt: skip
     track_run(track, folder)
     if as_json:

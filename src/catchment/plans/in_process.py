@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from catchment.engine.device.device import Device, refuse_shared
-from catchment.engine.local import LocalEngine, data_of
+from catchment.engine.local import AnySource, LocalEngine, data_of
+from catchment.engine.processes import with_workers
 from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.loop import Engine
@@ -58,6 +59,7 @@ class InProcess:
     memories: dict[str, Memory] = field(default_factory=dict)
     devices: Mapping[str, Device] = field(default_factory=dict)
     name: str = "local"
+    workers: int | None = None
 
     def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
         if isinstance(plan.algorithm, DeliveredEvaluation):
@@ -68,7 +70,11 @@ class InProcess:
 
     def engine(self, stage: str, plan: AnyPlan) -> Engine:
         devices = {} if stage == EVALUATION else self.devices
-        return LocalEngine(plan, {**self.held.at(stage), **devices}, self.threads, self.memories)
+        held: Mapping[str, AnySource] = self.held.at(stage)
+        # A mapping of very many clients is not copied for nothing.
+        clients = {**held, **devices} if devices else held
+        here = LocalEngine(plan, clients, self.threads, self.memories)
+        return with_workers(here, self.workers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +101,7 @@ def run_plan(
     watch: Watch | None = None,
     facts: Mapping[str, str] | None = None,
     devices: Mapping[str, Device] | None = None,
+    workers: int | None = None,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -117,6 +124,8 @@ def run_plan(
     devices
         By name: clients that are devices, beside those of the plan's data, or in the place of one
         of that name, whose data are not looked at then. They train, and are given the model.
+    workers
+        Processes for many clients, in blocks of 256; this one alone if None or 1.
     """
     on_line = dict(devices or {})
     refuse_shared(on_line)
@@ -143,11 +152,11 @@ def run_plan(
                 file,
                 course,
                 held.about,
-                InProcess(held, threads, memories, on_line),
+                InProcess(held, threads, memories, on_line, workers=workers),
                 store,
                 journal,
                 watch=tell,
-                tested=partial(_by_folds, file, held, threads, tell, store, models)
+                tested=partial(_by_folds, file, held, threads, tell, store, models, workers)
                 if by_folds
                 else None,
                 known=_known(held) if file.is_noisy else {},
@@ -159,7 +168,7 @@ def run_plan(
         elif "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
             beside = compared(
-                file, plan, held, done.result, done.model, done.features, threads, tell
+                file, plan, held, done.result, done.model, done.features, threads, tell, workers
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret:
@@ -213,9 +222,10 @@ def _by_folds(
     watch: Watch | None,
     store: Store,
     models: dict[str, Predictor],
+    workers: int | None = None,
 ) -> Scores:
     """Return the scores by folds, and keep what each fold gave; models by client are put in."""
-    found = folded(file, held, threads, watch, models)
+    found = folded(file, held, threads, watch, models, workers)
     store.write_facts(folds_fact(found.folds))
     return found.scores
 
