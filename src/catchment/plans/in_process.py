@@ -184,6 +184,8 @@ def without(held: PlanData, devices: Mapping[str, Device]) -> PlanData:
     >>> sorted(without(held, {"ben": Device("tcp://127.0.0.1:7007")}).train)
     ['ann']
     """
+    if not devices:
+        return held
     train, whole = (
         {name: one for name, one in part.items() if name not in devices}
         for part in (held.train, held.whole)

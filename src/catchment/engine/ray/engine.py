@@ -22,15 +22,28 @@ from catchment.federation.plan import Plan
 MOST_RETRIES = 3  # of a block whose worker died
 AnyPlan = Plan[Any, Any, Any]
 Sources = Mapping[str, AnySource]
-Rows = Iterator[bytes]  # the sources of each block, pickled
+Rows = Iterator[bytes]  # a `Row` each, pickled
 
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
-    """Where in Ray's object store a round's plan and letter are."""
+    """Where in Ray's object store is what all blocks of a round share.
+
+    `sources` is a mapping that makes its clients when they are asked for, None if it is a plain
+    dict: every row then has those of its own clients.
+    """
 
     plan: Any
     message: Any
+    sources: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A block of clients; without sources where the mapping that all share has them."""
+
+    clients: tuple[str, ...]
+    sources: Sources | None = None
 
 
 How = Callable[[Agreed, Rows, int], Iterator[BlockSum | None]]
@@ -75,8 +88,8 @@ class RayEngine:
         from ray import cloudpickle
         from ray.exceptions import RayError
 
-        agreed = Agreed(self._plan, self.ray.put(message))
-        rows = (cloudpickle.dumps(sources_of(self.here, block)) for block in left)
+        agreed = Agreed(self._plan, self.ray.put(message), self._sources)
+        rows = (cloudpickle.dumps(self._row(block)) for block in left)
         try:
             yield from self.how(agreed, rows, len(left))
         except RayError as error:
@@ -91,15 +104,30 @@ class RayEngine:
         self.here.plan.fingerprint()  # travels with the plan, so that no worker makes it again
         return self.ray.put(self.here.plan)
 
+    @cached_property
+    def _sources(self) -> Any:
+        sources = self.here.sources
+        return None if isinstance(sources, dict) else self.ray.put(sources)
 
-def sum_of_row(agreed: Agreed, row: bytes) -> BlockSum | Exception | None:
+    def _row(self, block: tuple[str, ...]) -> Row | None:
+        if self._sources is not None:
+            return Row(block)
+        found = sources_of(self.here, block)
+        return None if found is None else Row(block, found)
+
+
+def sum_of_row(agreed: Agreed, pickled: bytes) -> BlockSum | Exception | None:
     """Return the sum of a block, or what went wrong; this runs in a worker."""
     from ray import cloudpickle
 
     try:
-        sources = cloudpickle.loads(row)
-        if sources is None:
+        row: Row | None = cloudpickle.loads(pickled)
+        if row is None:
             return None
+        sources = row.sources
+        if sources is None:
+            every = _shared(agreed.sources)
+            sources = {client: every[client] for client in row.clients}
         return sum_sources(_shared(agreed.plan), _shared(agreed.message), sources)
     except Exception as error:
         # As a value: raised, it would come back without its type, in many lines of Ray's.

@@ -1,6 +1,6 @@
 """Blocks of clients through a pipeline of Ray Data: rows in, the sum of each row out, in order.
 
-A row is a block of 256 clients, as its number and their pickled sources. Several rows make a block
+A row is a block of 256 clients, pickled. Several rows make a block
 of Ray's own, so that its scheduler, which takes some 10 ms for each, is no limit. At most as many
 tasks as there are workers run at a time, and Ray holds back where sums are not taken as fast as
 they are made: memory does not grow with the number of clients.
