@@ -20,7 +20,7 @@ from catchment.data.clients import Clients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.device.device import Device, refuse_shared
-from catchment.engine.local import AnySource, Source, run_locally
+from catchment.engine.local import AnySource, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.federation.client import Elsewhere
@@ -109,7 +109,7 @@ def federate(
     clients: Mapping[str, AnySource],
     *,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
 ) -> Result[S, R]: ...
@@ -128,7 +128,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -149,7 +149,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -337,7 +337,7 @@ def evaluate(
     clients: Mapping[str, Source],
     *,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 

@@ -101,6 +101,10 @@ class LocalEngine(Generic[S, U, R]):
 class Workers(Protocol):
     """Worker processes of another kind, such as `catchment.engine.ray.RayWorkers`."""
 
+    @property
+    def name(self) -> str:
+        """What they are called in a run's facts."""
+
     def over(self, here: LocalEngine[Any, Any, Any]) -> Engine:
         """Return an engine whose blocks of clients these workers add."""
 

@@ -33,7 +33,7 @@ class Pipeline:
         import ray.data
 
         # Where a run is, and what went wrong with it, is said by whoever runs it.
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         with of_ray_ignored():
             context = ray.data.DataContext.get_current().copy()
             context.enable_progress_bars = False

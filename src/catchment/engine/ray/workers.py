@@ -43,6 +43,11 @@ class RayWorkers:
         if self.tree is not None and self.n is not None:
             raise ValueError("a tree says how many processes there are; leave the workers out")
 
+    @property
+    def name(self) -> str:
+        """What they are called in a run's facts."""
+        return "ray" if self.tree is None else f"ray, tree {self.tree[0]}x{self.tree[1]}"
+
     def over(self, here: LocalEngine[Any, Any, Any]) -> RayEngine:
         """Return an engine whose blocks of clients these workers add."""
         n_nodes = self.n if self.tree is None else self.tree[0] * self.tree[1]
