@@ -171,7 +171,7 @@ def tree(_: Path) -> None:
     """Three servers with four nodes each, all of them processes."""
     for algorithm, kind, came in ((Counting(), int, (4, 8, 12)), (Adding(), float, range(1, 13))):
         clients: dict[str, Source] = {
-            f"c{k:05d}": tuple(map(kind, np.random.default_rng(k).normal(0, 1e3, 3)))
+            f"c{k:05d}": tuple(map(kind, np.random.default_rng(k).normal(1e6, 1e3, 3)))
             for k in range(12 * BLOCK)
         }
         plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm)
@@ -211,7 +211,6 @@ def command(folder: Path) -> None:
 
 PLAN = """
 [data]
-source = "files"
 files = "lake/*.parquet"
 client = "client"
 inputs = ["x"]
@@ -232,17 +231,16 @@ def aggregated(_: Path) -> None:
     import ray.data
 
     from catchment import NVAR
-    from catchment.engine.ray import ridge_aggregation
+    from catchment.engine.ray import ridge_statistics
     from catchment.readout import accumulate
 
     features = NVAR(delays=3).build(1, per_step=True)
-    rows = [
-        {"x": one.inputs[:, 0], "y": one.targets[:, 0]} for k in range(9) for one in wave(k + 1)
-    ]
+    waves = [one for k in range(1, 10) for one in wave(k)]
+    rows = [{"x": one.u[:, 0], "y": np.asarray(one.y)[:, 0]} for one in waves]
     dataset = ray.data.from_items(rows, override_num_blocks=3)
 
     def recording(row: Any) -> Recording:
         return Recording(row["x"], row["y"])
 
-    found = dataset.aggregate(ridge_aggregation(features, recording))["statistics"]
+    found = ridge_statistics(dataset, features, recording)
     assert found.digest() == accumulate(features, [recording(row) for row in rows]).digest()

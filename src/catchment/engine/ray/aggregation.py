@@ -11,63 +11,67 @@ from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
 from catchment.readout.accumulation import accumulate
 from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Parts
 
 Row = Mapping[str, Any]
 
 
-def ridge_aggregation(
-    features: FeatureMap,
-    recording: Callable[[Row], Recording],
-    *,
-    name: str = "statistics",
-) -> Any:
-    """Return an aggregation that makes `RidgeStatistics` of a data set's rows.
+def ridge_statistics(
+    dataset: Any, features: FeatureMap, recording: Callable[[Row], Recording]
+) -> RidgeStatistics:
+    """Return the statistics of the rows of a data set of Ray Data; ValueError if it has none.
 
-    `dataset.aggregate(ridge_aggregation(features, recording))["statistics"]` has what
-    `accumulate` makes of all recordings in one process. On a grid, the default of feature maps,
-    these are whole numbers, and however Ray divides and orders the rows does not show in them.
+    They are what `accumulate` makes of all recordings in one process. On a grid, the default of
+    feature maps, they are whole numbers: how Ray divides and orders the rows does not show in them.
 
     Parameters
     ----------
+    dataset
+        A `ray.data.Dataset`; every row is a recording.
     features
         Turns recordings into rows of features.
     recording
         Makes the recording, with its targets, of a row of the data set.
-    name
-        What the result is called.
     """
     from ray.data.aggregate import AggregateFn
 
-    return AggregateFn(
+    aggregation = AggregateFn(
         init=_nothing,
         accumulate_block=partial(_accumulate_block, features, recording),
         merge=_merge,
-        finalize=_finalize,
-        name=name,
+        finalize=bytes,
+        name="statistics",
     )
+    found = _read(dataset.aggregate(aggregation)["statistics"])
+    if found is None:
+        raise ValueError("the data set has no rows; pass one with a recording in every row")
+    return found
 
 
-def _nothing(key: Any) -> list[RidgeStatistics]:
+# Between workers statistics travel as the messages of clients do: Arrow has no type for them.
+
+
+def _nothing(key: Any) -> bytes:
     """Return the sum of no rows: how many targets there are is not known yet."""
-    return []
+    return b""
 
 
 def _accumulate_block(
-    features: FeatureMap,
-    recording: Callable[[Row], Recording],
-    before: list[RidgeStatistics],
-    block: Any,
-) -> list[RidgeStatistics]:
+    features: FeatureMap, recording: Callable[[Row], Recording], before: bytes, block: Any
+) -> bytes:
     from ray.data.block import BlockAccessor
 
     rows = BlockAccessor.for_block(block).iter_rows(public_row_format=True)
     found = [recording(row) for row in rows]
-    return _merge(before, [accumulate(features, found, threads=1)] if found else [])
+    if not found:
+        return before
+    return _merge(before, accumulate(features, found, threads=1).parts().to_bytes())
 
 
-def _merge(one: list[RidgeStatistics], other: list[RidgeStatistics]) -> list[RidgeStatistics]:
-    return [reduce(add, [*one, *other])] if one or other else []
+def _merge(one: bytes, other: bytes) -> bytes:
+    both = [found for found in (_read(one), _read(other)) if found is not None]
+    return reduce(add, both).parts().to_bytes() if both else b""
 
 
-def _finalize(found: list[RidgeStatistics]) -> RidgeStatistics | None:
-    return found[0] if found else None
+def _read(found: bytes | None) -> RidgeStatistics | None:
+    return RidgeStatistics.from_parts(Parts.from_bytes(found)) if found else None
