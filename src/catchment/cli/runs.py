@@ -81,6 +81,12 @@ def run(
             help="Servers below the server and nodes below each, as 3x4. With --engine ray.",
         ),
     ] = None,
+    keep_every: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.0, help="How often a round under way is kept, for --resume."
+        ),
+    ] = 5.0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
     ] = False,
@@ -97,7 +103,7 @@ def run(
 ) -> None:
     """Run a plan and keep everything in a folder.
 
-    Ctrl-C stops it; with --resume it goes on after the last finished round.
+    Ctrl-C stops it; with --resume it goes on where it was last kept, in the middle of a round too.
     """
     from catchment.federation.runs.write import is_empty
     from catchment.plans.file import read_plan
@@ -121,7 +127,7 @@ def run(
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
-            devices=devices, workers=processes,
+            devices=devices, workers=processes, keep_every=keep_every,
         )  # fmt: skip
     track_run(track, folder)
     if as_json:

@@ -6,18 +6,19 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.client_names import check_client_names
-from catchment.federation.increments import Carrying
+from catchment.federation.increments import carries
 from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
 from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.protection import memories_of
+from catchment.protocols import conforms
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -76,20 +77,19 @@ class LocalEngine(Generic[S, U, R]):
         One that does not hear it now is told before it is next asked for anything.
         """
         for client in clients:
-            source = self.sources[client]
-            if not isinstance(source, Elsewhere):
+            if not conforms(self.sources[client], Elsewhere):
                 continue
+            source = cast(Elsewhere, self.sources[client])
             try:
                 source.counted(self.plan, round_, self.memories.setdefault(client, {}))
             except CatchmentError as error:
                 log.warning("%s was not told that round %d was counted: %s", client, round_, error)
 
     def _node(self, client: str) -> Node[S, U, R]:
-        source, algorithm = self.sources[client], self.plan.algorithm
-        data = source if isinstance(source, Elsewhere) else data_of(source)
-        carrying = isinstance(algorithm, Carrying) and algorithm.carries
-        remembers = carrying or isinstance(source, Elsewhere)
-        if self.plan.masking is None and not remembers:
+        source = self.sources[client]
+        away = conforms(source, Elsewhere)
+        data = cast(Elsewhere, source) if away else data_of(source)
+        if self.plan.masking is None and not (away or carries(self.plan.algorithm)):
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
@@ -119,11 +119,12 @@ def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
 
 def data_of(source: AnySource) -> Data:
     """Return a client's data as a function; TypeError if they are on a device."""
-    if isinstance(source, Elsewhere):
+    if conforms(source, Elsewhere):
         raise TypeError(
             f"{source!r} has its data for itself, and they are wanted here; leave the device out"
         )
-    return source if callable(source) else lambda: source
+    here = cast(Source, source)
+    return here if callable(here) else lambda: here
 
 
 def run_locally(

@@ -28,9 +28,10 @@ from catchment.engine.local import AnySource, LocalEngine, Workers
 from catchment.errors import FederationError
 from catchment.federation.blocks import BlockSum, sum_block
 from catchment.federation.client import Elsewhere
-from catchment.federation.increments import Carrying
+from catchment.federation.increments import carries
 from catchment.federation.messages import Engine, Reply
 from catchment.federation.plan import Plan
+from catchment.protocols import conforms
 
 MOST_DEATHS = 3  # of workers over one block
 IDLE = 60  # seconds that workers wait for the next run
@@ -71,7 +72,8 @@ class Processes:
         self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
     ) -> Iterator[BlockSum | None]:
         """Yield the sums of the blocks from number `first` on, in their order."""
-        if len(blocks) - first < 2 or remembers(self.here.plan):
+        # What clients carry from round to round must stay where they are.
+        if len(blocks) - first < 2 or carries(self.here.plan.algorithm):
             yield from (None for _ in blocks[first:])
             return
         tasks = (sources_of(self.here, block) for block in blocks[first:])
@@ -113,14 +115,8 @@ def sources_of(
 ) -> dict[str, AnySource] | None:
     """Return the sources of a block's clients, None if one is a device, which stays here."""
     found = {client: here.sources[client] for client in block}
-    kinds: set[type] = {type(source) for source in found.values()}
-    away = any(issubclass(kind, Elsewhere) for kind in kinds)
+    away = any(conforms(source, Elsewhere) for source in found.values())
     return None if away else found
-
-
-def remembers(plan: AnyPlan) -> bool:
-    """Return whether clients keep something between messages, which must stay where they are."""
-    return isinstance(plan.algorithm, Carrying) and plan.algorithm.carries
 
 
 @lru_cache(maxsize=1)

@@ -18,6 +18,7 @@ from catchment.federation.client import Request
 from catchment.federation.influence import Claim, Screen, claimed
 from catchment.federation.messages import Adding, Engine, Post, Refusal
 from catchment.federation.plan import Additive, Plan, Turn
+from catchment.federation.prefix import Prefix, PrefixKeeper
 from catchment.federation.reading import readers
 from catchment.federation.running_sums import BLOCK, PLAIN, Outline, Sums
 from catchment.federation.runs.ledger import Entry
@@ -36,8 +37,8 @@ class BlockSum:
 
     Parameters
     ----------
-    n_asked
-        How many clients the block has.
+    asked
+        The clients of the block.
     clients
         Those in the sum, in their order.
     total
@@ -56,7 +57,7 @@ class BlockSum:
         Of how many blocks in a row it is the sum; more than one only where sums have no order.
     """
 
-    n_asked: int
+    asked: tuple[str, ...]
     clients: tuple[str, ...] = ()
     total: Additive | None = None
     outline: Outline = PLAIN
@@ -96,7 +97,7 @@ def sum_block(
         first = first if claims else outline
         claims.append(claim)
     return BlockSum(
-        n_asked=len(clients),
+        asked=tuple(clients),
         clients=tuple(sums.used),
         total=sums.total(1) if claims else None,
         outline=first,
@@ -118,14 +119,22 @@ def looking(plan: AnyPlan) -> Callable[[Parts, Turn], Looked]:
     return looked_at
 
 
-def summed(plan: AnyPlan, post: Post, payload: Parts) -> tuple[Additive, int]:
-    """Return the sum of a round's answers to one letter, and how many are in it."""
-    cohort = post.turn.cohort
+def summed(
+    plan: AnyPlan, post: Post, payload: Parts, keeper: object = None
+) -> tuple[Additive, int]:
+    """Return the sum of a round's answers to one letter, and how many are in it.
+
+    Parameters
+    ----------
+    keeper
+        If it is a `PrefixKeeper`, the round goes on where it was kept, and is kept as it goes.
+    """
     gathering = _Gathering(plan, post, post.letter(payload))
+    first = gathering.kept_by(keeper) if isinstance(keeper, PrefixKeeper) else 0
     if isinstance(post.engine, Adding):
-        gathering.add_blocks(post.engine)
+        gathering.add_blocks(post.engine, first)
     else:
-        gathering.ask(cohort)
+        gathering.ask(post.turn.cohort[first * BLOCK :])
     return gathering.total()
 
 
@@ -149,7 +158,16 @@ class _Gathering:
         self.sums = Sums(post.turn.cohort)
         self.screen = Screen(plan.limits, len(post.turn.cohort), post.refuse)
 
-    def add_blocks(self, engine: Adding, first: int = 0) -> None:
+    def kept_by(self, keeper: PrefixKeeper) -> int:
+        """Go on with what was kept, keep it from now on; return how many blocks are done."""
+        prefix = Prefix(
+            keeper, self.plan, self.post, self.message, self.sums, self.screen, self.look
+        )
+        first = prefix.take_up()
+        self.post.after = prefix.keep
+        return first
+
+    def add_blocks(self, engine: Adding, first: int) -> None:
         """Add blocks from number `first` on, each as a whole where that gives the same."""
         cohort = self.post.turn.cohort
         blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]

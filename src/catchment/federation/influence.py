@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.errors import FederationError, UploadError
 from catchment.federation.limits import Limits
@@ -164,6 +165,15 @@ def _most(held: Any) -> float:
     return float(held)
 
 
+class ScreenState(NamedTuple):
+    """What is known of the clients so far, and the uploads that are kept back."""
+
+    sizes: NDArray[np.float64]
+    limit: float
+    largest: tuple[float, str]
+    held: Sequence[tuple[str, Any]]
+
+
 class _Mark(NamedTuple):
     n_sizes: int
     n_filled: int
@@ -270,6 +280,20 @@ class Screen:
         """Forget what passed together after a mark."""
         del self._sizes[mark.n_sizes :]
         self._n_filled, self._limit, self._largest = mark.n_filled, mark.limit, mark.largest
+
+    def state(self) -> ScreenState | None:
+        """Return where this is, None while too few are here to compare."""
+        if self._first:
+            return None
+        held = [(client, update) for client, update, _ in self._held]
+        return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
+
+    def put_back(self, state: ScreenState, claim_of: Callable[[Any], Claim] = claimed) -> None:
+        """Go on from there."""
+        self._sizes = array("d", state.sizes.tolist())
+        self._n_filled = int((state.sizes > 0).sum())
+        self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
+        self._held = [(client, update, claim_of(update)) for client, update in state.held]
 
     def _all_pass(self, clients: Sequence[str], claims: Sequence[Claim]) -> bool:
         waiting: list[tuple[str, Claim]] = []

@@ -166,7 +166,8 @@ def run(
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
         post = Post(plan.fingerprint(), turn, engine, note, watch, context)
-        total, n_used, publish = gather(plan, post, algorithm.broadcast(state, turn), journal)
+        payload = algorithm.broadcast(state, turn)
+        total, n_used, publish = gather(plan, post, payload, journal, keeper)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
@@ -181,7 +182,11 @@ def run(
 
 
 def gather(
-    plan: Plan[S, U, R], post: Post, payload: Parts, journal: Journal | None = None
+    plan: Plan[S, U, R],
+    post: Post,
+    payload: Parts,
+    journal: Journal | None = None,
+    keeper: Keeper[S] | None = None,
 ) -> tuple[Additive, int, Callable[[], None]]:
     """Return the sum of a round's uploads, every mask off, how many there were, and a last step.
 
@@ -190,7 +195,7 @@ def gather(
     cohort = post.turn.cohort
     read = readers(plan)[-1]
     if plan.masking is None:
-        return *summed(plan, post, payload), lambda: None
+        return *summed(plan, post, payload, keeper), lambda: None
     fewest = plan.fewest(len(cohort))
     exchange = plan.masking.open(post.turn, min_clients=fewest, journal=journal)
     try:

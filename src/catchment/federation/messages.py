@@ -116,6 +116,7 @@ class Post:
     bytes_up: int = 0
     refused: list[Refusal] = field(default_factory=list)
     done: int = 0  # answers to the letters that are out
+    after: Callable[[str], None] | None = None  # called with who answered last
 
     def letter(self, payload: Parts) -> bytes:
         """Return the one letter to everybody, which counts as sent."""
@@ -136,9 +137,7 @@ class Post:
         if self.note:
             for entry in block.entries:
                 self.note(entry)
-        self.done += block.n_asked
-        if self.watch:
-            self.watch(self.turn.round, self.done, len(self.turn.cohort))
+        self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
 
     def ask_each(
         self, stage: str, letters: Mapping[str, Parts], read: Callable[[Parts, Turn], V]
@@ -196,9 +195,14 @@ class Post:
             else:
                 if value is not None:
                     yield reply.client, value
-            self.done += 1
-            if self.watch:
-                self.watch(self.turn.round, self.done, n_asked)
+            self._progress(reply.client, 1, n_asked)
+
+    def _progress(self, last: str, n: int, n_asked: int) -> None:
+        self.done += n
+        if self.watch:
+            self.watch(self.turn.round, self.done, n_asked)
+        if self.after:
+            self.after(last)
 
     def _entered(
         self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]

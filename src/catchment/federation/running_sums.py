@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -39,6 +39,16 @@ class Outline:
 
 
 PLAIN = Outline.of(NOTHING)
+
+
+class GroupState(NamedTuple):
+    """Where the sum of answers that add to each other stands: whose they are, and its two parts."""
+
+    outline: Outline
+    clients: Sequence[str]
+    number: int
+    whole: Additive | None
+    block: Additive | None
 
 
 @final
@@ -102,6 +112,15 @@ class Sums:
         self._groups.append(_Group(outline, number, clients, total))
         return True
 
+    def state(self) -> list[GroupState]:
+        """Return where the sums stand."""
+        return [group.state() for group in self._groups]
+
+    def put_back(self, groups: Sequence[GroupState], left_out: Sequence[Refusal]) -> None:
+        """Go on where sums stood."""
+        self._groups = [_Group.of(one) for one in groups]
+        self.left_out = [*left_out]
+
     def total(self, fewest: int, refused: Sequence[Refusal] = ()) -> Additive:
         """Return the sum that most clients are in; the others are `left_out` then, with a reason.
 
@@ -140,6 +159,16 @@ class _Group:
         self._ahead: Additive | None = None  # the whole with the block, where that is known
         self._block: Additive | None = update
         self._number = number
+
+    @classmethod
+    def of(cls, state: GroupState) -> _Group:
+        made = cls.__new__(cls)
+        made.outline, made.clients, made._number = state.outline, [*state.clients], state.number
+        made._whole, made._block, made._ahead = state.whole, state.block, None
+        return made
+
+    def state(self) -> GroupState:
+        return GroupState(self.outline, self.clients, self._number, self._whole, self._block)
 
     def takes(self, number: int, client: str, update: Additive) -> bool:
         """Add an answer if it can be added; if not, the sum stays as it is."""

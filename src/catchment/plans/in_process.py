@@ -22,6 +22,7 @@ from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.loop import Engine
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.plan import Memory
+from catchment.federation.prefix import EVERY
 from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.progress import reported
 from catchment.federation.runs.read import Run, read_run
@@ -106,6 +107,7 @@ def run_plan(
     facts: Mapping[str, str] | None = None,
     devices: Mapping[str, Device] | None = None,
     workers: int | Workers | None = None,
+    keep_every: float = EVERY,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -130,11 +132,13 @@ def run_plan(
         of that name, whose data are not looked at then. They train, and are given the model.
     workers
         Processes for many clients, in blocks of 256; this one alone if None or 1.
+    keep_every
+        Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
     refuse_shared(on_line)
     held = without(file.load_data(data), on_line)
-    kept = opened(file, folder, resume=resume, force=force)
+    kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
     with kept as store, reported(folder, watch) as tell:
         store.write_facts(dict(facts or {}))
         # Of a finished run only the public keys are left.

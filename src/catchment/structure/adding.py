@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 
 from catchment.errors import UploadError
+from catchment.protocols import conforms
 from catchment.structure.fields import GATHERED, Declared, Part, layout
 
 T = TypeVar("T")
@@ -64,13 +65,13 @@ def is_whole(value: object) -> bool:
 
 
 def _plus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not isinstance(one, _Adds):
+    if is_dataclass(one) and not conforms(one, _Adds):
         return added(one, other)
     return one + other
 
 
 def _minus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not isinstance(one, _Subtracts):
+    if is_dataclass(one) and not conforms(one, _Subtracts):
         return subtracted(one, other)
     if isinstance(one, int) and other > one:
         raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")

@@ -13,9 +13,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from catchment.engine.local import AnySource, LocalEngine
-from catchment.engine.processes import remembers, sources_of, sum_sources
+from catchment.engine.processes import sources_of, sum_sources
 from catchment.errors import FederationError
 from catchment.federation.blocks import BlockSum
+from catchment.federation.increments import carries
 from catchment.federation.messages import Reply
 from catchment.federation.plan import Plan
 
@@ -82,7 +83,7 @@ class RayEngine:
     ) -> Iterator[BlockSum | None]:
         """Yield the sums of the blocks from number `first` on, in their order."""
         left = blocks[first:]
-        if len(left) < 2 or remembers(self.here.plan):
+        if len(left) < 2 or carries(self.here.plan.algorithm):
             yield from (None for _ in left)
             return
         from ray import cloudpickle
