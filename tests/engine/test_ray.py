@@ -37,7 +37,7 @@ from catchment.structure import is_whole
 
 def block(n: int, total: Counts | Numbers | None) -> BlockSum:
     names = () if total is None else (f"c{n}",)
-    return BlockSum(1 + n, names, total, bytes_up=n, refused=(Refusal("x", "y", str(n)),))
+    return BlockSum((f"c{n}", "x"), names, total, bytes_up=n, refused=(Refusal("x", "y", str(n)),))
 
 
 @given(st.lists(st.none() | st.integers(0, 2**62), min_size=1, max_size=6))
@@ -53,7 +53,7 @@ def test_whole_sums_of_blocks_in_a_row_become_one(counts: list[int | None]) -> N
     assert isinstance(one, BlockSum)
     assert one.total == reduce(add, there)
     assert one.n_blocks == len(blocks)
-    assert one.n_asked == sum(each.n_asked for each in blocks)
+    assert one.asked == tuple(name for each in blocks for name in each.asked)
     assert one.bytes_up == sum(each.bytes_up for each in blocks)
     assert one.refused == tuple(each.refused[0] for each in blocks)
     assert one.clients == tuple(name for each in blocks for name in each.clients)
@@ -63,7 +63,13 @@ def test_sums_that_have_an_order_or_do_not_add_stay_apart() -> None:
     numbers = [block(k, Numbers(1, np.array([0.1 * k]))) for k in range(3)]
     other = block(4, Counts(1, np.zeros(3, np.int64)))
     whole = block(5, Counts(1, np.zeros(2, np.int64)))
-    for blocks in (numbers, [whole, other], [whole, None], [whole, ValueError("no")]):
+    apart: list[list[BlockSum | Exception | None]] = [
+        [*numbers],
+        [whole, other],
+        [whole, None],
+        [whole, ValueError("no")],
+    ]
+    for blocks in apart:
         assert joined(blocks) == blocks
 
 
@@ -149,7 +155,7 @@ def test_workers_are_checked_and_named() -> None:
         ({"tree": (3, 4), "n": 2}, "leave the workers out"),
     ):
         with pytest.raises(ValueError, match=said):
-            RayWorkers(**wrong)  # type: ignore[arg-type]
+            RayWorkers(**wrong)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, reduce
 from operator import add
 from typing import Any
@@ -61,7 +61,7 @@ def _accumulate_block(
 ) -> bytes:
     from ray.data.block import BlockAccessor
 
-    rows = BlockAccessor.for_block(block).iter_rows(public_row_format=True)
+    rows: Iterable[Row] = BlockAccessor.for_block(block).iter_rows(public_row_format=True)
     found = [recording(row) for row in rows]
     if not found:
         return before

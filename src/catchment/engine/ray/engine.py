@@ -86,11 +86,10 @@ class RayEngine:
         if len(left) < 2 or carries(self.here.plan.algorithm):
             yield from (None for _ in left)
             return
-        from ray import cloudpickle
         from ray.exceptions import RayError
 
         agreed = Agreed(self._plan, self.ray.put(message), self._sources)
-        rows = (cloudpickle.dumps(self._row(block)) for block in left)
+        rows = (pickled(self._row(block)) for block in left)
         try:
             yield from self.how(agreed, rows, len(left))
         except RayError as error:
@@ -117,12 +116,20 @@ class RayEngine:
         return None if found is None else Row(block, found)
 
 
-def sum_of_row(agreed: Agreed, pickled: bytes) -> BlockSum | Exception | None:
+def pickled(value: object) -> bytes:
+    """Return a value as bytes, functions without a name included."""
+    from ray import cloudpickle
+
+    found: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return found
+
+
+def sum_of_row(agreed: Agreed, content: bytes) -> BlockSum | Exception | None:
     """Return the sum of a block, or what went wrong; this runs in a worker."""
     from ray import cloudpickle
 
     try:
-        row: Row | None = cloudpickle.loads(pickled)
+        row: Row | None = cloudpickle.loads(content)
         if row is None:
             return None
         sources = row.sources

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from catchment.engine.ray.engine import MOST_RETRIES, Agreed, Rows, sum_of_row, unless_failed
+from catchment.engine.ray.engine import (
+    MOST_RETRIES,
+    Agreed,
+    Rows,
+    pickled,
+    sum_of_row,
+    unless_failed,
+)
 from catchment.engine.ray.start import of_ray_ignored
 from catchment.federation.blocks import BlockSum
 
@@ -31,6 +38,7 @@ class Pipeline:
     def __call__(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
         """Yield the sum of each row, in their order."""
         import ray.data
+        from ray.data.read_api import from_blocks
 
         # Where a run is, and what went wrong with it, is said by whoever runs it.
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
@@ -40,7 +48,7 @@ class Pipeline:
             context.execution_options.preserve_order = True
             with ray.data.DataContext.current(context):
                 blocks = list(_tables(rows, rows_per_task(n_rows, self.workers)))
-                made = ray.data.from_blocks(blocks).map_batches(
+                made = from_blocks(blocks).map_batches(
                     Accumulate(agreed),
                     batch_size=1,
                     batch_format="pyarrow",
@@ -63,10 +71,9 @@ class Accumulate:
 
     def __call__(self, rows: Any) -> Any:
         import pyarrow as pa
-        from ray import cloudpickle
 
         found = [sum_of_row(self.agreed, row.as_buffer()) for row in rows["sources"]]
-        return _table("sum", [cloudpickle.dumps(one) for one in found], pa)
+        return _table("sum", [pickled(one) for one in found], pa)
 
 
 def rows_per_task(n_rows: int, workers: int) -> int:

@@ -89,7 +89,7 @@ class _Server:
     def __init__(self, n_nodes: int, cpus: float) -> None:
         import ray
 
-        node = ray.remote(_Node).options(num_cpus=cpus, **RESTARTED)
+        node: Any = ray.remote(_Node).options(num_cpus=cpus, **RESTARTED)
         self.nodes = [node.remote() for _ in range(n_nodes)]
 
     def add(self, agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:
@@ -103,7 +103,7 @@ class _Server:
 def joined(found: Sequence[Found]) -> list[Found]:
     """Return blocks in a row as one, if they add to each other and their sum has no order.
 
-    >>> joined([BlockSum(2), None])[1] is None
+    >>> joined([BlockSum(("ann",)), None])[1] is None
     True
     """
     blocks = [one for one in found if isinstance(one, BlockSum)]
@@ -120,7 +120,7 @@ def joined(found: Sequence[Found]) -> list[Found]:
     first = next(block for block in blocks if block.total is not None)
     return [
         BlockSum(
-            n_asked=sum(block.n_asked for block in blocks),
+            asked=tuple(name for block in blocks for name in block.asked),
             clients=tuple(name for block in blocks for name in block.clients),
             total=total,
             outline=first.outline,
