@@ -21,7 +21,7 @@ from catchment.data.lazy_clients import LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.device.device import Device, refuse_shared
-from catchment.engine.local import AnySource, Source, run_locally
+from catchment.engine.local import AnySource, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
@@ -112,7 +112,7 @@ def federate(
     clients: Mapping[str, AnySource],
     *,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
 ) -> Result[S, R]: ...
@@ -131,7 +131,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -152,7 +152,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -354,7 +354,7 @@ def evaluate(
     clients: Mapping[str, Source],
     *,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 

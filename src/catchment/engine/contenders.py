@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from catchment.engine.local import Source, data_of, run_locally
+from catchment.engine.local import Source, Workers, data_of, run_locally
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials, pooled
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
@@ -24,7 +24,7 @@ def compare(
     test: Clients,
     *,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     began: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Return what each contender scores on the test clients, and what it costs.
@@ -68,7 +68,9 @@ def compare(
     return Comparison(tuple(rows), tuple(outcomes))
 
 
-def trained(plan: AnyPlan, *, threads: int | None = None, workers: int | None = None) -> Contender:
+def trained(
+    plan: AnyPlan, *, threads: int | None = None, workers: int | Workers | None = None
+) -> Contender:
     """Return the contender that runs a plan and tests its model."""
 
     def contend(train: Clients, test: Clients) -> Outcome:
@@ -98,7 +100,7 @@ def local_only(
     ridge: float | Literal["gcv"] = "gcv",
     classes: tuple[str, ...] | None = None,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Contender:
     """Return the contender in which every training client has only its own data.
 
@@ -118,7 +120,7 @@ def local_only(
     return contend
 
 
-def guess(algorithm: Guess, *, workers: int | None = None) -> Contender:
+def guess(algorithm: Guess, *, workers: int | Workers | None = None) -> Contender:
     """Return the contender that guesses."""
 
     def contend(train: Clients, test: Clients) -> Outcome:

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.client_names import check_client_names
 from catchment.federation.increments import carries
-from catchment.federation.loop import Keeper, Reply, Result, Watch, run
+from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
 from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy
@@ -97,6 +97,18 @@ class LocalEngine(Generic[S, U, R]):
         return Node(client, self.plan, data, memory, Releases(memory, self.policy))
 
 
+@runtime_checkable
+class Workers(Protocol):
+    """Worker processes of another kind, such as `catchment.engine.ray.RayWorkers`."""
+
+    @property
+    def name(self) -> str:
+        """What they are called in a run's facts."""
+
+    def over(self, here: LocalEngine[Any, Any, Any]) -> Engine:
+        """Return an engine whose blocks of clients these workers add."""
+
+
 def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
     """Yield runs of up to `size` clients that were sent the same letter."""
     for _, same in groupby(letters.items(), key=lambda item: id(item[1])):
@@ -126,7 +138,7 @@ def run_locally(
     policy: Policy | None = None,
     journal: Journal | None = None,
     onto: S | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
 
@@ -150,7 +162,7 @@ def run_locally(
         The state of an earlier run, with which this one begins.
     workers
         Processes that serve many clients, in blocks of 256; this process alone if None or 1.
-        Results do not depend on it.
+        Results do not depend on it. `RayWorkers` are on Ray.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")

@@ -24,12 +24,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from catchment.engine.local import AnySource, LocalEngine
+from catchment.engine.local import AnySource, LocalEngine, Workers
 from catchment.errors import FederationError
 from catchment.federation.blocks import BlockSum, sum_block
 from catchment.federation.client import Elsewhere
 from catchment.federation.increments import carries
-from catchment.federation.messages import Reply
+from catchment.federation.messages import Engine, Reply
 from catchment.federation.plan import Plan
 from catchment.protocols import conforms
 
@@ -76,28 +76,23 @@ class Processes:
         if len(blocks) - first < 2 or carries(self.here.plan.algorithm):
             yield from (None for _ in blocks[first:])
             return
-        tasks = (self._sources(block) for block in blocks[first:])
+        tasks = (sources_of(self.here, block) for block in blocks[first:])
         with _shared((self.here.plan, message)) as path:
             yield from _Pool(self.workers, path).sums(tasks)
 
-    def _sources(self, block: Sequence[str]) -> dict[str, AnySource] | None:
-        found = {client: self.here.sources[client] for client in block}
-        away = any(conforms(source, Elsewhere) for source in found.values())
-        return None if away else found
 
-
-def with_workers(
-    engine: LocalEngine[Any, Any, Any], workers: int | None
-) -> LocalEngine[Any, Any, Any] | Processes:
+def with_workers(engine: LocalEngine[Any, Any, Any], workers: int | Workers | None) -> Engine:
     """Return the engine with so many processes; as it is for None or 1.
 
     >>> with_workers(None, 0)
     Traceback (most recent call last):
     ValueError: workers is 0; pass 1 or more, or None for this process alone
     """
+    if isinstance(workers, Workers):
+        return workers.over(engine)
     if workers is not None and workers < 1:
         raise ValueError(f"workers is {workers}; pass 1 or more, or None for this process alone")
-    return engine if workers in (None, 1) else Processes(engine, workers)
+    return engine if workers is None or workers == 1 else Processes(engine, workers)
 
 
 def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | None:
@@ -113,6 +108,15 @@ def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | N
         Of the clients of the block, in their order.
     """
     return sum_block(plan, message, LocalEngine(plan, sources, threads=1), tuple(sources))
+
+
+def sources_of(
+    here: LocalEngine[Any, Any, Any], block: Sequence[str]
+) -> dict[str, AnySource] | None:
+    """Return the sources of a block's clients, None if one is a device, which stays here."""
+    found = {client: here.sources[client] for client in block}
+    away = any(conforms(source, Elsewhere) for source in found.values())
+    return None if away else found
 
 
 @lru_cache(maxsize=1)

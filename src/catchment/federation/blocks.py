@@ -8,8 +8,9 @@ every number, every refusal and every row of the ledger is that of one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -52,6 +53,8 @@ class BlockSum:
         Of all answers.
     refused
         Clients whose answers cannot be used, and why.
+    n_blocks
+        Of how many blocks in a row it is the sum; more than one only where sums have no order.
     """
 
     asked: tuple[str, ...]
@@ -62,6 +65,7 @@ class BlockSum:
     entries: tuple[Entry, ...] = ()
     bytes_up: int = 0
     refused: tuple[Refusal, ...] = ()
+    n_blocks: int = 1
 
 
 def sum_block(
@@ -134,6 +138,17 @@ def summed(
     return gathering.total()
 
 
+def _whose(
+    blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
+) -> Iterator[tuple[tuple[str, ...], BlockSum | None]]:
+    """Yield each sum with the clients that were asked for it."""
+    left = iter(blocks)
+    for block in sums:
+        asked = islice(left, 1 if block is None else block.n_blocks)
+        yield tuple(client for clients in asked for client in clients), block
+    assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
+
+
 class _Gathering:
     """A round's sum under way."""
 
@@ -156,9 +171,7 @@ class _Gathering:
         """Add blocks from number `first` on, each as a whole where that gives the same."""
         cohort = self.post.turn.cohort
         blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
-        for clients, block in zip(
-            blocks[first:], engine.sums(self.message, blocks, first), strict=True
-        ):
+        for clients, block in _whose(blocks[first:], engine.sums(self.message, blocks, first)):
             if block is None or not self._takes(block):
                 self.ask(clients)
             else:

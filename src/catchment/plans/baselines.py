@@ -12,7 +12,7 @@ from typing import Any
 
 from catchment.data.prepare import RAW
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
-from catchment.engine.local import run_locally
+from catchment.engine.local import Workers, run_locally
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import name_of
@@ -40,7 +40,7 @@ def compared(
     features: FeatureMap,
     threads: int | None = None,
     watch: Callable[[str, int, int, int], None] | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> list[Row]:
     """Train and test what stands beside the plan; it is not part of the run's ledger.
 
@@ -73,7 +73,7 @@ def contenders(
     model: Predictor,
     features: FeatureMap,
     threads: int | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> dict[str, Contender]:
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
     classes = held.about.classes
@@ -112,7 +112,7 @@ def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> Reservoi
 
 
 def _personalised(
-    model: Predictor, held: PlanData, threads: int | None, workers: int | None
+    model: Predictor, held: PlanData, threads: int | None, workers: int | Workers | None
 ) -> Contender:
     """Return the contender in which test clients adapt the shared readout to their earlier data."""
     shared = model_of(model)

@@ -15,7 +15,7 @@ from operator import add
 import numpy as np
 
 from catchment.data.generators import seeded_generator
-from catchment.engine.local import run_locally
+from catchment.engine.local import Workers, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.federation.course import AnyPlan, Course, Known, conduct
 from catchment.federation.limits import Limits
@@ -64,7 +64,7 @@ def folded(
     threads: int | None = None,
     watch: Watch | None = None,
     models: dict[str, Predictor] | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Folded:
     """Return how well every client is served by a model that has not seen it.
 
@@ -118,7 +118,7 @@ def trained_on(
     threads: int | None = None,
     watch: Watch | None = None,
     before: str = "",
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Result[object, object]:
     """Return what a plan makes of some of its clients, in the clear: nothing of it is released.
 

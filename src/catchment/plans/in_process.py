@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from catchment.engine.device.device import Device, refuse_shared
-from catchment.engine.local import AnySource, LocalEngine, data_of
+from catchment.engine.local import AnySource, LocalEngine, Workers, data_of
 from catchment.engine.processes import with_workers
 from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation
@@ -68,8 +68,12 @@ class InProcess:
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
     devices: Mapping[str, Device] = field(default_factory=dict)
-    name: str = "local"
-    workers: int | None = None
+    workers: int | Workers | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in the run's facts."""
+        return self.workers.name if isinstance(self.workers, Workers) else "local"
 
     def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
         if isinstance(plan.algorithm, DeliveredEvaluation):
@@ -113,7 +117,7 @@ def run_plan(
     watch: Watch | None = None,
     facts: Mapping[str, str] | None = None,
     devices: Mapping[str, Device] | None = None,
-    workers: int | None = None,
+    workers: int | Workers | None = None,
     keep_every: float = EVERY,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
@@ -239,7 +243,7 @@ def _by_folds(
     watch: Watch | None,
     store: Store,
     models: dict[str, Predictor],
-    workers: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Scores:
     """Return the scores by folds, and keep what each fold gave; models by client are put in."""
     found = folded(file, held, threads, watch, models, workers)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from catchment.structure.adding import added, equal, subtracted
+from catchment.structure.adding import added, equal, is_whole, subtracted
 from catchment.structure.codec import put_together, taken_apart
 from catchment.structure.fields import (
     ANY_FLOAT,
@@ -70,6 +70,7 @@ __all__ = [
     "Triangle",
     "added",
     "equal",
+    "is_whole",
     "kind_of",
     "marked",
     "measured",

@@ -14,6 +14,7 @@ from catchment.structure.fields import GATHERED, POOLED, Declared, Part, layout
 from catchment.structure.gathered import gathered
 
 T = TypeVar("T")
+EXACT = 2**53  # whole numbers below it are exact in float64
 
 
 def added(one: T, other: T) -> T:
@@ -36,6 +37,32 @@ def added(one: T, other: T) -> T:
 def subtracted(one: T, other: T) -> T:
     """Return a value without another that was added; ValueError if a count would be negative."""
     return _combined(one, other, _minus)
+
+
+def is_whole(value: object) -> bool:
+    """Return whether all that adds in a value are whole numbers: its sums have no order then.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Sum:
+    ...     n: int
+    ...     total: float
+    >>> is_whole(Sum(1, 2.0)), is_whole(Sum(1, 2.5))
+    (True, False)
+    """
+    if isinstance(value, Mapping):
+        return all(map(is_whole, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(is_whole, value))
+    if isinstance(value, np.ndarray):
+        kind = value.dtype.kind
+        return kind in "iu" or (kind == "O" and all(isinstance(one, int) for one in value.flat))
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) < EXACT
+    if is_dataclass(value) and not isinstance(value, type):
+        adds = (part for part in layout(type(value)).parts if part.form != "fact")
+        return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
+    return value is None or isinstance(value, int)
 
 
 def _plus(one: Any, other: Any) -> Any:
