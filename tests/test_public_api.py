@@ -17,9 +17,10 @@ PACKAGE = ROOT / "src" / "catchment"
 # Changing a line here changes what the library promises: say so in the changelog.
 FACES = {
     "data": (
-        "ACTIVITIES Cached Clients GapReport Prepare RAW Recording Scaler by_subject "
-        "contiguous fill_gaps from_frame henon iid label_skew loaders lorenz mackey_glass "
-        "narma one_step quantity_skew read sequences_from_arrays split synthetic_wearables"
+        "ACTIVITIES Cached Clients GapReport Lake LakeClient Prepare RAW Recording Scaler "
+        "by_subject contiguous fill_gaps from_frame henon iid label_skew loaders lorenz "
+        "mackey_glass narma one_step quantity_skew read read_lake sequences_from_arrays split "
+        "synthetic_wearables"
     ),
     "features": (
         "AutoMap Concat DefaultMap DiagonalReservoir Encoder Hydra Layers MiniRocket NVAR "
@@ -43,8 +44,8 @@ FACES = {
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
         "DeepRidge Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging "
         "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
-        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
-        "joint_features mixed personalise towards unlearn unlearn_rows"
+        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums "
+        "group_of join joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
         "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.data.clients import split as split
     from catchment.data.files import read as read
+    from catchment.data.lake.clients import read_lake as read_lake
     from catchment.data.prepare import RAW as RAW
     from catchment.data.prepare import Prepare as Prepare
     from catchment.data.recording import Recording as Recording
@@ -61,6 +62,7 @@ _HOME = {
     "federate": "catchment.verbs",
     "evaluate": "catchment.verbs",
     "read": "catchment.data.files",
+    "read_lake": "catchment.data.lake.clients",
     "split": "catchment.data.clients",
     "load": "catchment.storage",
     "save": "catchment.readout.storage",

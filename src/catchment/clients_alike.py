@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from catchment.data.lazy_clients import Changed, LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.device.device import Device
-from catchment.engine.local import AnySource, data_of
+from catchment.engine.local import AnySource, Source, data_of
 from catchment.errors import DeviceError
 from catchment.federation.client import Elsewhere
 from catchment.readout.class_columns import united
@@ -32,14 +33,24 @@ def placed(
     if classes is None:
         return clients
 
-    def in_columns(source: AnySource) -> Iterator[Recording]:
-        for recording in data_of(source)():
-            yield recording.among(classes) if isinstance(recording, Recording) else recording
-
+    if isinstance(clients, LazyClients):
+        return Changed(clients, partial(InColumns, classes=classes))
     return {
-        name: source if isinstance(source, Elsewhere) else partial(in_columns, source)
+        name: source if isinstance(source, Elsewhere) else InColumns(source, classes)
         for name, source in clients.items()
     }
+
+
+@dataclass(frozen=True)
+class InColumns:
+    """A client's recordings, with targets in the columns of these classes."""
+
+    source: Source
+    classes: tuple[str, ...]
+
+    def __call__(self) -> Iterator[Recording]:
+        for recording in data_of(self.source)():
+            yield recording.among(self.classes) if isinstance(recording, Recording) else recording
 
 
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have
@@ -63,7 +74,8 @@ def shared_by(
     Those that cannot be read are left to the run, which names them. Devices are asked only if there
     are no recordings here, and know their classes by number: `classes` are their names.
     """
-    devices = [one for one in clients.values() if isinstance(one, Device)]
+    asked = isinstance(clients, LazyClients)
+    devices = [one for one in clients.values() if isinstance(one, Device)] if not asked else []
     if len(devices) == len(clients):
         return _shared_by_devices(devices, classes)
     found: Counter[Shared] = Counter()
@@ -103,6 +115,8 @@ def _shared_by_devices(devices: Sequence[Device], classes: Sequence[str] | None)
 
 def _some(clients: Mapping[str, AnySource]) -> list[str]:
     """Return the clients that are in memory, and some of the others, spread over all names."""
+    if isinstance(clients, LazyClients):
+        return sorted(clients)[:: max(1, len(clients) // LOOKED_AT)]
     names = sorted(name for name in clients if not isinstance(clients[name], Elsewhere))
     elsewhere = [name for name in names if callable(clients[name])]
     step = max(1, len(elsewhere) // LOOKED_AT)

@@ -192,4 +192,4 @@ def test_a_model_file_names_its_map_and_refuses_to_load_without_it(tmp_path: Pat
 
 def test_a_giant_is_refused_before_anything_is_built() -> None:
     with pytest.raises(ValueError, match="ask for fewer units"):
-        EchoState(1_000_000)
+        EchoState(1_000_000_000)

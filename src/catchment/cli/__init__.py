@@ -17,6 +17,7 @@ from catchment.cli import runs
 from catchment.cli.audit import audit
 from catchment.cli.compile import compile_command
 from catchment.cli.data import data_app
+from catchment.cli.estimate import estimate
 from catchment.cli.explain import explain
 from catchment.cli.export import export
 from catchment.cli.fit import fit
@@ -38,6 +39,7 @@ app.command("demo")(runs.demo)
 app.command("fit")(fit)
 app.command("run")(runs.run)
 app.command("plan")(runs.plan)
+app.command("estimate")(estimate)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
 app.command("explain")(explain)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from catchment.data.generators import mackey_glass as mackey_glass
     from catchment.data.generators import narma as narma
     from catchment.data.generators import one_step as one_step
+    from catchment.data.lake.clients import Lake as Lake
+    from catchment.data.lake.clients import LakeClient as LakeClient
+    from catchment.data.lake.clients import read_lake as read_lake
     from catchment.data.prepare import RAW as RAW
     from catchment.data.prepare import Prepare as Prepare
     from catchment.data.recording import Recording as Recording
@@ -56,6 +59,7 @@ __all__, __getattr__, __dir__ = face(
         "frames": ["from_frame", "sequences_from_arrays"],
         "gaps": ["GapReport", "fill_gaps"],
         "generators": ["henon", "lorenz", "mackey_glass", "narma", "one_step"],
+        "lake.clients": ["Lake", "LakeClient", "read_lake"],
         "loaders": [],
         "prepare": ["Prepare", "RAW"],
         "recording": ["Recording"],

@@ -55,7 +55,7 @@ def read_parquet(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
     names = named(table.column_names, path)
     columns = zip(names, table.columns, strict=True)
-    return {name: np.asarray(_plain(column)) for name, column in columns}
+    return {name: np.asarray(plain(column)) for name, column in columns}
 
 
 def _reads_otherwise(content: bytes) -> bool:
@@ -78,7 +78,7 @@ def _columns(content: bytes) -> dict[str, NDArray[Any] | Texts] | None:
     if len(set(table.column_names)) != table.num_columns:
         return None
     return {
-        name: _texts(column) if pyarrow.types.is_string(column.type) else np.asarray(_plain(column))
+        name: _texts(column) if pyarrow.types.is_string(column.type) else np.asarray(plain(column))
         for name, column in zip(table.column_names, table.columns, strict=True)
     }
 
@@ -91,7 +91,7 @@ def _texts(column: pyarrow.ChunkedArray) -> Texts:
     return Texts(words.values, np.append(words.codes, -1)[codes])
 
 
-def _plain(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+def plain(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
     """Return a column whose values NumPy knows; those of a dictionary would go through pandas."""
     kind = column.type
     if pyarrow.types.is_dictionary(kind):

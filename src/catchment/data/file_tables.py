@@ -107,7 +107,7 @@ def inputs_of(tables: list[Table], named: set[str]) -> list[str]:
 
 def with_comparable_labels(tables: list[Table], label: str) -> list[Table]:
     """Return the tables with labels of one kind: whole numbers as such, or text in all files."""
-    columns = [_whole(table.column(label)) for table in tables]
+    columns = [whole_labels(table.column(label)) for table in tables]
     kinds = {type(value) for values in columns for value in values if value is not None}
     if str in kinds and len(kinds) > 1:
         columns = [[None if v is None else str(v) for v in values] for values in columns]
@@ -133,7 +133,7 @@ def refuse_text(tables: list[Table], targets: list[str]) -> None:
                 )
 
 
-def _whole(values: NDArray[Any]) -> list[Any]:
+def whole_labels(values: NDArray[Any]) -> list[Any]:
     """Return labels as Python values, None where missing; 1.0 is the label 1."""
     missing = missing_values(values)
     known = values[~missing]

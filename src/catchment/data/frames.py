@@ -137,7 +137,7 @@ def from_frame(
     times = None if time is None else times_of(_column(frame, time), time)
     clients: dict[str, list[Recording]] = {}
     labels = None if classes is None or target is None else _text(classes)
-    table = _Rows(u, y, times, tuple(names), per_step, labels)
+    table = Rows(u, y, times, tuple(names), per_step, labels)
     for (name, key), rows in _groups(
         [ONE_CLIENT] * len(u) if client is None else _keys(frame, client),
         [""] * len(u) if recording is None else _keys(frame, recording),
@@ -149,7 +149,7 @@ def from_frame(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """The rows of a frame, of which some make a recording."""
 
     u: Array
@@ -175,7 +175,7 @@ class _Rows:
             seconds = seconds_of(self.times[rows])
         own = None if self.y is None else self.y[rows]
         if own is not None and not self.per_step:
-            own = _the_same(own)
+            own = the_same(own)
         return Recording(
             self.u[rows],
             own,
@@ -270,7 +270,8 @@ def nearest(name: str, known: Iterable[object]) -> str:
     return f"there are {', '.join(every[:12])}{' and more' if len(every) > 12 else ''}"
 
 
-def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
+def numbers_of(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
+    """Return columns of numbers as (n, k) float64, NaN where a value is missing."""
     columns = []
     for name in names:
         values = _column(frame, name)
@@ -295,7 +296,7 @@ def _numbers(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
 def _inputs(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:
     if not names:
         raise ValueError("inputs names no column; pass at least one")
-    u = _numbers(frame, names)
+    u = numbers_of(frame, names)
     if len(u) == 0:
         raise ValueError("there are no rows; leave it out, or fill it")
     return u
@@ -314,7 +315,7 @@ def _targets(
         if holds_text(_column(frame, name)):
             labels = class_labels(frame, name)
             raise SettingError(f"target {name!r} holds text", "classes", labels)
-    return _numbers(frame, names)
+    return numbers_of(frame, names)
 
 
 def _keys(frame: Frame | Mapping[str, Any], name: str) -> list[str]:
@@ -332,7 +333,8 @@ def _groups(clients: list[str], sequences: list[str]) -> dict[tuple[str, str], l
     return groups
 
 
-def _the_same(y: Array) -> Array:
+def the_same(y: Array) -> Array:
+    """Return the one row that all rows of targets (T, K) are, where they are known."""
     known = y[~np.isnan(y).any(axis=1)]
     if len(known) and not (known == known[0]).all():
         raise SettingError("the target changes from row to row", "per_step", True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from catchment.engine.local import Source
 
-Clients = dict[str, Source]
+Clients = Mapping[str, Source]
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from catchment.data.clients import cohorts, contiguous, iid, label_skew, quantity_skew
+from catchment.data.lazy_clients import Changed, Chosen
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.federation.course import DELIVERY, EVALUATION
+from catchment.federation.learn.groups import MANY
 from catchment.federation.rows import first_part
 from catchment.plans.sources import About, Clients, Recordings
 
@@ -92,10 +95,8 @@ class PlanData:
         """What the test clients are tested on."""
         if self.test_after == 0:
             return self.whole
-        return {
-            name: Later(source, self.test_after, self.washout)
-            for name, source in self.whole.items()
-        }
+        later = partial(Later, share=self.test_after, washout=self.washout)
+        return Changed(self.whole, later)
 
     @property
     def names(self) -> list[str]:
@@ -103,16 +104,20 @@ class PlanData:
         return sorted({*self.train, *self.whole})
 
     def at(self, stage: str) -> Clients:
-        """Return who takes part in a stage, and with which data."""
+        """Return who takes part in a stage, and with which data.
+
+        All of them are given the model. Of very many, which are no more than simulated here, it is
+        given to those that are tested.
+        """
         if stage == DELIVERY:
-            return dict.fromkeys(self.names, ())
+            many = len(self.train) > MANY and len(self.whole) > 0
+            return dict.fromkeys(sorted(self.whole) if many else self.names, ())
         return self.test if stage == EVALUATION else self.train
 
     def prepared(self, prepare: Prepare) -> PlanData:
         """Return the data as a map sees them, for what is measured beside the plan."""
-        train = {name: Prepared(source, prepare) for name, source in self.train.items()}
-        whole: Clients = {name: Prepared(source, prepare) for name, source in self.test.items()}
-        return PlanData(dict(train), whole, self.about)
+        ready = partial(Prepared, prepare=prepare)
+        return PlanData(Changed(self.train, ready), Changed(self.test, ready), self.about)
 
 
 @dataclass(frozen=True)
@@ -214,7 +219,8 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
         return found.clients, found.test
     if sharing.test == "official":
         raise ValueError("the data have no official test part; give a share, such as test = 0.25")
-    clients = _dealt({**found.clients, **_apart(found)}, sharing)
+    every = {**found.clients, **_apart(found)} if found.test else found.clients
+    clients = _dealt(every, sharing)
     if sharing.test == "folds":
         if len(clients) < 3:
             raise ValueError(f"there are {len(clients)} clients, folds need 3 or more; add files")
@@ -228,18 +234,11 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
                 'test_of = "recordings" or "steps" into [data], or add files'
             )
         parts = cohorts(clients, validation=0, test=share, seed=sharing.seed)
-        both = (sorted(parts.train), sorted(parts.test))
-        train, test = ({name: clients[name] for name in names} for names in both)
-        return train, test
-
-    def part(source: Source, begin: float, end: float) -> Source:
-        if of == "steps":
-            return Steps(source, begin, end, washout)
-        return Some(source, begin, end)
-
+        return Chosen(clients, parts.train), Chosen(clients, parts.test)
+    part: Callable[..., Source] = partial(Steps, washout=washout) if of == "steps" else Some
     return (
-        {name: part(source, 0.0, 1 - share) for name, source in clients.items()},
-        {name: part(source, 1 - share, 1.0) for name, source in clients.items()},
+        Changed(clients, partial(part, begin=0.0, end=1 - share)),
+        Changed(clients, partial(part, begin=1 - share, end=1.0)),
     )
 
 

@@ -23,6 +23,7 @@ from catchment.plans.own_files import Files
 FEW = 0.05  # of the median of all clients: so few steps are said
 MOST_NAMED = 5
 MOST_BYTES = 1 << 29  # of files that are looked at; more would be read twice
+MOST_CLIENTS = 2000  # of a lake, for the same reason
 SLACK = 0.1  # by which rates may differ
 
 
@@ -78,7 +79,10 @@ def notices(file: PlanFile, held: PlanData) -> tuple[str, ...]:
     origin, prepare = file.origin, file.prepare
     if not isinstance(origin, Files):
         return ()
-    if sum(path.stat().st_size for path in origin.paths(file.base)) > MOST_BYTES:
+    if origin.is_lake(file.base):
+        if len(held.train) + len(held.whole) > MOST_CLIENTS:
+            return held.notices
+    elif sum(path.stat().st_size for path in origin.paths(file.base)) > MOST_BYTES:
         return held.notices
     seen = dict(_looked_at({**held.whole, **held.train}))
     scored, per_step = set(held.whole) - set(held.train), held.about.per_step

@@ -10,6 +10,7 @@ from typing import Literal
 from catchment.data.cache import Cached
 from catchment.data.clients import Clients as ReadClients
 from catchment.data.recording import Recording
+from catchment.data.uris import is_uri
 from catchment.errors import SettingError
 from catchment.plans.about import About, Clients, Recordings
 
@@ -100,6 +101,8 @@ class Files:
         return [find_files(base / pattern)[0] for pattern in _listed(self.files)]
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+        if self.is_lake(base):
+            return self._lake(base)
         paths = self.paths(base)
         if self.client is None and self.is_settled:
             if self.client_by == "folder":
@@ -123,6 +126,55 @@ class Files:
             names = [client_of(path) for path in paths]
             every = {name: found[name] if name in found else unread[name] for name in names}
         return Recordings(every, about, notices=usable.notices)
+
+    def is_lake(self, base: Path) -> bool:
+        """Return whether the clients of these files are read one by one, by row groups."""
+        if any(map(is_uri, _listed(self.files))):
+            return True
+        if self.client is None or not self.is_settled:
+            return False
+        places = [base / pattern for pattern in _listed(self.files)]
+        if all(place.is_dir() and not _kinds_in(place) for place in places):
+            return True  # of its subfolders, then
+        return {kind for place in places for kind in _kinds_in(place)} == {".parquet"}
+
+    def lake_lines(self, base: Path) -> list[str]:
+        """Return what the footers of a lake's files say, in lines."""
+        from catchment.data.lake.schemas import schemas_of
+        from catchment.data.lake.storage import find_parquet
+
+        storage, paths = find_parquet(self._places(base))
+        found = schemas_of(storage, paths)
+        files = "1 Parquet file" if len(paths) == 1 else f"{len(paths):,} Parquet files"
+        columns = ", ".join(next(iter(found.files.values())))
+        return [f"{files} with {found.n_rows:,} rows, read client by client; columns: {columns}"]
+
+    def _places(self, base: Path) -> list[str | Path]:
+        return [one if is_uri(one) else base / one for one in _listed(self.files)]
+
+    def _lake(self, base: Path) -> Recordings:
+        """Return the clients of Parquet files, of which only the names are read now."""
+        # An extra: only those who read Parquet need it.
+        from catchment.data.lake.clients import open_lake, slow_parts
+
+        if self.client is None or not self.is_settled:
+            raise ValueError(
+                f"{_listed(self.files)[0]} is a bucket, whose clients are read one by one; write "
+                "client, inputs, per_step and, for a label, classes into [data]"
+            )
+        lake = open_lake(
+            self._places(base),
+            client=self.client,
+            inputs=self.inputs,
+            label=self.label,
+            target=self.target,
+            recording=self.recording,
+            time=self.time,
+            classes=self.classes,
+            per_step=self.per_step,
+            leave_out=self.leave_out,
+        )
+        return Recordings(lake, self.about(), notices=tuple(slow_parts(lake, self.client)))
 
     def _folders(self, paths: list[Path]) -> Clients:
         """Return a client for each folder, read when it is asked."""
@@ -244,6 +296,17 @@ class SomeFiles:
 
     def __call__(self) -> list[Recording]:
         return [one for held in self.how.read(list(self.paths)).values() for one in held]
+
+
+def _kinds_in(place: Path) -> set[str]:
+    """Return the kinds of files of a folder or pattern."""
+    from catchment.data.files import find_files
+    from catchment.data.tables import kind_of
+
+    try:
+        return {kind_of(path) for path in find_files(place)}
+    except FileNotFoundError:
+        return set()
 
 
 def client_of(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from catchment.data.prepare import Prepare
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.sizes import refuse_large
 from catchment.federation.course import Course, Maps
 from catchment.federation.learn.automatic_maps import Offered, offered_maps, refuse_settings
 from catchment.federation.plan import Learner, Masking
@@ -23,6 +24,7 @@ from catchment.plans.names import (
     PLASTICITY_ROUNDS,
     PROTECTIONS,
     RESERVOIRS,
+    WITHOUT_GRAM,
     Given,
     algorithm_of,
     beside,
@@ -158,6 +160,8 @@ class PlanFile:
         )
         windows = self.prepare.window is not None
         per_step = not windows and (about.per_step or self.prepare.horizon is not None)
+        if self._is_summed(protections):
+            self._refuse_large(about, per_step)
         offered = self.offered(len(about.channels), per_step, n_clients)
         table = self._learning(offered)
         given = Given(
@@ -207,6 +211,26 @@ class PlanFile:
             noisy=self.is_noisy,
             n_clients=n_clients,
         )
+
+    def _is_summed(self, protections: Sequence[object]) -> bool:
+        """Return whether somebody sums the products of all features."""
+        if self.algorithm in WITHOUT_GRAM or self.learn.get("upload") == "gradients":
+            return False
+        # Then gradients are taken where statistics are large.
+        ridge = self.learn.get("ridge", "auto")
+        masked = any(isinstance(one, Masking) for one in protections)
+        return not (masked and self.algorithm == "ridge" and not isinstance(ridge, str))
+
+    def _refuse_large(self, about: About, per_step: bool) -> None:
+        """Raise ValueError if statistics of the map cannot be in memory; nothing is built."""
+        for one in self.maps:
+            refuse_large(
+                one,
+                len(about.channels),
+                per_step=per_step,
+                classes=about.classes is not None,
+                remedy='upload = "gradients" in [learn], ',
+            )
 
     def _learning(self, offered: Offered) -> Table:
         """Return [learn], which is a choice among candidates where "auto" has some."""

@@ -29,6 +29,8 @@ def seen(file: PlanFile, *, most: int = MOST_FILES) -> list[str]:
     origin = file.origin
     if not isinstance(origin, Files):
         return []
+    if origin.is_lake(file.base):
+        return origin.lake_lines(file.base)
     from catchment.data.survey import summary_lines, survey
 
     paths = origin.paths(file.base)

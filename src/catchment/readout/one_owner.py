@@ -17,6 +17,7 @@ from catchment.data.recording import Recording
 from catchment.features.default_map import AutoMap
 from catchment.features.labels import label_of
 from catchment.features.pipeline import Pipeline
+from catchment.features.sizes import refuse_large
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
@@ -57,6 +58,7 @@ def fitted_pipeline(
         raise ValueError("there are no recordings; pass at least one")
     first, prepare = recordings[0], pipeline.prepare
     per_step = has_target_per_step(prepare, first)
+    refuse_large(pipeline.known_map, first.n_inputs, per_step=per_step, classes=classes)
     built = pipeline.built(first.n_inputs, per_step=per_step, classes=classes)
     if prepare.is_fitted:
         return built

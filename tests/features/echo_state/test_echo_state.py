@@ -53,4 +53,10 @@ def test_with_nothing_set_a_chaotic_series_goes_on_for_a_hundred_steps() -> None
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_built() -> None:
     with pytest.raises(ValueError, match="ask for fewer units"):
-        ct.EchoState(1_000_000)
+        ct.EchoState(1_000_000_000)
+    record = [ct.Recording(np.zeros(5), np.zeros(5))]
+    said = r"Gram matrix of 500,[\d,]+ numbers takes 4.0 TB, and this machine has .*fewer units"
+    with pytest.raises(ValueError, match=said):
+        ct.fit(ct.EchoState(1_000_000), record)
+    with pytest.raises(ValueError, match=said + ".* upload"):
+        ct.federate(ct.EchoState(1_000_000), {"ann": record, "bob": record})

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.data.lazy_clients import LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler
 from catchment.engine.device import link as kinds
@@ -386,6 +387,8 @@ def _collected(link: Link, kind: str, payload: bytes, limit: int) -> Parts:
 
 def refuse_shared(clients: Mapping[str, object]) -> None:
     """Raise ValueError if two clients are one device, whose data would count twice."""
+    if isinstance(clients, LazyClients):
+        return
     named: dict[str, str] = {}
     for name, one in clients.items():
         if isinstance(one, Device):

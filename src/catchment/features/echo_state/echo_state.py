@@ -17,7 +17,7 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import checked_bits
 
-LARGEST_GRAM = 4 << 30  # bytes: statistics beyond this are refused before anything is built
+MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed of them
 
 # What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
 PER_STEP = {
@@ -199,10 +199,7 @@ class EchoState:
 
     def _refuse_giants(self) -> None:
         units = self.units if isinstance(self.units, tuple) else (self.units,)
-        n_features = sum(units) * self.segments * (1 if self.pool is None else 2)
-        needed = 4 * n_features**2
-        if needed > LARGEST_GRAM:
+        if sum(units) > MOST_UNITS:
             raise ValueError(
-                f"{sum(units):,} units make {n_features:,} features, whose statistics take "
-                f"{needed / 2**30:,.0f} GiB; ask for fewer units"
+                f"{sum(units):,} units are more than {MOST_UNITS:,}; ask for fewer units"
             )

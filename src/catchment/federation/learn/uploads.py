@@ -91,6 +91,13 @@ class Uploads:
         """Whether clients look for a smaller form of their statistics."""
         return self.asked == "smallest" or (self.asked == "auto" and not self.protected)
 
+    @property
+    def sums_products(self) -> bool:
+        """Whether products of all features are summed, however many features there are."""
+        fixed = self.summed or isinstance(self.ridge, str)
+        by_size = self.asked == "auto" and self.hidden and not fixed
+        return self.asked != "gradients" and not by_size
+
     def added_to(
         self, protections: Sequence[Protection | Masking]
     ) -> tuple[Protection | Masking, ...]:

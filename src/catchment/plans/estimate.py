@@ -1,0 +1,303 @@
+"""What a plan will cost before anything of it runs: seconds, memory, bytes, and the model's size.
+
+The plan is run on a few invented clients of its shape, twice, with two numbers of them. What grows
+with the clients and what does not is told apart by the difference, stage by stage. Numbers of bytes
+are those of the messages that were made. Nothing is read but a few of the plan's clients, if they
+are here.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from catchment.federation.course import DELIVERY, EVALUATION, TRAINING
+from catchment.federation.runs.read import Run
+from catchment.federation.runs.write import MODEL
+from catchment.plans.about import About
+from catchment.plans.file import PlanFile
+from catchment.plans.in_process import run_plan
+from catchment.plans.invented import RATE, Invented, Shape, shape_of
+from catchment.plans.own_files import Files
+
+NOT_TRIED = ("secure_sum", "gaussian_noise")
+FEW = 12  # clients of the smaller trial
+SECONDS = 1.0  # that the larger one is to take
+MOST = 400  # clients of it
+MANY_ROUNDS = 4  # rounds of a trial, of trainings that take more
+NAME_BYTES = 700  # that this process keeps of a client that trains, whatever the algorithm
+SCORE_BYTES = 2500  # and of one that is tested
+HELD_BYTES = 1 << 28  # of row groups of Parquet files, or of other files' recordings
+BESIDE = "files, comparison"
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What a stage takes: its clients, seconds, and bytes of all its messages."""
+
+    name: str
+    clients: int
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a plan will cost.
+
+    Parameters
+    ----------
+    stages
+        In their order; what is not messages comes last.
+    upload
+        Bytes that one client sends in the training.
+    server_bytes, worker_bytes
+        Memory at its peak, of the process that conducts and of each worker beside it.
+    model_bytes
+        Of the model's file.
+    notes
+        What is not in the numbers, in a sentence each.
+    """
+
+    clients: int
+    steps: int
+    workers: int
+    stages: tuple[StageCost, ...]
+    upload: int
+    server_bytes: int
+    worker_bytes: int
+    model_bytes: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        return sum(stage.seconds for stage in self.stages)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as JSON has it."""
+        return {
+            "clients": self.clients,
+            "steps": self.steps,
+            "workers": self.workers,
+            "seconds": self.seconds,
+            "bytes_up": sum(stage.bytes_up for stage in self.stages),
+            "bytes_down": sum(stage.bytes_down for stage in self.stages),
+            "upload": self.upload,
+            "server_bytes": self.server_bytes,
+            "worker_bytes": self.worker_bytes,
+            "model_bytes": self.model_bytes,
+            "stages": [vars(stage) for stage in self.stages],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What a run on invented clients took: seconds and bytes by stage, clients, kept bytes."""
+
+    clients: int
+    seconds: Mapping[str, float]
+    asked: Mapping[str, int]
+    up: Mapping[str, int]
+    down: Mapping[str, int]
+    kept: int
+    model: int
+    rounds: int
+
+    def per_client(self, stage: str, what: Mapping[str, int]) -> int:
+        """Return the bytes of a client's messages in a stage."""
+        return round(what[stage] / max(self.asked[stage], 1))
+
+
+def estimate(
+    file: PlanFile,
+    *,
+    clients: int | None = None,
+    steps: int | None = None,
+    workers: int = 1,
+    data: Path | None = None,
+) -> Estimate:
+    """Return what a plan will cost, from a trial of about a second on invented recordings.
+
+    ValueError, before anything is built, if its statistics cannot be in this machine's memory.
+
+    Parameters
+    ----------
+    file
+        The plan.
+    clients
+        How many there will be; as many as its data have, if not given.
+    steps
+        Of each client's recordings; as those of its data, if not given.
+    workers
+        Processes on cores of their own that serve clients beside the one that conducts.
+    data
+        Directory of public data sets; the usual ones if not given.
+    """
+    for name, value in (("clients", clients), ("steps", steps), ("workers", workers)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}; pass 1 or more")
+    shape, found = _shape(file, clients, steps, data)
+    n_clients = clients or found
+    file.course(shape.about, n_clients=n_clients)  # refused from sizes, or as a run would be
+    small = _as_tried(file, n_clients)
+    threads = 1 if workers > 1 else None
+    _tried(small, Invented(FEW, shape), threads)  # compiled, and in memory
+    few = _tried(small, Invented(FEW, shape), threads)
+    slowest = max(few.seconds[TRAINING], 1e-3) / FEW
+    more = _tried(small, Invented(_more(slowest), shape), threads)
+    return _of(file, shape, n_clients, workers, few, more)
+
+
+def _more(seconds: float) -> int:
+    return FEW + min(max(int(SECONDS / seconds), FEW), MOST)
+
+
+def _shape(
+    file: PlanFile, clients: int | None, steps: int | None, data: Path | None
+) -> tuple[Shape, int]:
+    """Return the shape of a client, and how many there are; nothing is read if all is given."""
+    origin = file.origin
+    if clients and steps and isinstance(origin, Files) and origin.is_settled:
+        about = origin.about()
+        timed = origin.time is not None or file.prepare.rate is not None
+        rate = (file.prepare.rate or RATE) if timed else None
+        return Shape(about, 1, steps, _n_targets(about, origin), rate), clients
+    held = file.load_data(data)
+    shape = shape_of(held)
+    if steps:
+        shape = replace(shape, steps=steps)
+    return shape, len(held.names)
+
+
+def _n_targets(about: About, origin: Files) -> int:
+    if about.classes is not None:
+        return len(about.classes)
+    target = origin.target
+    return 0 if target is None else 1 if isinstance(target, str) else len(target)
+
+
+def _as_tried(file: PlanFile, n_clients: int) -> PlanFile:
+    """Return the plan as it is tried: in the clear, few rounds, on clients dealt as they are."""
+    test = file.sharing.test if isinstance(file.sharing.test, float) else None
+    return replace(
+        file,
+        sharing=replace(file.sharing, split=None, test=test, folds=None),
+        protect=tuple(one for one in file.protect if one.get("name") not in NOT_TRIED),
+        run=replace(file.run, rounds=_fewer(file.run.rounds), share=1.0, min_clients=1),
+    )
+
+
+def _fewer(rounds: int | None) -> int | None:
+    return rounds if rounds is None else min(rounds, MANY_ROUNDS)
+
+
+def _tried(file: PlanFile, origin: Invented, threads: int | None) -> Trial:
+    """Return what a run on invented clients took."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        began = time.perf_counter()
+        done = run_plan(replace(file, origin=origin), folder, threads=threads)
+        whole = time.perf_counter() - began
+        kept = sum(path.stat().st_size for path in (folder / "states").rglob(f"{TRAINING}*"))
+        return _trial(origin.clients, done.run, whole, kept, (folder / MODEL).stat().st_size)
+
+
+def _trial(clients: int, run: Run, whole: float, kept: int, model: int) -> Trial:
+    seconds = {name: sum(one.seconds for one in own) for name, own in run.rounds.items()}
+    return Trial(
+        clients,
+        {**seconds, BESIDE: max(whole - sum(seconds.values()), 0.0)},
+        {name: own[0].n_asked for name, own in run.rounds.items()},
+        {name: sum(one.bytes_up for one in own) for name, own in run.rounds.items()},
+        {name: sum(one.bytes_down for one in own) for name, own in run.rounds.items()},
+        kept,
+        model,
+        len(run.rounds[TRAINING]),
+    )
+
+
+def _of(
+    file: PlanFile, shape: Shape, n_clients: int, workers: int, few: Trial, more: Trial
+) -> Estimate:
+    """Return the estimate that two trials give."""
+    n_train, n_test = _dealt(file, shape, n_clients)
+    counts = {EVALUATION: n_test, DELIVERY: n_clients, BESIDE: n_clients}
+    rounds = file.course(shape.about, n_clients=n_clients).rounds or few.rounds
+    stages = []
+    for name in (*more.asked, BESIDE):
+        n = counts.get(name, n_train)
+        times = rounds / few.rounds if name == TRAINING else 1.0
+        n_asked = max(round(n * file.run.share), 1) if name == TRAINING else n
+        up, down = (
+            round(n_asked * times * more.per_client(name, what)) if name in more.asked else 0
+            for what in (more.up, more.down)
+        )
+        seconds = times * _seconds(name, n_asked, workers, few, more)
+        stages.append(StageCost(name, n_asked, seconds, up, down))
+    kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
+    base = _peak_bytes()
+    held = min(HELD_BYTES, n_clients * shape.n_bytes)
+    server = base + round(n_train * (kept + NAME_BYTES)) + n_test * SCORE_BYTES
+    return Estimate(
+        n_clients,
+        shape.recordings * shape.steps,
+        workers,
+        tuple(stages),
+        round(more.per_client(TRAINING, more.up) * rounds / few.rounds),
+        server + (held if workers == 1 else 0),
+        base + held if workers > 1 else 0,
+        more.model,
+        tuple(_notes(file, rounds, few.rounds)),
+    )
+
+
+def _seconds(stage: str, n: int, workers: int, few: Trial, more: Trial) -> float:
+    """Return what a stage takes with n clients, of whom each worker has its share."""
+    small = few.asked.get(stage, few.clients)
+    large = more.asked.get(stage, more.clients)
+    each = max(more.seconds[stage] - few.seconds[stage], 0.0) / max(large - small, 1)
+    fixed = max(more.seconds[stage] - large * each, 0.0)
+    return fixed + n * each / (workers if stage in (TRAINING, EVALUATION) or n == large else 1)
+
+
+def _dealt(file: PlanFile, shape: Shape, n_clients: int) -> tuple[int, int]:
+    """Return how many clients train, and how many are tested."""
+    sharing = file.sharing
+    if sharing.test == "folds":
+        return n_clients, 0
+    if sharing.tests_of(shape.about) != "clients":
+        return n_clients, n_clients
+    share = sharing.test if isinstance(sharing.test, float) else 0.25
+    n_test = max(round(share * n_clients), 1)
+    return max(n_clients - n_test, 1), n_test
+
+
+def _notes(file: PlanFile, rounds: int, tried: int) -> list[str]:
+    notes = []
+    names = [str(one.get("name")) for one in file.protect if one.get("name") in NOT_TRIED]
+    if names:
+        notes.append(
+            f"{' and '.join(names)}: tried without; a secure sum takes further messages, and time "
+            "that grows with its clients (docs/guides/secure-sums)"
+        )
+    if file.sharing.test == "folds":
+        notes.append("the test by folds trains once more for each fold, which is not counted")
+    if rounds != tried:
+        notes.append(f"tried {tried} of {rounds} rounds")
+    return notes
+
+
+def _peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    try:
+        import resource
+    except ImportError:  # on Windows: about what the library takes
+        return 200_000_000
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
