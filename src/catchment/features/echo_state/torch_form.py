@@ -78,7 +78,8 @@ class _Counted:
         if self.all[0] <= start and start + T <= self.all[1]:
             return None
         t = torch.arange(start, start + T, device=self.ends.device)[:, None]
-        return (t >= self.firsts) & (t < self.ends)
+        counted: Tensor = (t >= self.firsts) & (t < self.ends)
+        return counted
 
 
 class TorchForm:
