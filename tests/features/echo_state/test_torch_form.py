@@ -146,7 +146,7 @@ def test_forms_are_kept_and_the_oldest_let_go(monkeypatch: pytest.MonkeyPatch) -
 
 def test_memory_is_used_again_from_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TorchForm, "by_graph", lambda self, n_lanes: True)
-    monkeypatch.setattr(torch_form, "GRAPH_STEPS", 7)
+    monkeypatch.setattr(torch_form, "GRAPH_STEPS", (7, 9))
     monkeypatch.setattr(torch_form, "GRAPH_COLUMNS", 20)
     features = EchoStateMap(with_cut(20, (0, 0)), feature_grid=20)
     form, inputs = TorchForm(features, "cpu"), sequences((50, 31, 45))

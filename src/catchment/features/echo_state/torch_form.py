@@ -30,8 +30,8 @@ from catchment.features.grid import digits_after_point, on_grid
 
 LANES = {"cpu": 64, "cuda": 16384}  # at most, side by side
 NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}  # of a block, about
-GRAPH_STEPS = 32  # of a block that a GPU repeats as one graph...
-GRAPH_COLUMNS = 8192  # ...or more where lanes are few: so many steps times lanes
+GRAPH_STEPS = (32, 1024)  # least and most of a block that a GPU repeats as one graph...
+GRAPH_COLUMNS = 8192  # ...where lanes are few so many steps times lanes
 KEPT_FORMS = 4  # on devices, with the memory of the last shape of each
 
 
@@ -78,7 +78,8 @@ class _Counted:
         if self.all[0] <= start and start + T <= self.all[1]:
             return None
         t = torch.arange(start, start + T, device=self.ends.device)[:, None]
-        return (t >= self.firsts) & (t < self.ends)
+        counted: Tensor = (t >= self.firsts) & (t < self.ends)
+        return counted
 
 
 class TorchForm:
@@ -150,7 +151,8 @@ class TorchForm:
         """Return the memory of blocks that are equally long, at rest; the last one's if it fits."""
         most = NUMBERS[self.device.type] // (height * B)
         if self.by_graph(B):
-            most = min(most, max(GRAPH_STEPS, GRAPH_COLUMNS // B))
+            fewest, many = GRAPH_STEPS
+            most = min(most, many, max(fewest, GRAPH_COLUMNS // B))
         n_blocks = -(-longest // max(1, most))
         T = -(-longest // n_blocks)
         # Taken out while in use: another thread that runs the form makes its own.
