@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import grid_tables
+from benchmarks import gpu_cases, gpu_tables, grid_tables
 from benchmarks.edge_peer_table import edge_peer_table
 from benchmarks.peer_table import RESULTS, peer_table
 
@@ -220,6 +220,19 @@ def test_tables_of_grids_are_those_that_were_measured(name: str) -> None:
         assert "(preliminary: " in shown.splitlines()[0]
     else:
         assert shown.startswith(f"{table}\n\n")
+
+
+@pytest.mark.parametrize("name", gpu_tables.TABLES)
+def test_tables_of_a_gpu_are_those_that_were_measured(name: str) -> None:
+    _, shown = gpu_tables.PAGE.read_text(encoding="utf-8").split(f"<!-- table: {name} -->\n\n")
+    assert shown.startswith(f"{gpu_tables.measured(name)}\n\n")
+
+
+def test_every_map_has_one_digest_on_a_gpu() -> None:
+    results = json.loads((gpu_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
+    digests = {line["map"]: line["same digest"] for line in results["digests"]}
+    assert set(digests) == set(gpu_cases.CASES)
+    assert all(digests.values())
 
 
 def test_figures_of_a_gpu_are_those_that_were_measured() -> None:

@@ -8,7 +8,7 @@ gives rows in blocks of its own making.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -20,6 +20,8 @@ from torch import Tensor
 from catchment.arrays import LARGEST, Array, Integers
 from catchment.features.concat import Concat
 from catchment.features.diagonal.diagonal import DiagonalReservoir
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.features.encoder import Encoder
 from catchment.features.feature_map import FeatureMap
 from catchment.features.grid import digits_after_point
 from catchment.features.layers import Layers
@@ -83,6 +85,10 @@ def inner_form(inner: object, device: torch.device) -> DeviceForm | WindowForm |
             from catchment.features.diagonal.torch_form import DiagonalForm
 
             return DiagonalForm(inner, device)
+        case Encoder():
+            from catchment.features.torch_encoder import encoder_form
+
+            return encoder_form(inner, device)
         case Hydra():
             from catchment.features.random_convolutions.torch_hydra import HydraForm
 
@@ -117,6 +123,8 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
 
     Its rows are those of `features.rows`, to the bit where the map has a grid.
     """
+    if isinstance(features, EchoStateMap):
+        return _echo_state_form(features, device)
     if not isinstance(features, Adapted):
         return None
     inner = inner_form(features.inner, device)
@@ -129,16 +137,23 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
 
 def checked_rows(features: Adapted, z: Tensor) -> Tensor:
     """Return rows (F, n) that are finite and within their bounds, on the grid if there is one."""
-    limits = torch.from_numpy(features._limits).to(z.device)[:, None]
-    if not bool((z.abs() <= limits).all()):
+    limits = torch.from_numpy(features._limits).to(z.device)
+    lowest, highest = torch.aminmax(z, dim=1) if z.shape[1] else (limits, limits)
+    if not bool(((-limits <= lowest) & (highest <= limits)).all()):
         features.checked_rows(z.cpu().numpy().T)  # which says what is wrong
     bits = features.grid
     if bits is None:
         return z
     digits = digits_after_point(features.bounds, bits)
     scale = torch.from_numpy(np.ldexp(1.0, digits)).to(z.device)[:, None]
-    # The zero that is added turns -0 into 0.
-    return (z * scale).round_().clamp_(-(2.0**bits), 2.0**bits).div_(scale).add_(0.0)
+    # Within the bounds nothing is rounded beyond the grid's end. The zero turns -0 into 0.
+    return (z * scale).round_().div_(scale).add_(0.0)
+
+
+def _echo_state_form(features: EchoStateMap, device: torch.device) -> DeviceForm | None:
+    from catchment.features.echo_state.torch_spans import EchoStateRows
+
+    return EchoStateRows(features, device) if features.precision == "float64" else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,10 +275,31 @@ def spans_of_columns(spans: Sequence[Span], first: int, last: int) -> tuple[Span
 
 def rows_on(form: DeviceForm, inputs: Sequence[Array]) -> list[Array]:
     """Return the rows (n, F) of each recording, brought back from the device."""
-    found: list[dict[int, Array]] = [{} for _ in inputs]
-    for block in form.blocks(inputs):
-        z, column = block.z.T.cpu().numpy(), 0
-        for span in block.spans:
-            found[span.recording][span.first] = z[column : column + span.n_rows]
+    blocks = ((block.z.T.cpu().numpy(), block.spans) for block in form.blocks(inputs))
+    return by_recording(blocks, len(inputs))
+
+
+def by_recording(blocks: Iterable[tuple[Array, Sequence[Span]]], n_recordings: int) -> list[Array]:
+    """Return what belongs to each recording, of blocks (n, m) and whose their rows are.
+
+    >>> spans = [Span(1, 0, 1), Span(0, 0, 2)]
+    >>> [z.tolist() for z in by_recording([(np.array([[3.0], [1.0], [2.0]]), spans)], 2)]
+    [[[1.0], [2.0]], [[3.0]]]
+    """
+    found: list[dict[int, Array]] = [{} for _ in range(n_recordings)]
+    width = 0
+    for z, spans in blocks:
+        column, width = 0, z.shape[1]
+        for span in spans:
+            # In C order, whatever the block's was: last bits of products of rows depend on it.
+            found[span.recording][span.first] = np.array(
+                z[column : column + span.n_rows], order="C"
+            )
             column += span.n_rows
-    return [np.concatenate([parts[first] for first in sorted(parts)]) for parts in found]
+    none = np.zeros((0, width))
+    return [
+        parts[0]
+        if list(parts) == [0]
+        else np.concatenate([none, *(parts[k] for k in sorted(parts))])
+        for parts in found
+    ]

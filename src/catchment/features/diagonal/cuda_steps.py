@@ -4,7 +4,8 @@ A block of threads advances one lane over many steps. Some warps hold the modes 
 rounded, into one half of a ring in shared memory; the others read it and follow products and
 mixtures, while the modes go on with the next step in the other half. It follows the definition in
 `kernels` operation by operation; the compiler may contract products into sums, which are exact, and
-never reorders. Moments are not exact, and are written without contraction.
+never reorders. Moments are not exact, and are written without contraction. Rows are gathered for a
+few steps before a warp writes them, so that neighbours in memory are written together.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from catchment.features.diagonal.torch_steps import Lanes, Units
 WARP = 32
 MOST_THREADS = 512
 MOST_REPEATS = 8  # units of one kind that a thread holds
-STAGED = 1024  # numbers of inputs that wait in shared memory, about
+STAGED = 256  # numbers of inputs that wait in shared memory, about
+TILE = 8  # steps whose rows are written together, if a thread holds one unit
 SHARED_BYTES = 48 * 1024  # every card has these
 NOTHING, ROWS, MOMENTS = range(3)
 
@@ -48,6 +50,24 @@ struct Moments {
   }
 };
 
+#if TILE > 0
+#define KEEP_ROW(tile, row, value) tile[(me % 32) * (TILE + 1) + t % TILE] = (value)
+// Write what the threads of a warp kept of some steps. Unit u has row `high + u` if it is below
+// `split`, else u - split, and there are `last` units.
+__device__ __forceinline__ void write_tile(const double* tile, double* out, int first, int split,
+                                           int last, int high, int filled, int width) {
+  __syncwarp();
+  for (int s = threadIdx.x % 32; s < 32 * TILE; s += 32) {
+    int u = first + s / TILE, c = s % TILE;
+    long long row = u < split ? high + u : u - split;
+    if (u < last && c < filled) out[row * width + c] = tile[s / TILE * (TILE + 1) + c];
+  }
+  __syncwarp();
+}
+#else
+#define KEEP_ROW(tile, row, value) mine[(long long)(row) * width + t] = (value)
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
     const double* __restrict__ u, const long long* __restrict__ begin,
     const long long* __restrict__ length, const long long* __restrict__ column,
@@ -58,6 +78,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
   extern __shared__ double memory[];
   int N = 2 * k, J = P + Q, lane = blockIdx.x, me = threadIdx.x;
   double *ring = memory, *staged = ring + 2 * N, *weights = staged + stage * I;
+#if TILE > 0
+  // One of a warp, and behind them a second one of those with modes, for the imaginary parts.
+  int size = 32 * (TILE + 1);
+  double *tile = weights + I * k + me / 32 * size, *second = tile + blockDim.x / 32 * size;
+#endif
   bool modes = me < mode_threads;
   int unit = modes ? me : me - mode_threads;
   int apart = modes ? mode_threads : blockDim.x - mode_threads;
@@ -123,8 +148,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
             v[i] = x[r] + R_FACTOR - R_FACTOR;
             v[k + i] = y[r] + R_FACTOR - R_FACTOR;
 #if KEEP == 1
-            mine[(long long)(I + i) * width + t] = x[r];
-            mine[(long long)(I + k + i) * width + t] = y[r];
+            KEEP_ROW(tile, I + i, x[r]);
+            KEEP_ROW(second, I + k + i, y[r]);
 #elif KEEP == 2
             mx[r].add(x[r], t == 0);
             my[r].add(y[r], t == 0);
@@ -150,19 +175,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
             }
             x[r] = (1.0 - leak[r]) * x[r] + leak[r] * p + R_STATE - R_STATE;
 #if KEEP == 1
-            mine[(long long)(I + N + j) * width + t] = x[r];
+            KEEP_ROW(tile, I + N + j, x[r]);
 #elif KEEP == 2
             mx[r].add(x[r], t == 0);
 #endif
           } else if (j < J + I) {
 #if KEEP == 1
-            mine[(long long)(j - J) * width + t] = now[j - J];
+            KEEP_ROW(tile, j - J, now[j - J]);
 #elif KEEP == 2
             mx[r].add(now[j - J], t == 0);
 #endif
           }
         }
       }
+#if TILE > 0
+      int filled = t % TILE + 1, base = unit - me % 32;
+      if (filled == TILE || t + 1 == T) {
+        double* there = mine + t + 1 - filled;
+        write_tile(tile, there, base, modes ? k : J, modes ? k : J + I, modes ? I : I + N, filled,
+                   width);
+        if (modes) write_tile(second, there, base, k, k, I + k, filled, width);
+      }
+#endif
     }
   }
 #pragma unroll
@@ -188,18 +222,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
 """
 
 
-def source(keep: int, repeats: int) -> str:
+def source(keep: int, repeats: int, tile: int) -> str:
     """Return the kernel that keeps nothing, rows or moments, its numbers written in full."""
     numbers = {name: getattr(kernels, name).hex() for name in _NAMES}
-    sizes = {"KEEP": keep, "REPEAT": repeats, "THREADS": MOST_THREADS}
+    sizes = {"KEEP": keep, "REPEAT": repeats, "TILE": tile, "THREADS": MOST_THREADS}
     head = [f"#define {name} ({value})" for name, value in (numbers | sizes).items()]
     return "\n".join(head) + _SOURCE
 
 
 @cache
-def _kernel(keep: int, repeats: int, device: int) -> Any:
+def _kernel(keep: int, repeats: int, tile: int, device: int) -> Any:
     with torch.cuda.device(device):
-        return torch.cuda._compile_kernel(source(keep, repeats), "run_lanes")
+        return torch.cuda._compile_kernel(source(keep, repeats, tile), "run_lanes")
 
 
 def shape_of_block(units: Units) -> tuple[int, int, int] | None:
@@ -261,6 +295,9 @@ def _launch(
     drawn = (units.W, units.eigenvalues, units.factors, units.mixed, units.M, units.leak)
     sizes = (I, k, P, units.M.shape[1], B, width, stage, modes)
     shared = 8 * (4 * k + stage * I + I * k)
+    tiles = 8 * (threads + modes) * (TILE + 1)
+    tile = TILE if keep == ROWS and repeats == 1 and shared + tiles <= SHARED_BYTES else 0
     with torch.cuda.device(device):
-        kernel = _kernel(keep, repeats, device.index or 0)
-        kernel((B, 1, 1), (threads, 1, 1), [u, *places, *drawn, state, rows, *sizes], shared)
+        kernel = _kernel(keep, repeats, tile, device.index or 0)
+        arguments = [u, *places, *drawn, state, rows, *sizes]
+        kernel((B, 1, 1), (threads, 1, 1), arguments, shared + tiles if tile else shared)

@@ -32,6 +32,7 @@ from catchment.features.torch_rows import DeviceRows, Span
 
 NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}  # of a block, about
 LEAST_LANE = {"cpu": 64, "cuda": 512}  # steps
+EVEN = 16  # lanes have a multiple of so many steps: their rows begin where lines of memory do
 FORGOTTEN = math.log(2.0**STATE_DIGITS * LIMIT)  # memories after which a start is no longer seen
 MEETING = 4.0  # memories more until the last digits are the same, nearly always
 
@@ -111,14 +112,14 @@ class DiagonalForm:
         memory = memory_of(inner)
         self.warm_up = math.ceil((FORGOTTEN + MEETING) * memory) if warm_up is None else warm_up
         self.most = max(1, NUMBERS[device.type] // self.units.n_base)  # steps of a block
-        usual = min(max(LEAST_LANE[device.type], self.warm_up), self.most)
+        wanted = max(LEAST_LANE[device.type], self.warm_up)
+        usual = min(-(-wanted // EVEN) * EVEN, self.most)
         self.n_steps = usual if n_steps is None else n_steps
 
     def blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
         """Yield the rows of checked inputs (T, I), a part of them at a time."""
         washout = self.inner.washout
-        for one in inputs:
-            self.inner.after_washout(one)
+        self.inner.after_washout(min(inputs, key=len))
         given = joined(inputs, self.device)
         if bool((given.abs() > LIMIT).any()):
             for one in inputs:
