@@ -12,10 +12,14 @@ what it had not finished is done again.
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import tempfile
+import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -34,7 +38,7 @@ from catchment.federation.plan import Plan
 from catchment.protocols import conforms
 
 MOST_DEATHS = 3  # of workers over one block
-IDLE = 60  # seconds that workers wait for the next run
+IDLE = 300  # seconds that workers wait for the next run
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
 }  # fmt: skip
@@ -121,7 +125,21 @@ def _workers(n: int) -> Any:
     # Not joblib's own pool, which others may use and then has other settings.
     from joblib.externals.loky import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(n, timeout=IDLE, env=ONE_THREAD)
+    return ProcessPoolExecutor(
+        n, timeout=IDLE, env=ONE_THREAD, initializer=_begin, initargs=(os.getpid(),)
+    )
+
+
+def _begin(parent: int) -> None:
+    """Leave Ctrl-C to the process that asks, and end with it; this runs in a new worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 @contextmanager
@@ -167,7 +185,7 @@ class _Pool:
             except BrokenProcessPool as error:
                 task.deaths += 1
                 if task.deaths == MOST_DEATHS:
-                    raise FederationError(_death_sentence(task)) from error
+                    raise FederationError(_death_sentence(pending)) from error
                 for one in pending:
                     if one.future is not None and not _is_good(one.future):
                         self._start(one)
@@ -200,11 +218,11 @@ def _is_good(future: Future[Any]) -> bool:
     return not future.done() or future.exception() is None
 
 
-def _death_sentence(task: _Task) -> str:
-    names = list(task.sources or ())
+def _death_sentence(pending: Iterable[_Task]) -> str:
+    names = [name for task in pending for name in task.sources or ()]
     return (
-        f"{MOST_DEATHS} worker processes died over the clients {names[0]!r} to {names[-1]!r}, most "
-        "likely for want of memory; use fewer workers"
+        f"worker processes died {MOST_DEATHS} times over some of the clients {names[0]} to "
+        f"{names[-1]}, most likely for want of memory; use fewer workers"
     )
 
 
