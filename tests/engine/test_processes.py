@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -277,6 +279,19 @@ def test_workers_that_die_again_and_again_end_the_run(tmp_path: Path) -> None:
     sources = {f"c{k:04d}": partial(deadly, k, os.getpid(), marker) for k in range(60)}
     with pytest.raises(FederationError, match="died 3 times over some of the clients c0000 to c"):
         run_locally(plan, sources, workers=2)
+
+
+def test_what_cannot_be_sent_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(algorithm=Means())
+    locked = {f"c{k:04d}": [threading.Lock()] for k in range(60)}
+    with pytest.raises(TypeError, match="a client's source cannot be sent to worker processes"):
+        run_locally(plan, locked, workers=2)
+    module = types.ModuleType("nowhere_to_be_found")
+    exec("def source(): return [1.0, 2.0]", module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    unknown = {f"c{k:04d}": module.source for k in range(60)}
+    with pytest.raises(TypeError, match="a worker process cannot make what it was sent"):
+        run_locally(plan, unknown, workers=2)
 
 
 @pytest.mark.slow

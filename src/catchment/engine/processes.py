@@ -57,6 +57,14 @@ class Processes:
         Has the clients, and asks those that must be asked one by one.
     workers
         Number of processes.
+
+    >>> from catchment import EchoState, FederatedRidge, Plan, Recording
+    >>> from catchment.federation.loop import run
+    >>> features = EchoState(5).build(1, per_step=True)
+    >>> plan = Plan(algorithm=FederatedRidge(features=features, ridge=1.0))
+    >>> clients = {"ann": [Recording([1.0, 2.0], [2.0, 3.0])]}
+    >>> run(plan, Processes(LocalEngine(plan, clients), workers=2)).records[0].n_used
+    1
     """
 
     here: LocalEngine[Any, Any, Any]
@@ -145,12 +153,23 @@ def _end_with(parent: int) -> None:
 @contextmanager
 def _shared(value: object) -> Iterator[str]:
     """Write what all workers need to a file, of which only its owner can read, for a while."""
-    from joblib.externals.loky.backend.reduction import dumps
-
     with tempfile.TemporaryDirectory(prefix="catchment-") as folder:
         path = Path(folder) / "shared"
-        path.write_bytes(dumps(value))
+        path.write_bytes(_written(value, "the plan"))
         yield str(path)
+
+
+def _written(value: object, what: str) -> bytes:
+    """Return a value for a worker; TypeError if it cannot be sent."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    try:
+        return bytes(dumps(value))
+    except Exception as error:
+        raise TypeError(
+            f"{what} cannot be sent to worker processes ({type(error).__name__}: {error}); leave "
+            "out workers, or let clients be functions that open what they need"
+        ) from error
 
 
 class _Pool:
@@ -197,11 +216,13 @@ class _Pool:
     def _start(self, task: _Task) -> None:
         if task.sources is None:
             return
+        # Written here: what cannot be sent, or cannot be read there, is no death of a worker.
+        content = _written(task.sources, "a client's source")
         try:
-            task.future = _workers(self.workers).submit(_work, self.path, task.sources)
+            task.future = _workers(self.workers).submit(_work, self.path, content)
         except BrokenProcessPool:
             _workers.cache_clear()
-            task.future = _workers(self.workers).submit(_work, self.path, task.sources)
+            task.future = _workers(self.workers).submit(_work, self.path, content)
 
 
 @dataclass(eq=False)
@@ -226,14 +247,24 @@ def _death_sentence(pending: Iterable[_Task]) -> str:
     )
 
 
-def _work(path: str, sources: Sources) -> BlockSum | None:
+def _work(path: str, content: bytes) -> BlockSum | None:
     """Return the sum of a block; this runs in a worker."""
     plan, message = _read_shared(path)
-    return sum_sources(plan, message, sources)
+    return sum_sources(plan, message, _read(content))
 
 
 @lru_cache(maxsize=1)
 def _read_shared(path: str) -> tuple[AnyPlan, bytes]:
-    # Written by the process that started this one, in a folder that only its owner can reach.
-    found: tuple[AnyPlan, bytes] = pickle.loads(Path(path).read_bytes())
+    found: tuple[AnyPlan, bytes] = _read(Path(path).read_bytes())
     return found
+
+
+def _read(content: bytes) -> Any:
+    # Written by the process that started this one, and sent by a pipe or in a folder of its own.
+    try:
+        return pickle.loads(content)
+    except Exception as error:
+        raise TypeError(
+            f"a worker process cannot make what it was sent ({type(error).__name__}: {error}); "
+            "leave out workers, or define functions and classes in a module that can be imported"
+        ) from error
