@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from catchment.errors import CatchmentError
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.runs.read import Run
 from catchment.federation.runs.write import MODEL
@@ -145,7 +146,7 @@ def estimate(
     shape, found = _shape(file, clients, steps, data)
     n_clients = clients or found
     file.course(shape.about, n_clients=n_clients)  # refused from sizes, or as a run would be
-    small = _as_tried(file, n_clients)
+    small = _as_tried(file)
     threads = 1 if workers > 1 else None
     _tried(small, Invented(FEW, shape), threads)  # compiled, and in memory
     few = _tried(small, Invented(FEW, shape), threads)
@@ -182,7 +183,7 @@ def _n_targets(about: About, origin: Files) -> int:
     return 0 if target is None else 1 if isinstance(target, str) else len(target)
 
 
-def _as_tried(file: PlanFile, n_clients: int) -> PlanFile:
+def _as_tried(file: PlanFile) -> PlanFile:
     """Return the plan as it is tried: in the clear, few rounds, on clients dealt as they are."""
     test = file.sharing.test if isinstance(file.sharing.test, float) else None
     return replace(
@@ -202,7 +203,13 @@ def _tried(file: PlanFile, origin: Invented, threads: int | None) -> Trial:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         began = time.perf_counter()
-        done = run_plan(replace(file, origin=origin), folder, threads=threads)
+        try:
+            done = run_plan(replace(file, origin=origin), folder, threads=threads)
+        except (CatchmentError, ValueError) as error:
+            raise ValueError(
+                f"what {file.algorithm} takes cannot be said: on invented recordings of the plan's "
+                f"shape it stops ({error}); run it on a few of its clients instead"
+            ) from error
         whole = time.perf_counter() - began
         kept = sum(path.stat().st_size for path in (folder / "states").rglob(f"{TRAINING}*"))
         return _trial(origin.clients, done.run, whole, kept, (folder / MODEL).stat().st_size)
