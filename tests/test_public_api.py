@@ -44,8 +44,8 @@ FACES = {
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
         "DeepRidge Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging "
         "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
-        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums join "
-        "joint_features mixed personalise towards unlearn unlearn_rows"
+        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums "
+        "group_of join joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
         "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "

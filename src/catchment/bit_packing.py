@@ -12,8 +12,6 @@ unfolds to below sixteen times its own length.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,14 +20,6 @@ from catchment.errors import IntegrityError
 CHUNK = 64
 FEWEST = 4
 _PLANE = 8  # bytes
-# A matrix of 8 x 8 bits in a word is turned by exchanging halves, at three scales.
-_TURNS = tuple(
-    (np.uint64(mask), np.uint64(shift))
-    for mask, shift in ((0x00AA00AA00AA00AA, 7), (0x0000CCCC0000CCCC, 14), (0xF0F0F0F0, 28))
-)
-
-Words = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
 
 
 def packed(numbers: NDArray[np.int64]) -> bytes:
@@ -38,19 +28,13 @@ def packed(numbers: NDArray[np.int64]) -> bytes:
     >>> len(packed(np.arange(-100, 100)))  # 4 chunks of 8 bits in place of 1600 bytes
     252
     """
+    from catchment.bit_kernels import pack
+
     v = np.ascontiguousarray(numbers, dtype=np.int64).reshape(-1)
-    n_chunks = _chunks(v.size)
-    patterns = np.zeros(n_chunks * CHUNK, dtype=np.uint64)
-    np.left_shift(v.view(np.uint64), np.uint64(1), out=patterns[: v.size])
-    patterns[: v.size] ^= (v >> 63).view(np.uint64)
-    chunks = patterns.reshape(n_chunks, CHUNK)
-    widths = np.maximum(_bit_lengths(np.bitwise_or.reduce(chunks, axis=1)), FEWEST)
-    n_bytes = _bytes_wide(widths)
-    columns = _as_bytes(chunks).reshape(n_chunks, 8, 8, 8)[..., :n_bytes]
-    turned = _turned(_as_words(columns.transpose(0, 3, 1, 2)))
-    planes = _as_bytes(turned).reshape(n_chunks, n_bytes, 8, 8).transpose(0, 1, 3, 2)
-    lines = np.ascontiguousarray(planes).reshape(n_chunks, 8 * n_bytes, _PLANE)
-    return widths.astype(np.uint8).tobytes() + lines[_kept(widths, n_bytes)].tobytes()
+    widths = np.empty(_chunks(v.size), dtype=np.uint8)
+    planes = np.empty(CHUNK * len(widths), dtype=np.uint64)
+    n_planes = pack(v, FEWEST, widths, planes)
+    return widths.tobytes() + planes[:n_planes].astype("<u8", copy=False).tobytes()
 
 
 def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
@@ -59,31 +43,22 @@ def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
     >>> unpacked(memoryview(packed(np.arange(-100, 100))), 200)[:3]
     array([-100,  -99,  -98])
     """
+    from catchment.bit_kernels import unpack
+
     n_chunks = _chunks(n)
     check_length(n, len(content))
-    widths = np.frombuffer(content[:n_chunks], dtype=np.uint8).astype(np.int64)
-    n_planes = int(widths.sum())
+    widths = np.frombuffer(content[:n_chunks], dtype=np.uint8)
+    n_planes = int(widths.sum(dtype=np.int64))
     if widths.min() < FEWEST or widths.max() > 64 or len(content) != n_chunks + _PLANE * n_planes:
         raise IntegrityError(f"{len(content)} bytes of packed numbers do not fit their own widths")
-    n_bytes = _bytes_wide(widths)
-    lines = np.zeros((n_chunks, 8 * n_bytes, _PLANE), dtype=np.uint8)
-    lines[_kept(widths, n_bytes)] = np.frombuffer(content[n_chunks:], np.uint8).reshape(-1, _PLANE)
-    top = lines[np.arange(n_chunks), widths - 1]
-    if not (top.any(axis=1) | (widths == FEWEST)).all():
-        raise IntegrityError("packed numbers take more bits than they need")
-    planes = lines.reshape(n_chunks, n_bytes, 8, 8).transpose(1, 0, 3, 2)
-    columns = _as_bytes(_turned(_as_words(planes))).reshape(n_bytes, n_chunks * CHUNK)
-    patterns = columns[-1].astype(np.uint64)
-    for column in columns[-2::-1]:
-        patterns <<= np.uint64(8)
-        patterns |= column
-    if patterns[n:].any():
-        raise IntegrityError("packed numbers go on after the last one")
-    patterns = patterns[:n]
-    negative = np.negative(patterns & np.uint64(1))
-    patterns >>= np.uint64(1)
-    patterns ^= negative
-    numbers: NDArray[np.int64] = patterns.view(np.int64)
+    # A copy: a message need not lie where a word of eight bytes may.
+    planes = np.frombuffer(bytes(content[n_chunks:]), dtype="<u8").astype(np.uint64, copy=False)
+    numbers = np.empty(n, dtype=np.int64)
+    match unpack(widths, planes, FEWEST, numbers):
+        case 1:
+            raise IntegrityError("packed numbers take more bits than they need")
+        case 2:
+            raise IntegrityError("packed numbers go on after the last one")
     return numbers
 
 
@@ -101,45 +76,3 @@ def check_length(n: int, n_bytes: int) -> None:
 
 def _chunks(n: int) -> int:
     return -(-n // CHUNK)
-
-
-def _bytes_wide(widths: NDArray[np.int64]) -> int:
-    return -(-int(widths.max()) // 8)
-
-
-def _kept(widths: NDArray[np.int64], n_bytes: int) -> NDArray[np.bool_]:
-    """Return which of the planes (n_chunks, 8 n_bytes) travel."""
-    kept: NDArray[np.bool_] = np.arange(8 * n_bytes) < widths[:, None]
-    return kept
-
-
-def _as_bytes(words: Words) -> Bytes:
-    return words.astype("<u8", copy=False).view(np.uint8)
-
-
-def _as_words(rows: NDArray[Any]) -> Words:
-    """Return rows (..., 8) of bytes as words (...), the first byte lowest."""
-    return np.ascontiguousarray(rows).view("<u8")[..., 0].astype(np.uint64, copy=False)
-
-
-def _turned(words: Words) -> Words:
-    """Return words with their 8 x 8 bits turned about the diagonal, in place."""
-    for mask, shift in _TURNS:
-        moved = words >> shift
-        moved ^= words
-        moved &= mask
-        words ^= moved
-        moved <<= shift
-        words ^= moved
-    return words
-
-
-def _bit_lengths(words: Words) -> NDArray[np.int64]:
-    """Return how many bits each word has, 0 for 0."""
-    n_bits, rest = np.zeros(len(words), dtype=np.int64), words
-    for shift in (32, 16, 8, 4, 2, 1):
-        above = rest >> np.uint64(shift)
-        n_bits += shift * (above != 0)
-        rest = np.where(above != 0, above, rest)
-    n_bits += rest != 0
-    return n_bits

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catchment import verbs
+from catchment.bit_packing import packed, unpacked
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
 from catchment.features import DiagonalReservoir, EchoState, Hydra, MiniRocket, WindowStatistics
@@ -39,6 +40,7 @@ def compile_kernels() -> Compiled:
     before, start = compilations.count, time.perf_counter()
     for described, width in _cases():
         _learn(described, width)
+    unpacked(memoryview(packed(np.arange(600))), 600)  # as messages are
     return Compiled(compilations.count - before, time.perf_counter() - start, compilations.kept)
 
 

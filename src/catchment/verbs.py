@@ -21,7 +21,7 @@ from catchment.data.lazy_clients import LazyClients
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.device.device import Device, refuse_shared
-from catchment.engine.local import AnySource, Source, run_locally
+from catchment.engine.local import AnySource, Source, Workers, run_locally
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features.pipeline import AnyMap, Pipeline, as_pipeline
 from catchment.features.sizes import refuse_large
@@ -32,6 +32,7 @@ from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.automatic_maps import offered_maps, refuse_settings
 from catchment.federation.learn.candidates import Candidates
+from catchment.federation.learn.groups import MANY
 from catchment.federation.learn.joining import Beginning, among, refuse_twice
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.learn.uploads import UploadKind, Uploads
@@ -91,7 +92,7 @@ def fit(
     True
     """
     held = recordings if isinstance(recordings, Sequence) else list(recordings)
-    if ridge == "clients":
+    if ridge == "clients" or ridge == "groups":
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
         )
@@ -111,6 +112,7 @@ def federate(
     clients: Mapping[str, AnySource],
     *,
     threads: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
 ) -> Result[S, R]: ...
@@ -129,6 +131,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -149,6 +152,7 @@ def federate(
     limits: Limits = LIMITS,
     seed: int = 0,
     threads: int | None = None,
+    workers: int | Workers | None = None,
     memories: dict[str, Memory] | None = None,
     watch: Watch | None = None,
     out: str | Path | None = None,
@@ -174,8 +178,10 @@ def federate(
         `keys = make_identities(clients)`.
     ridge
         A number; "clients", the one with the least error on clients left out of the solution;
-        "gcv", which needs only the sum; or "auto": "clients" where there are several, the server
-        sees them one by one and no class is one client's alone, else "gcv".
+        "groups", the same with 32 groups of clients, whose sums are kept in the place of each
+        client's; "gcv", which needs only the sum; or "auto": "clients" where there are several, the
+        server sees them one by one and no class is one client's alone, of more than 1000 clients
+        "groups" on the same terms, else "gcv".
     upload
         What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
@@ -192,6 +198,9 @@ def federate(
         Names the algorithm's own draws; a map has its own.
     threads
         All cores if None; the result does not depend on it.
+    workers
+        Processes for many small clients, in blocks of 256; this process alone if None or 1. The
+        result does not depend on it.
     memories
         What each client remembers between messages, its private key for secure sums included; if
         not given, what the keys of a secure sum hold.
@@ -229,7 +238,9 @@ def federate(
                 "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
                 "or the plan alone"
             )
-        done = run_locally(what, clients, threads=threads, memories=memories, watch=watch)
+        done = run_locally(
+            what, clients, threads=threads, workers=workers, memories=memories, watch=watch
+        )
         warn_of({TRAINING: done.records})
         return done
     pipeline = as_pipeline(what, Prepare())
@@ -302,8 +313,9 @@ def federate(
             if earlier is not None:
                 keeper = Beginning(keeper, earlier)
             result = run_locally(
-                plan, clients, threads=threads, memories=held, watch=watch, keeper=keeper
-            )
+                plan, clients, threads=threads, workers=workers, memories=held, watch=watch,
+                keeper=keeper,
+            )  # fmt: skip
             stages[stage] = result.records
             return result
 
@@ -338,7 +350,11 @@ def federate(
 
 
 def evaluate(
-    model: Predictor, clients: Mapping[str, Source], *, threads: int | None = None
+    model: Predictor,
+    clients: Mapping[str, Source],
+    *,
+    threads: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
@@ -348,6 +364,10 @@ def evaluate(
         A `Model`, or whatever else predicts from raw recordings.
     clients
         By name: recordings with targets, or a function that returns them.
+    threads
+        All cores if None; the result does not depend on it.
+    workers
+        Processes for many small clients, as of `federate`.
 
     >>> import numpy as np
     >>> from catchment import EchoState
@@ -357,7 +377,7 @@ def evaluate(
     True
     """
     plan = Plan(algorithm=Evaluation(model_under_test=model))
-    done = run_locally(plan, placed(clients, model.classes), threads=threads)
+    done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
     return done.result
 
@@ -392,8 +412,9 @@ def _learning(
     hidden = uploads.hidden
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
-        hidden = hidden or not earlier.by_client
-        n_clients += len(earlier.by_client)
+        hidden = hidden or not (earlier.by_client or earlier.by_group)
+        # Nobody can be taken out of a group again: who comes after goes into groups, too.
+        n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
 
     def learn(maps: Maps) -> Learner[Any, Any, Any]:
         if len(maps) > 1:

@@ -38,6 +38,20 @@ def test_stages_and_rounds_are_shown_with_the_time(monkeypatch: pytest.MonkeyPat
     assert re.search(r"training, round 3 .*3/7 0:00:0\d", plain(terminal))
 
 
+def test_clients_a_second_are_shown_from_the_first_answer_of_a_round_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = watched(monkeypatch)
+    now = iter([100.0, 101.0, 104.0])
+    monkeypatch.setattr("catchment.cli.progress.monotonic", lambda: next(now))
+    with progress() as watch:
+        assert watch is not None
+        watch("scaling", 0, 1000, 5000)
+        watch("training", 0, 256, 5000)
+        watch("training", 0, 4096, 5000)
+    assert re.search(r"training, round 1 .*4096/5000 0:00:0\d 1280 clients/s", plain(terminal))
+
+
 def test_a_stage_that_is_not_counted_has_no_count_of_the_one_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

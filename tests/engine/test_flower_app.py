@@ -226,4 +226,4 @@ def test_without_flower_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"catchment\[flower-sim\]"):
-        simulation.ready_ray()
+        simulation.share(1)

@@ -1,4 +1,7 @@
-"""Real clients in a real Ray simulation do as those of this process, to the last bit."""
+"""Real clients on a real Ray, and in Flower's simulation there, do as those of this process.
+
+One program starts Ray once for both, because that takes long.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,14 @@ def assert_done(*words: str, seconds: float) -> None:
     assert done.stdout.split("\n")[:-1] == [f"{word} done" for word in words]
 
 
-def test_plans_faults_and_one_call() -> None:
-    assert_done("quick", "one_call", seconds=300)
+@pytest.mark.slow
+def test_killed_workers_a_tree_and_a_lake_on_ray_then_simulated_plans_and_faults() -> None:
+    assert_done("killed", "tree", "command", "quick", "one_call", seconds=600)
+
+
+@pytest.mark.long
+def test_what_ray_gives_up_and_an_aggregation() -> None:
+    assert_done("one_sentence", "aggregated", seconds=600)
 
 
 @pytest.mark.long

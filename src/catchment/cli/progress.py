@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -12,6 +13,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Watch = Callable[[str, int, int, int], None]
+
+
+class Pace:
+    """How many clients a second a round has served so far, from its first answer on.
+
+    Work that a folder held already, and the start of worker processes, do not count.
+
+    >>> pace = Pace()
+    >>> [pace.of("training", done, now) for done, now in ((256, 8.0), (512, 8.1), (2816, 9.0))]
+    ['', '', '2560 clients/s']
+    """
+
+    def __init__(self) -> None:
+        self._round: object = None
+        self._began, self._before = 0.0, 0
+
+    def of(self, round_: object, done: int, now: float) -> str:
+        """Return it in words; nothing within the first half second."""
+        if round_ != self._round or done < self._before:
+            self._round, self._began, self._before = round_, now, done
+        seconds = now - self._began
+        if seconds < 0.5:
+            return ""
+        return f"{(done - self._before) / seconds:.0f} clients/s"
 
 
 @contextmanager
@@ -25,12 +50,14 @@ def progress(*, quiet: bool = False) -> Iterator[Watch | None]:
             yield None
             return
         task = bar.add_task("reading the data", total=None)
+        pace = Pace()
 
         def watch(stage: str, round_: int, done: int, asked: int) -> None:
             label = f"{stage}, round {round_ + 1}" if asked else stage
             # `update` takes no total for one that stays as it was.
             bar.tasks[task].total = asked or None
-            bar.update(task, description=label, completed=done)
+            rate = pace.of((stage, round_), done, monotonic())
+            bar.update(task, description=label, completed=done, rate=rate)
 
         yield watch
 
@@ -97,6 +124,13 @@ def _bar(*, quiet: bool) -> Iterator[Progress | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), Count(), TimeElapsedColumn())
+
+    class Rate(ProgressColumn):
+        """Clients a second, where clients are counted."""
+
+        def render(self, task: Task) -> Text:
+            return Text(task.fields.get("rate", ""))
+
+    columns = (TextColumn("{task.description}"), BarColumn(), Count(), TimeElapsedColumn(), Rate())
     with Progress(*columns, console=console, transient=True) as bar:
         yield bar

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -25,6 +26,7 @@ from catchment.cli.track import TrackOption, track_run
 
 if TYPE_CHECKING:
     from catchment.engine.device import Device
+    from catchment.engine.local import Workers
     from catchment.plans.file import PlanFile
 
 
@@ -33,6 +35,7 @@ class Engine(StrEnum):
 
     local = "local"
     ray = "ray"
+    flower = "flower"
 
 
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
@@ -53,11 +56,37 @@ def run(
         bool, typer.Option("--force", help="Replace a run that the folder holds.")
     ] = False,
     engine: Annotated[
-        Engine, typer.Option(help="local: in this process; ray: simulated clients of Flower.")
+        Engine,
+        typer.Option(
+            help="local: this machine; ray: many clients on Ray; flower: simulated by Flower."
+        ),
     ] = Engine.local,
     threads: Annotated[
         int | None, typer.Option(help="Threads; all cores if not given. Results do not change.")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes for many small clients; this one alone if not given."),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a Ray cluster: auto, HOST:PORT or ray://HOST:PORT. With --engine ray."
+        ),
+    ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SERVERSxNODES",
+            help="Servers below the server and nodes below each, as 3x4. With --engine ray.",
+        ),
+    ] = None,
+    keep_every: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0.0, help="How often a round under way is kept, for --resume."
+        ),
+    ] = 5.0,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit code 1 if any client was left out.")
     ] = False,
@@ -74,7 +103,7 @@ def run(
 ) -> None:
     """Run a plan and keep everything in a folder.
 
-    Ctrl-C stops it; with --resume it goes on after the last finished round.
+    Ctrl-C stops it; with --resume it goes on where it was last kept, in the middle of a round too.
     """
     from catchment.federation.runs.write import is_empty
     from catchment.plans.file import read_plan
@@ -85,7 +114,8 @@ def run(
     if folder.is_file():
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     devices = _devices(device or [])
-    if engine is Engine.ray:
+    processes = _processes(engine, workers, address, tree)
+    if engine is Engine.flower:
         if devices:
             raise ValueError("--device goes with --engine local; simulated clients are invented")
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
@@ -97,7 +127,7 @@ def run(
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
-            devices=devices,
+            devices=devices, workers=processes, keep_every=keep_every,
         )  # fmt: skip
     track_run(track, folder)
     if as_json:
@@ -107,6 +137,25 @@ def run(
     for notice in done.notices:
         warn(notice)
     warn_of_left_out(done.run, strict=strict)
+
+
+def _processes(
+    engine: Engine, workers: int | None, address: str | None, tree: str | None
+) -> int | Workers | None:
+    """Return what `workers` is in Python, as the command line has it."""
+    if engine is not Engine.ray:
+        for option, given in {"--address": address, "--tree": tree}.items():
+            if given is not None:
+                raise ValueError(f"{option} {given} is for Ray; add --engine ray")
+        if engine is Engine.flower and workers is not None:
+            raise ValueError("--workers is for --engine local or ray; Flower takes all cores")
+        return workers
+    from catchment.engine.ray.workers import RayWorkers
+
+    shape = None if tree is None else re.fullmatch(r"(\d{1,4})x(\d{1,4})", tree)
+    if tree is not None and shape is None:
+        raise ValueError(f"--tree is {tree!r}; write servers and nodes below each, as 3x4")
+    return RayWorkers(workers, address, (int(shape[1]), int(shape[2])) if shape else None)
 
 
 def _devices(given: Sequence[str]) -> dict[str, Device]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from catchment.engine.local import Source, data_of, run_locally
+from catchment.engine.local import Source, Workers, data_of, run_locally
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.measure.baselines import Guess, LocalReadouts, Trials, pooled
 from catchment.federation.measure.comparison import Comparison, Outcome, Row
@@ -24,6 +24,7 @@ def compare(
     test: Clients,
     *,
     threads: int | None = None,
+    workers: int | Workers | None = None,
     began: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Return what each contender scores on the test clients, and what it costs.
@@ -37,6 +38,8 @@ def compare(
         Clients by name. The same client may be in both, with other data.
     threads
         All cores if None; results do not depend on it.
+    workers
+        Processes for many clients; this one alone if None or 1.
     began
         Called with the name of each contender before it starts.
 
@@ -58,20 +61,22 @@ def compare(
             began(name)
         start = time.perf_counter()
         if isinstance(contender, Plan):
-            contender = trained(contender, threads=threads)
+            contender = trained(contender, threads=threads, workers=workers)
         outcome = contender(train, test)
         rows.append(Row.of(name, outcome, time.perf_counter() - start))
         outcomes.append(outcome)
     return Comparison(tuple(rows), tuple(outcomes))
 
 
-def trained(plan: AnyPlan, *, threads: int | None = None) -> Contender:
+def trained(
+    plan: AnyPlan, *, threads: int | None = None, workers: int | Workers | None = None
+) -> Contender:
     """Return the contender that runs a plan and tests its model."""
 
     def contend(train: Clients, test: Clients) -> Outcome:
-        result = run_locally(plan, train, threads=threads)
+        result = run_locally(plan, train, threads=threads, workers=workers)
         evaluation = Plan(algorithm=Evaluation(model_under_test=result.model))
-        scores = run_locally(evaluation, test, threads=threads).state
+        scores = run_locally(evaluation, test, threads=threads, workers=workers).state
         return Outcome(scores, result.records, result.model)
 
     return contend
@@ -95,6 +100,7 @@ def local_only(
     ridge: float | Literal["gcv"] = "gcv",
     classes: tuple[str, ...] | None = None,
     threads: int | None = None,
+    workers: int | Workers | None = None,
 ) -> Contender:
     """Return the contender in which every training client has only its own data.
 
@@ -104,22 +110,23 @@ def local_only(
 
     def contend(train: Clients, test: Clients) -> Outcome:
         algorithm = LocalReadouts(features=features, ridge=ridge, classes=classes)
-        gathered = run_locally(Plan(algorithm=algorithm), train, threads=threads)
+        gathered = run_locally(Plan(algorithm=algorithm), train, threads=threads, workers=workers)
         trials = Trials(models_under_test=gathered.result)
         scores: Scores = run_locally(
-            Plan(algorithm=trials), test, threads=threads
+            Plan(algorithm=trials), test, threads=threads, workers=workers
         ).state.each_model()
         return Outcome(scores, note=f"{len(gathered.state.by_client)} models, nothing is sent")
 
     return contend
 
 
-def guess(algorithm: Guess) -> Contender:
+def guess(algorithm: Guess, *, workers: int | Workers | None = None) -> Contender:
     """Return the contender that guesses."""
 
     def contend(train: Clients, test: Clients) -> Outcome:
         return Outcome(
-            run_locally(Plan(algorithm=algorithm), test).state, note="nothing is learned"
+            run_locally(Plan(algorithm=algorithm), test, workers=workers).state,
+            note="nothing is learned",
         )
 
     return contend

@@ -6,18 +6,19 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.client_names import check_client_names
-from catchment.federation.increments import Carrying
-from catchment.federation.loop import Keeper, Reply, Result, Watch, run
+from catchment.federation.increments import carries
+from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
 from catchment.federation.plan import Data, Grouped, Journal, Memory, Plan
 from catchment.parallel import count_threads, ordered_map
 from catchment.privacy.policy import Policy
 from catchment.privacy.releases import Releases
 from catchment.privacy.secure_sum.protection import memories_of
+from catchment.protocols import conforms
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -76,25 +77,36 @@ class LocalEngine(Generic[S, U, R]):
         One that does not hear it now is told before it is next asked for anything.
         """
         for client in clients:
-            source = self.sources[client]
-            if not isinstance(source, Elsewhere):
+            if not conforms(self.sources[client], Elsewhere):
                 continue
+            source = cast(Elsewhere, self.sources[client])
             try:
                 source.counted(self.plan, round_, self.memories.setdefault(client, {}))
             except CatchmentError as error:
                 log.warning("%s was not told that round %d was counted: %s", client, round_, error)
 
     def _node(self, client: str) -> Node[S, U, R]:
-        source, algorithm = self.sources[client], self.plan.algorithm
-        data = source if isinstance(source, Elsewhere) else data_of(source)
-        carrying = isinstance(algorithm, Carrying) and algorithm.carries
-        remembers = carrying or isinstance(source, Elsewhere)
-        if self.plan.masking is None and not remembers:
+        source = self.sources[client]
+        away = conforms(source, Elsewhere)
+        data = cast(Elsewhere, source) if away else data_of(source)
+        if self.plan.masking is None and not (away or carries(self.plan.algorithm)):
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
             return Node(client, self.plan, data, memory)
         return Node(client, self.plan, data, memory, Releases(memory, self.policy))
+
+
+@runtime_checkable
+class Workers(Protocol):
+    """Worker processes of another kind, such as `catchment.engine.ray.RayWorkers`."""
+
+    @property
+    def name(self) -> str:
+        """What they are called in a run's facts."""
+
+    def over(self, here: LocalEngine[Any, Any, Any]) -> Engine:
+        """Return an engine whose blocks of clients these workers add."""
 
 
 def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
@@ -107,11 +119,12 @@ def _groups(letters: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
 
 def data_of(source: AnySource) -> Data:
     """Return a client's data as a function; TypeError if they are on a device."""
-    if isinstance(source, Elsewhere):
+    if conforms(source, Elsewhere):
         raise TypeError(
             f"{source!r} has its data for itself, and they are wanted here; leave the device out"
         )
-    return source if callable(source) else lambda: source
+    here = cast(Source, source)
+    return here if callable(here) else lambda: here
 
 
 def run_locally(
@@ -125,6 +138,7 @@ def run_locally(
     policy: Policy | None = None,
     journal: Journal | None = None,
     onto: S | None = None,
+    workers: int | Workers | None = None,
 ) -> Result[S, R]:
     """Return the result of a plan on clients of this process.
 
@@ -146,10 +160,17 @@ def run_locally(
         Writes down the steps of a masked round, so that one cut short goes on in its middle.
     onto
         The state of an earlier run, with which this one begins.
+    workers
+        Processes that serve many clients, in blocks of 256; this process alone if None or 1.
+        Results do not depend on it. `RayWorkers` are on Ray.
     """
     if not clients:
         raise ValueError("there are no clients; pass at least one")
     check_client_names(clients)
     known = memories_of(plan.protections) if memories is None else memories
-    engine = LocalEngine(plan, clients, threads, known, policy or Policy())
+    # It imports this module: its workers have such an engine each.
+    from catchment.engine.processes import with_workers
+
+    here = LocalEngine(plan, clients, threads, known, policy or Policy())
+    engine = with_workers(here, workers)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)

@@ -25,6 +25,7 @@ from typing import (
     Protocol,
     Self,
     TypeVar,
+    cast,
     final,
     get_origin,
     get_type_hints,
@@ -34,6 +35,7 @@ from typing import (
 import numpy as np
 
 from catchment.federation.cost import Cost
+from catchment.protocols import conforms
 from catchment.structure import Kind, Structure, added, kind_of, put_together, taken_apart
 from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
@@ -466,6 +468,15 @@ class Completed(Generic[S, U, R_co]):
         )
 
     @cached_property
+    def sum_type(self) -> Any:
+        """The class of what is added, as `read_update` says; that of the uploads if it does not."""
+        if isinstance(self.algorithm, Reading):
+            hint = _hints(self.algorithm.read_update).get("return")
+            if hint is not None and hint is not Any:
+                return hint
+        return self.upload_type
+
+    @cached_property
     def state_type(self) -> Any:
         """The class of the state, as the methods say; that of the uploads if they do not."""
         for method in (self.algorithm.server_update, self.algorithm.start):
@@ -502,7 +513,7 @@ def as_algorithm(value: Learner[S, U, R_co] | Algorithm[S, U, R_co]) -> Complete
 
 def needs_of(part: object) -> Needs:
     """Return what an algorithm or a protection declares that it needs; nothing if it does not."""
-    return part.needs if isinstance(part, Needy) else NO_NEEDS
+    return cast(Needy, part).needs if conforms(part, Needy) else NO_NEEDS
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

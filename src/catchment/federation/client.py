@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
 from catchment.federation.algorithm import Ledger
-from catchment.federation.increments import Carrying
+from catchment.federation.increments import Carrying, carries
 from catchment.federation.influence import claimed
 from catchment.federation.plan import Data, Grouped, Memory, Plan, Turn, Upload
+from catchment.protocols import conforms
 from catchment.wire import NOTHING, Parts, digest, join, plain_text, split
 
 S = TypeVar("S")
@@ -128,9 +129,10 @@ class Node(Generic[S, U, R]):
 
     def prepared(self, ledger: Ledger | None) -> Data:
         """Return the client's data as the algorithm sees them, noted in a ledger as it reads."""
-        prepare, raw = self.plan.prepare, self.data
-        if isinstance(raw, Elsewhere):
+        prepare = self.plan.prepare
+        if conforms(self.data, Elsewhere):
             raise TypeError(f"the data of {self.name} are elsewhere, they cannot be prepared here")
+        raw = cast(Data, self.data)
         data = raw if ledger is None else ledger.reading(raw)
         return data if prepare == RAW else lambda: prepare.stream(data())
 
@@ -163,11 +165,12 @@ class Node(Generic[S, U, R]):
 
     def _made(self, payload: Parts, turn: Turn) -> Upload:
         """Return the upload before any protection, made where the data are."""
-        plan, data = self.plan, self.data
-        if isinstance(data, Elsewhere):
-            return data.upload(plan, payload, turn, self.memory)
-        if isinstance(plan.algorithm, Carrying) and plan.algorithm.carries:
-            return plan.algorithm.client_increment(payload, data, turn, plan.prepare, self.memory)
+        plan = self.plan
+        if conforms(self.data, Elsewhere):
+            return cast(Elsewhere, self.data).upload(plan, payload, turn, self.memory)
+        if carries(plan.algorithm):
+            carrying, data = cast(Carrying, plan.algorithm), cast(Data, self.data)
+            return carrying.client_increment(payload, data, turn, plan.prepare, self.memory)
         made: Upload = plan.whole.client_update(payload, self.prepared(turn.ledger), turn)
         return made
 
@@ -197,9 +200,9 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
     """
     plan = nodes[0].plan
     alone = plan.masking is not None or any(
-        node.ledger is not None or isinstance(node.data, Elsewhere) for node in nodes
+        node.ledger is not None or conforms(node.data, Elsewhere) for node in nodes
     )
-    if isinstance(plan.algorithm, Grouped) and not alone and len(nodes) > 1:
+    if len(nodes) > 1 and not alone and isinstance(plan.algorithm, Grouped):
         try:
             request = Request.from_bytes(message, "")
             turns = [request.turn.at(node.name) for node in nodes]

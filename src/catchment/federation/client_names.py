@@ -27,10 +27,8 @@ def check_client_names(names: Iterable[object]) -> None:
 
 
 def _is_fit(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= MOST
-        and name.isprintable()
-        and name.strip() == name
-        and not {"", ".", ".."} & set(re.split(r"[/\\]", name))
-    )
+    if not (isinstance(name, str) and 0 < len(name) <= MOST and name.isprintable()):
+        return False
+    # There may be a million names, and hardly any of them is a path.
+    parts = re.split(r"[/\\]", name) if "/" in name or "\\" in name else (name,)
+    return name.strip() == name and not any(part in ("", ".", "..") for part in parts)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from catchment.features.continued import Carried, continuation
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Turn, Upload
 from catchment.federation.plan import Memory
+from catchment.protocols import conforms
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
@@ -51,6 +52,11 @@ class Carrying(Protocol):
         self, received: Parts, data: Data, turn: Turn, prepare: Prepare, memory: Memory
     ) -> Upload:
         """Return what a client sends, made from raw data that are new and from its memory."""
+
+
+def carries(algorithm: object) -> bool:
+    """Return whether an algorithm's clients carry their state from round to round."""
+    return conforms(algorithm, Carrying) and cast(Carrying, algorithm).carries
 
 
 @dataclass(frozen=True, eq=False)

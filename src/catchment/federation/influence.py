@@ -14,12 +14,14 @@ bits of a sum in which nothing was kept back are those of a sum without the rule
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catchment.errors import FederationError, UploadError
 from catchment.federation.limits import Limits
@@ -163,6 +165,22 @@ def _most(held: Any) -> float:
     return float(held)
 
 
+class ScreenState(NamedTuple):
+    """What is known of the clients so far, and the uploads that are kept back."""
+
+    sizes: NDArray[np.float64]
+    limit: float
+    largest: tuple[float, str]
+    held: Sequence[tuple[str, Any]]
+
+
+class _Mark(NamedTuple):
+    n_sizes: int
+    n_filled: int
+    limit: float
+    largest: tuple[float, str]
+
+
 class Screen:
     """Uploads on their way into a sum; what claims too much is refused.
 
@@ -189,16 +207,24 @@ class Screen:
     ) -> None:
         self._limits, self._refuse = limits, refuse
         self._compares = n_asked >= FEWEST
-        self._sizes: list[float] = []
+        self._sizes = array("d")  # of a million clients: eight bytes each
+        self._n_filled = 0
         self._limit = np.inf
         self._largest: tuple[float, str] = (0.0, "")
+        self._first: list[tuple[str, Any, Claim]] = []
+        self._held: list[tuple[str, Any, Claim]] = []
 
     def passed(
         self, updates: Iterable[tuple[str, V]], claim_of: Callable[[V], Claim] = claimed
     ) -> Iterator[tuple[str, V]]:
         """Yield the uploads that may be added, those that were kept back last."""
-        first: list[tuple[str, V, Claim]] = []
-        held: list[tuple[str, V, Claim]] = []
+        yield from self.at_once(updates, claim_of)
+        yield from self.at_last()
+
+    def at_once(
+        self, updates: Iterable[tuple[str, V]], claim_of: Callable[[V], Claim] = claimed
+    ) -> Iterator[tuple[str, V]]:
+        """Yield the uploads that may be added now; others are refused or kept back."""
         for client, update in updates:
             claim = claim_of(update)
             try:
@@ -209,26 +235,89 @@ class Screen:
             if not self._compares:
                 yield client, update
                 continue
-            self._sizes.append(claim.size)
-            first.append((client, update, claim))
+            self._note(claim)
+            self._first.append((client, update, claim))
             if len(self._sizes) < FEWEST:
                 continue
+            first, self._first = self._first, []
             for one in first:
                 if self._may_pass(one[2]):
                     yield self._taken(*one)
                 else:
-                    held.append(one)
-            first = []
-            if len(held) > MOST_HELD:
-                yield from self._fewer(held)
+                    self._held.append(one)
+            if len(self._held) > MOST_HELD:
+                yield from self._fewer()
+
+    def at_last(self) -> Iterator[tuple[str, Any]]:
+        """Yield those that were kept back and may be added now that all are here."""
         if len(self._sizes) >= FEWEST:
             self._compute()
-        for one in (*first, *held):
+        for one in (*self._first, *self._held):
             if one[2].size <= self._limit:
                 yield self._taken(*one)
             else:
                 self._too_large(one[0], one[2])
         self._refuse_late()
+
+    def pass_together(self, clients: Sequence[str], claims: Sequence[Claim]) -> bool:
+        """Take note of uploads that are added already; False, and no note, if one may not be.
+
+        That is, if one of them would be refused or kept back, were they to come one by one.
+        """
+        if self._compares and (self._first or len(self._sizes) + len(claims) < FEWEST):
+            return not claims
+        before = self.mark()
+        if self._all_pass(clients, claims):
+            return True
+        self.go_back(before)
+        return False
+
+    def mark(self) -> _Mark:
+        """Return where this is, to go back to before any upload is kept back."""
+        return _Mark(len(self._sizes), self._n_filled, self._limit, self._largest)
+
+    def go_back(self, mark: _Mark) -> None:
+        """Forget what passed together after a mark."""
+        del self._sizes[mark.n_sizes :]
+        self._n_filled, self._limit, self._largest = mark.n_filled, mark.limit, mark.largest
+
+    def state(self) -> ScreenState | None:
+        """Return where this is, None while too few are here to compare."""
+        if self._first:
+            return None
+        held = [(client, update) for client, update, _ in self._held]
+        return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
+
+    def put_back(self, state: ScreenState, claim_of: Callable[[Any], Claim] = claimed) -> None:
+        """Go on from there."""
+        self._sizes = array("d", state.sizes.tolist())
+        self._n_filled = int((state.sizes > 0).sum())
+        self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
+        self._held = [(client, update, claim_of(update)) for client, update in state.held]
+
+    def _all_pass(self, clients: Sequence[str], claims: Sequence[Claim]) -> bool:
+        waiting: list[tuple[str, Claim]] = []
+        for client, claim in zip(clients, claims, strict=True):
+            try:
+                claim.check(self._limits)
+            except UploadError:
+                return False
+            if not self._compares:
+                continue
+            self._note(claim)
+            waiting.append((client, claim))
+            if len(self._sizes) < FEWEST:
+                continue
+            for name, one in waiting:
+                if not self._may_pass(one):
+                    return False
+                self._taken(name, None, one)
+            waiting = []
+        return True
+
+    def _note(self, claim: Claim) -> None:
+        self._sizes.append(claim.size)
+        self._n_filled += claim.size > 0
 
     def _may_pass(self, claim: Claim) -> bool:
         # The median is computed anew only where it matters: most clients are of a like size.
@@ -237,13 +326,17 @@ class Screen:
         return claim.size <= self._limit
 
     def _compute(self) -> None:
-        filled = [size for size in self._sizes if size > 0]
-        median = float(np.median(filled)) if filled else 0.0
-        self._limit = median * self._limits.over_median if filled else np.inf
+        # Where nobody claims a size there is none to look for, and every client comes here.
+        if self._n_filled == 0:
+            self._limit = np.inf
+            return
+        sizes = np.array(self._sizes)
+        self._limit = float(np.median(sizes[sizes > 0])) * self._limits.over_median
 
-    def _fewer(self, held: list[tuple[str, V, Claim]]) -> Iterator[tuple[str, V]]:
+    def _fewer(self) -> Iterator[tuple[str, Any]]:
         """Yield what can be taken by now; if too many are left, refuse the largest."""
         self._compute()
+        held = self._held
         for one in tuple(held):
             if one[2].size <= self._limit:
                 held.remove(one)

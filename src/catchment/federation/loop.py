@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from operator import itemgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from catchment.data.prepare import Prepare
-from catchment.errors import FederationError, TooFewClientsError, UploadError
+from catchment.errors import FederationError, TooFewClientsError
+from catchment.federation.blocks import summed
 from catchment.federation.client import digest_of
 from catchment.federation.client_names import check_client_names
-from catchment.federation.influence import Claim, Screen, check_total, claimed
+from catchment.federation.influence import check_total
 from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, Watch
-from catchment.federation.plan import Additive, Exacting, Journal, Plan, Read, Turn
-from catchment.federation.running_sums import Outline, Sums, reasons
+from catchment.federation.plan import Additive, Exacting, Journal, Plan, Turn
+from catchment.federation.reading import readers
+from catchment.federation.running_sums import reasons
 from catchment.federation.runs.ledger import Entry
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
-from catchment.structure import measured
 from catchment.wire import NOTHING, Parts
 
 __all__ = ["Engine", "Keeper", "Record", "Refusal", "Reply", "Result", "Watch", "run"]
@@ -166,7 +166,8 @@ def run(
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
         post = Post(plan.fingerprint(), turn, engine, note, watch, context)
-        total, n_used, publish = gather(plan, post, algorithm.broadcast(state, turn), journal)
+        payload = algorithm.broadcast(state, turn)
+        total, n_used, publish = gather(plan, post, payload, journal, keeper)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):
             total = protection.on_server(total, turn, inner)
         state = algorithm.server_update(state, total, turn)
@@ -181,7 +182,11 @@ def run(
 
 
 def gather(
-    plan: Plan[S, U, R], post: Post, payload: Parts, journal: Journal | None = None
+    plan: Plan[S, U, R],
+    post: Post,
+    payload: Parts,
+    journal: Journal | None = None,
+    keeper: Keeper[S] | None = None,
 ) -> tuple[Additive, int, Callable[[], None]]:
     """Return the sum of a round's uploads, every mask off, how many there were, and a last step.
 
@@ -190,19 +195,7 @@ def gather(
     cohort = post.turn.cohort
     read = readers(plan)[-1]
     if plan.masking is None:
-        sums = Sums(cohort)
-
-        def looked_at(parts: Parts, turn: Turn) -> tuple[Additive, Outline, Claim]:
-            update = read(parts, turn)
-            return update, Outline.of(parts), claimed(update)
-
-        screen = Screen(plan.limits, len(cohort), post.refuse)
-        answers = post.ask_all(cohort, payload, looked_at)
-        for client, (update, outline, _) in screen.passed(answers, itemgetter(2)):
-            sums.add(client, update, outline)
-        total = sums.total(plan.fewest(len(cohort)), post.refused)
-        post.refused.extend(sums.left_out)
-        return total, sums.n_used, lambda: None
+        return *summed(plan, post, payload, keeper), lambda: None
     fewest = plan.fewest(len(cohort))
     exchange = plan.masking.open(post.turn, min_clients=fewest, journal=journal)
     try:
@@ -220,22 +213,3 @@ def gather(
     hidden, n_used = exchange.result(read)
     check_total(hidden, plan.limits, n_used)
     return hidden, n_used, exchange.publish
-
-
-def readers(plan: Plan[S, U, R]) -> list[Read]:
-    """Return what reads an upload without protections, with the first, with the first two..."""
-    read: list[Read] = [partial(_planned, plan)]
-    for protection in plan.plain:
-        read.append(partial(protection.read_update, inner=read[-1]))
-    return read
-
-
-def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
-    """Return an upload as the algorithm reads it; UploadError if it has other targets."""
-    update: Additive = plan.whole.read_update(parts, turn)
-    if plan.n_targets is not None and not plan.needs.other_targets:
-        for found in measured(update):
-            came = found.sizes.get("targets", plan.n_targets)
-            if came != plan.n_targets:
-                raise UploadError("shape", f"{came} targets came, {plan.n_targets} are planned")
-    return update

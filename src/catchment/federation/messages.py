@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from catchment.errors import CatchmentError, IntegrityError, UploadError
 from catchment.federation.client import Request
@@ -14,6 +14,9 @@ from catchment.federation.plan import Turn
 from catchment.federation.runs.ledger import Entry
 from catchment.parallel import available_cores, ordered_map
 from catchment.wire import NOTHING, Parts, digest, plain_text
+
+if TYPE_CHECKING:
+    from catchment.federation.blocks import BlockSum
 
 V = TypeVar("V")
 log = logging.getLogger(__name__)
@@ -39,6 +42,20 @@ class Engine(Protocol):
 
     def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
         """Yield the clients' replies to their letters, in the order of the letters."""
+
+
+@runtime_checkable
+class Adding(Protocol):
+    """An engine that adds the answers of whole blocks of clients where the clients are."""
+
+    def sums(
+        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+    ) -> Iterator[BlockSum | None]:
+        """Yield the sum of each block from number `first` on, in the order of the blocks.
+
+        None says that the clients of a block are to be asked one by one: their answers do not all
+        add to each other, or it is not worth while.
+        """
 
 
 @dataclass(frozen=True)
@@ -98,14 +115,29 @@ class Post:
     bytes_down: int = 0
     bytes_up: int = 0
     refused: list[Refusal] = field(default_factory=list)
+    done: int = 0  # answers to the letters that are out
+    after: Callable[[str], None] | None = None  # called with who answered last
+
+    def letter(self, payload: Parts) -> bytes:
+        """Return the one letter to everybody, which counts as sent."""
+        message = self._request("update", payload)
+        self._sent("", payload, message, len(self.turn.cohort))
+        return message
 
     def ask_all(
-        self, cohort: Sequence[str], payload: Parts, read: Callable[[Parts, Turn], V]
+        self, clients: Sequence[str], message: bytes, read: Callable[[Parts, Turn], V]
     ) -> Iterator[tuple[str, V]]:
-        """Yield what each client answers to one and the same letter."""
-        message = self._request("update", payload)
-        self._sent("", payload, message, len(cohort))
-        yield from self._replies(dict.fromkeys(cohort, message), read)
+        """Yield what each of some clients answers to the letter to everybody."""
+        return self._replies(dict.fromkeys(clients, message), read, len(self.turn.cohort))
+
+    def take(self, block: BlockSum) -> None:
+        """Note what came from a block of clients that were asked and added elsewhere."""
+        self.bytes_up += block.bytes_up
+        self.refused.extend(block.refused)
+        if self.note:
+            for entry in block.entries:
+                self.note(entry)
+        self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))
 
     def ask_each(
         self, stage: str, letters: Mapping[str, Parts], read: Callable[[Parts, Turn], V]
@@ -118,7 +150,8 @@ class Post:
                 last = payload, self._request(stage, payload)
             messages[client] = last[1]
             self._sent(client, payload, messages[client], 1)
-        yield from self._replies(messages, read)
+        self.done = 0
+        yield from self._replies(messages, read, len(messages))
 
     def refuse(self, client: str, error: UploadError) -> None:
         """Note that a client's answer is not used."""
@@ -144,14 +177,14 @@ class Post:
             self.note(Entry.of(self.turn.round, client, "down", payload, message))
 
     def _replies(
-        self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V]
+        self, letters: Mapping[str, bytes], read: Callable[[Parts, Turn], V], n_asked: int
     ) -> Iterator[tuple[str, V]]:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
         seen: dict[str, bytes] = {}
         long = any(len(letter) > LONG_LETTER for letter in letters.values())
         threads = min(4, available_cores()) if long else 1
         opened = ordered_map(_opened, self.engine.ask(letters), threads=threads)
-        for done, (reply, content) in enumerate(opened, start=1):
+        for reply, content in opened:
             try:
                 if reply.client not in letters:
                     raise UploadError("stranger", f"{reply.client} was not asked")
@@ -162,8 +195,14 @@ class Post:
             else:
                 if value is not None:
                     yield reply.client, value
-            if self.watch:
-                self.watch(self.turn.round, done, len(letters))
+            self._progress(reply.client, 1, n_asked)
+
+    def _progress(self, last: str, n: int, n_asked: int) -> None:
+        self.done += n
+        if self.watch:
+            self.watch(self.turn.round, self.done, n_asked)
+        if self.after:
+            self.after(last)
 
     def _entered(
         self, reply: Reply, parts: Parts | str | None, seen: dict[str, bytes]

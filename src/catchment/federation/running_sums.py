@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -41,6 +41,16 @@ class Outline:
 PLAIN = Outline.of(NOTHING)
 
 
+class GroupState(NamedTuple):
+    """Where the sum of answers that add to each other stands: whose they are, and its two parts."""
+
+    outline: Outline
+    clients: Sequence[str]
+    number: int
+    whole: Additive | None
+    block: Additive | None
+
+
 @final
 class Sums:
     """Running sums in a fixed order: clients in blocks by their place in the cohort, then blocks.
@@ -71,6 +81,11 @@ class Sums:
     def n_used(self) -> int:
         return len(self.used)
 
+    @property
+    def is_one(self) -> bool:
+        """Whether all answers so far add to each other."""
+        return len(self._groups) <= 1
+
     def add(self, client: str, update: Additive, outline: Outline = PLAIN) -> None:
         """Add a client's answer to those that it adds to, or else begin a sum of its own."""
         number = self.blocks[client]
@@ -82,9 +97,29 @@ class Sums:
                 smallest = min(self._groups, key=lambda group: len(group.clients))
                 self._groups.remove(smallest)
                 self._leave_out(smallest, f"more than {MOST_GROUPS} different messages came")
-            self._groups.append(_Group(outline, number, client, update))
+            self._groups.append(_Group(outline, number, [client], update))
         if len(self._groups) > 1:  # the next answer is most likely of the largest group
             self._groups.sort(key=lambda group: -len(group.clients))
+
+    def add_block(self, clients: Sequence[str], total: Additive, outline: Outline = PLAIN) -> bool:
+        """Add the sum of all usable answers of a block; False, and nothing is added, if it cannot.
+
+        As if the answers came one by one, which must be so for a block of which some are added.
+        """
+        number = self.blocks[clients[0]]
+        if self._groups:
+            return self._groups[0].takes_block(number, clients, total)
+        self._groups.append(_Group(outline, number, clients, total))
+        return True
+
+    def state(self) -> list[GroupState]:
+        """Return where the sums stand."""
+        return [group.state() for group in self._groups]
+
+    def put_back(self, groups: Sequence[GroupState], left_out: Sequence[Refusal]) -> None:
+        """Go on where sums stood."""
+        self._groups = [_Group.of(one) for one in groups]
+        self.left_out = [*left_out]
 
     def total(self, fewest: int, refused: Sequence[Refusal] = ()) -> Additive:
         """Return the sum that most clients are in; the others are `left_out` then, with a reason.
@@ -116,11 +151,24 @@ class Sums:
 class _Group:
     """The sum of answers that add to each other, and whose they are."""
 
-    def __init__(self, outline: Outline, number: int, client: str, update: Additive) -> None:
-        self.outline, self.clients = outline, [client]
+    def __init__(
+        self, outline: Outline, number: int, clients: Sequence[str], update: Additive
+    ) -> None:
+        self.outline, self.clients = outline, [*clients]
         self._whole: Additive | None = None
+        self._ahead: Additive | None = None  # the whole with the block, where that is known
         self._block: Additive | None = update
         self._number = number
+
+    @classmethod
+    def of(cls, state: GroupState) -> _Group:
+        made = cls.__new__(cls)
+        made.outline, made.clients, made._number = state.outline, [*state.clients], state.number
+        made._whole, made._block, made._ahead = state.whole, state.block, None
+        return made
+
+    def state(self) -> GroupState:
+        return GroupState(self.outline, self.clients, self._number, self._whole, self._block)
 
     def takes(self, number: int, client: str, update: Additive) -> bool:
         """Add an answer if it can be added; if not, the sum stays as it is."""
@@ -135,9 +183,25 @@ class _Group:
                     self._block = update
                 else:
                     self._block = self._block + update
+                    self._ahead = None
         except Exception:
             return False
         self.clients.append(client)
+        return True
+
+    def takes_block(self, number: int, clients: Sequence[str], total: Additive) -> bool:
+        """Add the sum of a whole block if it can be added; if not, the sum stays as it is."""
+        if number == self._number:
+            return False
+        try:
+            with np.errstate(over="raise"):
+                self._close_block()
+                assert self._whole is not None
+                ahead = self._whole + total
+        except Exception:
+            return False
+        self._number, self._block, self._ahead = number, total, ahead
+        self.clients += clients
         return True
 
     def total(self) -> Additive:
@@ -146,9 +210,13 @@ class _Group:
         return self._whole
 
     def _close_block(self) -> None:
-        if self._block is not None:
+        if self._block is None:
+            return
+        if self._ahead is not None:
+            self._whole = self._ahead
+        else:
             self._whole = self._block if self._whole is None else self._whole + self._block
-            self._block = None
+        self._block = self._ahead = None
 
 
 def _difference(group: _Group, largest: _Group) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Generic, Self, TypeVar
 
 from catchment.arrays import Array
@@ -13,7 +13,9 @@ from catchment.structure import (
     ANY_FLOAT,
     CLIENTS,
     GATHERED,
+    LATER,
     NOT_NEGATIVE,
+    POOLED,
     REMARK,
     WEIGHT,
     Kind,
@@ -107,17 +109,26 @@ class TrainedSum(WeightedSum):
 class Tally(Summable, Generic[V]):
     """A sum, and the values it is made of by client where the server is to keep them apart.
 
-    Keep them only where clients must be seen one by one, and say so: a sum tells less.
+    Keep them only where clients must be seen one by one, and say so: a sum tells less. `by_group`
+    are sums of groups of clients, which do not grow with the clients.
 
     >>> a, b = Tally(1, {"a": 1}), Tally(2, {"b": 2})
     >>> (a + b).total, dict((a + b).by_client)
     (3, {'a': 1, 'b': 2})
+    >>> (Tally.in_group(1, 5) + Tally.in_group(2, 7) + Tally.in_group(3, 5)).by_group
+    {5: 4, 7: 2}
     """
 
     total: V
     by_client: Annotated[Mapping[str, V], GATHERED]
+    by_group: Annotated[Mapping[int, V], POOLED, LATER] = field(default_factory=dict)
 
     @classmethod
     def of(cls, value: V, client: str) -> Tally[V]:
         """Return what one client gave; kept apart only if it has a name."""
         return cls(value, {client: value} if client else {})
+
+    @classmethod
+    def in_group(cls, value: V, group: int) -> Tally[V]:
+        """Return what one client of a group gave."""
+        return cls(value, {}, {group: value})

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from catchment.data.prepare import RAW
 from catchment.engine.contenders import Contender, centralised, compare, guess, local_only, trained
-from catchment.engine.local import run_locally
+from catchment.engine.local import Workers, run_locally
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.own import name_of
@@ -39,6 +40,7 @@ def compared(
     features: FeatureMap,
     threads: int | None = None,
     watch: Callable[[str, int, int, int], None] | None = None,
+    workers: int | Workers | None = None,
 ) -> list[Row]:
     """Train and test what stands beside the plan; it is not part of the run's ledger.
 
@@ -49,11 +51,11 @@ def compared(
         if watch:
             watch(f"for comparison: {name}", 0, 0, 0)
 
-    beside = contenders(file, plan, held, result, model, features, threads)
+    beside = contenders(file, plan, held, result, model, features, threads, workers)
     ready = held.prepared(model.prepare)
     if not beside:
         return []
-    rows = list(compare(beside, ready.train, ready.test, threads=threads, began=began))
+    rows = list(compare(beside, ready.train, ready.test, began=began))
     return [_outside(row) for row in rows] if file.protect else rows
 
 
@@ -71,6 +73,7 @@ def contenders(
     model: Predictor,
     features: FeatureMap,
     threads: int | None = None,
+    workers: int | Workers | None = None,
 ) -> dict[str, Contender]:
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
     classes = held.about.classes
@@ -79,19 +82,21 @@ def contenders(
     lags = {"lags": file.run.lags, "washout": features.washout}
     horizon = file.prepare.horizon or 1
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
+    training = partial(trained, threads=threads, workers=workers)
+    guessing = partial(guess, workers=workers)
     known: dict[str, Callable[[], Contender]] = {
-        "random": lambda: guess(Guess(how="random", classes=classes)),
-        "majority": lambda: trained(mean_target(features, classes=classes)),
-        "mean": lambda: trained(mean_target(features)),
-        "persistence": lambda: guess(
+        "random": lambda: guessing(Guess(how="random", classes=classes)),
+        "majority": lambda: training(mean_target(features, classes=classes)),
+        "mean": lambda: training(mean_target(features)),
+        "persistence": lambda: guessing(
             Guess(how="persistence", horizon=horizon, washout=features.washout)
         ),
-        "autoregression": lambda: trained(autoregression(len(held.about.channels), **lags)),
-        "local": lambda: local_only(features, classes=classes, threads=threads),
-        "averaging": lambda: trained(Plan(algorithm=gcv), threads=threads),
-        "ensemble": lambda: trained(Plan(algorithm=_ensemble(features, classes)), threads=threads),
+        "autoregression": lambda: training(autoregression(len(held.about.channels), **lags)),
+        "local": lambda: local_only(features, classes=classes, threads=threads, workers=workers),
+        "averaging": lambda: training(Plan(algorithm=gcv)),
+        "ensemble": lambda: training(Plan(algorithm=_ensemble(features, classes))),
         "centralised": lambda: centralised(_alone(plan, result), threads=threads),
-        "personalised": lambda: _personalised(model, held, threads),
+        "personalised": lambda: _personalised(model, held, threads, workers),
     }
     chosen = usual if file.run.baselines is None else file.run.baselines
     return {name: known[name]() for name in chosen}
@@ -106,7 +111,9 @@ def _ensemble(features: FeatureMap, classes: tuple[str, ...] | None) -> Reservoi
     return ReservoirEnsemble(features=features, classes=classes, weighting="samples")
 
 
-def _personalised(model: Predictor, held: PlanData, threads: int | None) -> Contender:
+def _personalised(
+    model: Predictor, held: PlanData, threads: int | None, workers: int | Workers | None
+) -> Contender:
     """Return the contender in which test clients adapt the shared readout to their earlier data."""
     shared = model_of(model)
     if shared is None:
@@ -117,7 +124,9 @@ def _personalised(model: Predictor, held: PlanData, threads: int | None) -> Cont
     algorithm = PersonalEvaluation(model_under_test=shared, share=held.test_after)
 
     def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
-        found = run_locally(Plan(algorithm=algorithm), held.whole, threads=threads).state
+        found = run_locally(
+            Plan(algorithm=algorithm), held.whole, threads=threads, workers=workers
+        ).state
         total = found.total.personal if found.total else None
         by_client = {name: one.personal for name, one in found.by_client.items()}
         n_moved = found.total.n_moved if found.total else 0

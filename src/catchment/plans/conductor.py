@@ -38,6 +38,7 @@ from catchment.federation.loop import Engine, Result, model_of, run
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Plan, Protection
+from catchment.federation.prefix import EVERY
 from catchment.federation.runs.logged import Logged
 from catchment.federation.runs.maps import map_facts, map_sentence
 from catchment.federation.runs.served import write_confusions
@@ -269,7 +270,12 @@ class Conductor:
 
 @contextmanager
 def opened(
-    file: PlanFile, folder: str | Path, *, resume: bool = False, force: bool = False
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    keep_every: float = EVERY,
 ) -> Iterator[Store]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
@@ -280,6 +286,8 @@ def opened(
     ----------
     force
         Whether to replace a run that is there.
+    keep_every
+        Seconds after which the sum of a round under way is kept again.
     """
     place = Path(folder)
     if (place / PLAN).is_file() and not (place / DATABASE).is_file():
@@ -292,7 +300,13 @@ def opened(
     # One that is moved is another to its budget, and nothing is lost if it is moved back.
     found = is_begun(folder)
     try:
-        with Store(folder, fingerprint=file.fingerprint, plan=file.text, resume=resume) as store:
+        with Store(
+            folder,
+            fingerprint=file.fingerprint,
+            plan=file.text,
+            resume=resume,
+            keep_every=keep_every,
+        ) as store:
             yield store
     except BudgetError:
         if not found and not is_begun(folder, or_charged=False):

@@ -13,6 +13,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
 from catchment.federation.course import DELIVERY, EVALUATION
+from catchment.federation.learn.groups import MANY
 from catchment.federation.rows import first_part
 from catchment.plans.sources import About, Clients, Recordings
 
@@ -103,9 +104,14 @@ class PlanData:
         return sorted({*self.train, *self.whole})
 
     def at(self, stage: str) -> Clients:
-        """Return who takes part in a stage, and with which data."""
+        """Return who takes part in a stage, and with which data.
+
+        All of them are given the model. Of very many, which are no more than simulated here, it is
+        given to those that are tested.
+        """
         if stage == DELIVERY:
-            return dict.fromkeys(self.names, ())
+            many = len(self.train) > MANY and len(self.whole) > 0
+            return dict.fromkeys(sorted(self.whole) if many else self.names, ())
         return self.test if stage == EVALUATION else self.train
 
     def prepared(self, prepare: Prepare) -> PlanData:

@@ -15,7 +15,7 @@ from operator import add
 import numpy as np
 
 from catchment.data.generators import seeded_generator
-from catchment.engine.local import run_locally
+from catchment.engine.local import Workers, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.federation.course import AnyPlan, Course, Known, conduct
 from catchment.federation.limits import Limits
@@ -64,6 +64,7 @@ def folded(
     threads: int | None = None,
     watch: Watch | None = None,
     models: dict[str, Predictor] | None = None,
+    workers: int | Workers | None = None,
 ) -> Folded:
     """Return how well every client is served by a model that has not seen it.
 
@@ -80,14 +81,14 @@ def folded(
     for number, fold in enumerate(folds, start=1):
         name = f"fold {number} of {len(folds)}"
         others = {name: source for name, source in held.train.items() if name not in fold}
-        model = trained_on(others, file, held, threads, watch, f"{name}, ")
+        model = trained_on(others, file, held, threads, watch, f"{name}, ", workers)
         if models is not None:
             models |= dict.fromkeys(fold, model.predictor)
         test = {name: held.train[name] for name in fold}
         plan = Plan(algorithm=Evaluation(model_under_test=model.predictor), limits=ANY)
         seen = partial(watch, f"{name}, test") if watch else None
         try:
-            result = run_locally(plan, test, threads=threads, watch=seen)
+            result = run_locally(plan, test, threads=threads, workers=workers, watch=seen)
         except TooFewClientsError as error:
             made.append(Fold((), 0, None, None, dict.fromkeys(fold, str(error))))
             continue
@@ -117,6 +118,7 @@ def trained_on(
     threads: int | None = None,
     watch: Watch | None = None,
     before: str = "",
+    workers: int | Workers | None = None,
 ) -> Result[object, object]:
     """Return what a plan makes of some of its clients, in the clear: nothing of it is released.
 
@@ -128,7 +130,7 @@ def trained_on(
 
     def run(stage: str, plan: AnyPlan, known: Known) -> Result[object, object]:
         seen = partial(watch, f"{before}{stage}") if watch else None
-        return run_locally(plan, clients, threads=threads, watch=seen)
+        return run_locally(plan, clients, threads=threads, workers=workers, watch=seen)
 
     return conduct(_in_the_clear(file.course(held.about, None, len(clients))), run)[1]
 

@@ -7,6 +7,7 @@ and how the clients served best and worst fare.
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -15,12 +16,14 @@ from functools import partial
 from pathlib import Path
 
 from catchment.engine.device.device import Device, refuse_shared
-from catchment.engine.local import LocalEngine, data_of
+from catchment.engine.local import AnySource, LocalEngine, Workers, data_of
+from catchment.engine.processes import with_workers
 from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.loop import Engine
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.plan import Memory
+from catchment.federation.prefix import EVERY
 from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.progress import reported
 from catchment.federation.runs.read import Run, read_run
@@ -43,6 +46,14 @@ from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
 from catchment.readout.predictor import Predictor
 
+MOST_APART = 100_000  # test clients whose scores are kept one by one
+MANY_TESTED = (
+    "%d clients are tested: their score is kept together, not client by client; test fewer, such "
+    'as test = 0.01 with test_of = "clients" in [data], to see how each fares'
+)
+
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, eq=False)
 class InProcess:
@@ -57,21 +68,29 @@ class InProcess:
     threads: int | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
     devices: Mapping[str, Device] = field(default_factory=dict)
-    name: str = "local"
+    workers: int | Workers | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in the run's facts."""
+        return self.workers.name if isinstance(self.workers, Workers) else "local"
 
     def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
         if isinstance(plan.algorithm, DeliveredEvaluation):
-            return replace(
-                plan, algorithm=replace(plan.algorithm, keep_clients=True), protections=()
-            )
+            n_tested = len(self.held.whole)
+            if n_tested > MOST_APART:
+                log.warning(MANY_TESTED, n_tested)
+            tested = replace(plan.algorithm, keep_clients=n_tested <= MOST_APART)
+            return replace(plan, algorithm=tested, protections=())
         return plan
 
     def engine(self, stage: str, plan: AnyPlan) -> Engine:
         devices = {} if stage == EVALUATION else self.devices
-        clients = self.held.at(stage)
-        # There may be a million of them, each made when it is asked for.
-        every = {**clients, **devices} if devices else clients
-        return LocalEngine(plan, every, self.threads, self.memories)
+        held: Mapping[str, AnySource] = self.held.at(stage)
+        # A mapping of very many clients is not copied for nothing.
+        clients = {**held, **devices} if devices else held
+        here = LocalEngine(plan, clients, self.threads, self.memories)
+        return with_workers(here, self.workers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +117,8 @@ def run_plan(
     watch: Watch | None = None,
     facts: Mapping[str, str] | None = None,
     devices: Mapping[str, Device] | None = None,
+    workers: int | Workers | None = None,
+    keep_every: float = EVERY,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -120,11 +141,15 @@ def run_plan(
     devices
         By name: clients that are devices, beside those of the plan's data, or in the place of one
         of that name, whose data are not looked at then. They train, and are given the model.
+    workers
+        Processes for many clients, in blocks of 256; this one alone if None or 1.
+    keep_every
+        Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
     refuse_shared(on_line)
     held = without(file.load_data(data), on_line)
-    kept = opened(file, folder, resume=resume, force=force)
+    kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
     with kept as store, reported(folder, watch) as tell:
         store.write_facts(dict(facts or {}))
         # Of a finished run only the public keys are left.
@@ -146,11 +171,11 @@ def run_plan(
                 file,
                 course,
                 held.about,
-                InProcess(held, threads, memories, on_line),
+                InProcess(held, threads, memories, on_line, workers=workers),
                 store,
                 journal,
                 watch=tell,
-                tested=partial(_by_folds, file, held, threads, tell, store, models)
+                tested=partial(_by_folds, file, held, threads, tell, store, models, workers)
                 if by_folds
                 else None,
                 known=_known(held) if file.is_noisy else {},
@@ -162,7 +187,7 @@ def run_plan(
         elif "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
             beside = compared(
-                file, plan, held, done.result, done.model, done.features, threads, tell
+                file, plan, held, done.result, done.model, done.features, threads, tell, workers
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
         if file.is_secret:
@@ -218,9 +243,10 @@ def _by_folds(
     watch: Watch | None,
     store: Store,
     models: dict[str, Predictor],
+    workers: int | Workers | None = None,
 ) -> Scores:
     """Return the scores by folds, and keep what each fold gave; models by client are put in."""
-    found = folded(file, held, threads, watch, models)
+    found = folded(file, held, threads, watch, models, workers)
     store.write_facts(folds_fact(found.folds))
     return found.scores
 

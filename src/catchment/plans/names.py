@@ -94,9 +94,10 @@ class Ridge:
     ----------
     ridge
         A number; "clients": the ridge with the least error on clients left out of the solution, for
-        which a secure sum takes a second round; "gcv", which needs only the sum; or "auto":
+        which a secure sum takes a second round; "groups", the same with groups of clients, whose
+        sums are kept in the place of each client's; "gcv", which needs only the sum; or "auto":
         "clients" where there are several, the server sees them one by one and no class is one
-        client's alone, else "gcv".
+        client's alone, of more than 1000 clients "groups" on the same terms, else "gcv".
     upload
         What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
@@ -107,8 +108,9 @@ class Ridge:
         Whether the ridge acts on features divided by their standard deviation over all clients;
         "auto" is what the map says: not for reservoirs.
     keep_clients
-        Whether the server keeps each client's statistics, for unlearning and flagging; wherever it
-        sees them if not given.
+        Whether the server keeps each client's statistics, for unlearning and flagging, or the sums
+        of 32 "groups" of clients. If not given, each client's wherever it sees them, and groups
+        where the ridge is chosen by them.
     increments
         Rounds over which a client hands in its data, each time the next stretch of it.
     forgetting
@@ -123,11 +125,11 @@ class Ridge:
         this name also takes its settings.
     """
 
-    ridge: float | Literal["auto", "clients", "gcv"] = "auto"
+    ridge: float | Literal["auto", "clients", "groups", "gcv"] = "auto"
     upload: UploadKind = "auto"
     per_output: bool = False
     standardise: bool | Literal["auto"] = "auto"
-    keep_clients: bool | None = None
+    keep_clients: bool | Literal["groups"] | None = None
     increments: int = 1
     forgetting: float = 1.0
     window: int | None = None

@@ -18,6 +18,7 @@ from catchment.report.signals import signal_chart
 
 MOST_CLIENTS = 30  # in a chart with a row each
 SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
+MOST_MARKS = 2000  # of clients without a row
 FEW_CLIENTS = 9  # in a chart no taller than others
 MOST_OUTPUTS = 3
 MOST_BESIDE = 10  # classes of a confusion that has half of the page
@@ -36,7 +37,7 @@ def client_scores(run: Run) -> Iterator[str]:
         order.sort(key=lambda name: math.isnan(values[name]))
     shown, note, every = order, "", list[float]()
     if len(order) > MOST_CLIENTS:
-        shown, every = order[:SOME_CLIENTS], list(values.values())
+        shown, every = order[:SOME_CLIENTS], _places(list(values.values()))
         note = f" All {len(order):,} are marked above; the worst {SOME_CLIENTS} have a row."
     chart = dot_chart(
         shown,
@@ -55,6 +56,22 @@ def client_scores(run: Run) -> Iterator[str]:
     first = "All are alike." if alike else f"The worst first: {worst}."
     text = f"{first} {line}{note}"
     yield figure("Every client", chart, text, kind="tall" if len(shown) > FEW_CLIENTS else "")
+
+
+def _places(values: list[float]) -> list[float]:
+    """Return values as they are, of very many one for each place where there is any.
+
+    >>> len(_places([k / 1e5 for k in range(100_000)]))
+    1001
+    """
+    if len(values) <= MOST_MARKS:
+        return values
+    known = np.array([value for value in values if math.isfinite(value)])
+    low, wide = known.min(initial=math.inf), np.ptp(known) if len(known) else 0.0
+    if not wide > 0:
+        return list(map(float, known[:1]))
+    places = np.unique(np.rint((known - low) / wide * 1000))
+    return [float(low + place / 1000 * wide) for place in places]
 
 
 def folds(run: Run) -> Iterator[str]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from catchment.structure.adding import added, equal, subtracted
+from catchment.structure.adding import added, equal, is_whole, subtracted
 from catchment.structure.codec import put_together, taken_apart
 from catchment.structure.fields import (
     ANY_FLOAT,
@@ -29,6 +29,7 @@ from catchment.structure.fields import (
     GATHERED,
     LATER,
     NOT_NEGATIVE,
+    POOLED,
     REMARK,
     ROWS,
     SAME,
@@ -54,6 +55,7 @@ __all__ = [
     "GATHERED",
     "LATER",
     "NOT_NEGATIVE",
+    "POOLED",
     "REMARK",
     "ROWS",
     "SAME",
@@ -68,6 +70,7 @@ __all__ = [
     "Triangle",
     "added",
     "equal",
+    "is_whole",
     "kind_of",
     "marked",
     "measured",

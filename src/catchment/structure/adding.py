@@ -9,9 +9,12 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import numpy as np
 
 from catchment.errors import UploadError
-from catchment.structure.fields import GATHERED, Declared, Part, layout
+from catchment.protocols import conforms
+from catchment.structure.fields import GATHERED, POOLED, Declared, Part, layout
+from catchment.structure.gathered import gathered
 
 T = TypeVar("T")
+EXACT = 2**53  # whole numbers below it are exact in float64
 
 
 def added(one: T, other: T) -> T:
@@ -36,14 +39,40 @@ def subtracted(one: T, other: T) -> T:
     return _combined(one, other, _minus)
 
 
+def is_whole(value: object) -> bool:
+    """Return whether all that adds in a value are whole numbers: its sums have no order then.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Sum:
+    ...     n: int
+    ...     total: float
+    >>> is_whole(Sum(1, 2.0)), is_whole(Sum(1, 2.5))
+    (True, False)
+    """
+    if isinstance(value, Mapping):
+        return all(map(is_whole, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(is_whole, value))
+    if isinstance(value, np.ndarray):
+        kind = value.dtype.kind
+        return kind in "iu" or (kind == "O" and all(isinstance(one, int) for one in value.flat))
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) < EXACT
+    if is_dataclass(value) and not isinstance(value, type):
+        adds = (part for part in layout(type(value)).parts if part.form != "fact")
+        return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
+    return value is None or isinstance(value, int)
+
+
 def _plus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not isinstance(one, _Adds):
+    if is_dataclass(one) and not conforms(one, _Adds):
         return added(one, other)
     return one + other
 
 
 def _minus(one: Any, other: Any) -> Any:
-    if is_dataclass(one) and not isinstance(one, _Subtracts):
+    if is_dataclass(one) and not conforms(one, _Subtracts):
         return subtracted(one, other)
     if isinstance(one, int) and other > one:
         raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
@@ -98,7 +127,12 @@ def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
 
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
     if GATHERED in part.marks:
-        return {**one, **other}
+        return gathered(one, other)
+    if POOLED in part.marks and how is _plus:
+        new = {
+            key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()
+        }
+        return {**one, **new}
     if one.keys() != other.keys():
         raise UploadError(
             "different",

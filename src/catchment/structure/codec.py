@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
+from catchment.protocols import conforms
 from catchment.structure.fields import (
     ANY_FLOAT,
     LATER,
@@ -57,8 +58,8 @@ def taken_apart(value: object) -> Parts:
         return Parts("array", {}, (value,))
     if isinstance(value, int | float):
         return Parts("number", {}, (np.array(float(value)),))
-    if isinstance(value, Travels):
-        return value.parts()
+    if conforms(value, Travels):
+        return cast(Travels, value).parts()
     return _apart(layout(type(value)), value)
 
 
@@ -94,8 +95,8 @@ def _apart(shape: Layout, value: object) -> Parts:
 
 
 def _fact(value: Any) -> Fact:
-    if isinstance(value, Written):
-        return value.to_json()
+    if conforms(value, Written):
+        return cast(Written, value).to_json()
     return list(map(_fact, value)) if isinstance(value, tuple) else cast(Fact, value)
 
 

@@ -41,6 +41,7 @@ SAME: Final = Mark("same")  # must be equal for two values to add
 ROWS: Final = Mark("rows")  # counts the rows behind the value
 WEIGHT: Final = Mark("weight")  # what the value's arrays are divided by to give a mean
 GATHERED: Final = Mark("gathered")  # a mapping that adding puts together, key by key its own
+POOLED: Final = Mark("pooled")  # a mapping that adding puts together; values of one key add
 NOT_NEGATIVE: Final = Mark("not negative")
 SIGNED: Final = Mark("signed")  # whole numbers that are no counts, and may be negative
 REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes private

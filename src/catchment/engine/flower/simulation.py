@@ -7,10 +7,6 @@ lasts as long as the simulation. The round loop runs in the caller's thread, and
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +22,7 @@ from catchment.engine.flower.app import Config, Terms, answering
 from catchment.engine.flower.engine import FlowerEngine
 from catchment.engine.flower.roster import Hello, Order
 from catchment.engine.local import Source, data_of
-from catchment.errors import MissingExtraError
+from catchment.engine.ray.start import ready_ray
 from catchment.federation.client import Node
 from catchment.federation.loop import Keeper, Result, Watch, run
 from catchment.federation.plan import Journal, Memory, Plan
@@ -102,7 +98,7 @@ class Shared(Generic[T]):
 
 def share(value: T) -> Shared[T]:
     """Put a value where simulated clients can get it; it must be picklable."""
-    return Shared(ready_ray().put(value))
+    return Shared(_simulating_ray().put(value))
 
 
 def remind(memory: Memory, before: Mapping[str, bytes]) -> None:
@@ -155,7 +151,7 @@ def simulated(
 @contextmanager
 def grid_of(app: ClientApp, n_nodes: int, *, cpus_per_client: float = 1.0) -> Iterator[Grid]:
     """Run a simulation of nodes, and give its grid to the caller's thread."""
-    ready_ray()
+    _simulating_ray()
     from flwr.simulation import run_simulation
 
     found: SimpleQueue[Grid | BaseException] = SimpleQueue()
@@ -188,19 +184,5 @@ def grid_of(app: ClientApp, n_nodes: int, *, cpus_per_client: float = 1.0) -> It
         thread.join()
 
 
-def ready_ray() -> Any:
-    """Return Ray, started if it was not."""
-    if importlib.util.find_spec("ray") is None:
-        raise MissingExtraError("flower-sim", needed_for="simulations")
-    import ray
-
-    if not ray.is_initialized():
-        # Workers find the modules that this process has found.
-        path = os.pathsep.join(entry for entry in sys.path if entry)
-        ray.init(
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            runtime_env={"env_vars": {"PYTHONPATH": path}},
-        )
-    return ray
+def _simulating_ray() -> Any:
+    return ready_ray(extra="flower-sim", needed_for="simulations")

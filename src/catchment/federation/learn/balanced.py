@@ -57,12 +57,17 @@ class BalancedRidge:
     features: FeatureMap
     classes: tuple[str, ...]
     weights: Literal["balanced"] | tuple[float, ...] = "balanced"
-    ridge: float | Literal["auto", "clients", "gcv"] = "clients"
+    ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
     per_output: bool = False
     keep_clients: bool = True
 
     def __post_init__(self) -> None:
         self._solver()
+        if self.keep_clients not in (True, False):
+            raise ValueError(
+                f"keep_clients is {self.keep_clients!r}; pass True or False: sums by class are not "
+                "kept in groups"
+            )
         if self.weights == "balanced":
             return
         if len(self.weights) != len(self.classes) or not all(w >= 0 for w in self.weights):

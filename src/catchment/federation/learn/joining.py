@@ -37,8 +37,9 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
         )
     if state.recent:
         raise FederationError("the earlier run has a window of rounds; run it again with everybody")
+    about: dict[str, Any] = {"begun": state.begun, "missed": state.missed}
     if before == after:
-        return RidgeState(state.total, state.by_client, begun=state.begun, missed=state.missed)
+        return RidgeState(state.total, state.by_client, by_group=state.by_group, **about)
     missing = [name for name in before or () if name not in (after or ())]
     if before is None or after is None or missing:
         raise ValueError(
@@ -51,7 +52,8 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
         return spread_targets(one, places, len(after))
 
     by_client = {name: spread(one) for name, one in state.by_client.items()}
-    return RidgeState(spread(state.total), by_client, begun=state.begun, missed=state.missed)
+    by_group = {group: spread(one) for group, one in state.by_group.items()}
+    return RidgeState(spread(state.total), by_client, by_group=by_group, **about)
 
 
 def refuse_twice(earlier: RidgeState, clients: object) -> None:

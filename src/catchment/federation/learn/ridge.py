@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.increments import Asked, Increments
+from catchment.federation.learn.groups import MANY, group_of, group_sums, pool
 from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.plan import Memory
 from catchment.federation.rows import stretch
@@ -48,6 +49,7 @@ GROUP = 32  # clients served together
 class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
+    `by_group` are the sums of groups of clients, where those are kept and no single clients.
     `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
     whether the ridge acted on features divided by their spread. Where clients carry their state,
     `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
@@ -62,6 +64,7 @@ class RidgeState:
     standardised: bool = False
     begun: Annotated[str, LATER] = ""
     missed: Annotated[tuple[str, ...], LATER] = ()
+    by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
 
     @cached_property
     def flags(self) -> tuple[AnyFlag, ...]:
@@ -86,9 +89,10 @@ class FederatedRidge:
         Map from inputs to feature rows, the same on every client.
     ridge
         A number; or "clients": the ridge with the least error on clients left out of the solution,
-        exact and from the same statistics; or "gcv", which needs only the sum; or "auto": by
-        clients, unless fewer than two are kept apart or one of them alone has a class, which
-        nobody can learn who has to do without that client.
+        exact and from the same statistics; or "groups": likewise with 32 groups of clients, each
+        left out as a whole; or "gcv", which needs only the sum; or "auto": by clients, by groups
+        above 1000 clients or where only groups are kept, and by "gcv" if fewer than two are kept
+        apart or one of them alone has a class, which nobody can learn who has to do without it.
     per_output
         Whether each output chooses its own ridge.
     standardise
@@ -98,7 +102,8 @@ class FederatedRidge:
         Names of the outputs if they are classes.
     keep_clients
         Whether the server keeps each client's statistics, as "clients" needs, and unlearning and
-        flagging do. Memory then grows with the clients.
+        flagging do. Memory then grows with the clients. Or "groups": the sums of 32 groups of
+        them (`catchment.federation.learn.groups`), from which no single client can be taken out.
     increments
         Rounds over which a client hands in its data, each time the next stretch of it. Or "new":
         clients hand in what is new since the last round, however many there are, and carry their
@@ -115,11 +120,11 @@ class FederatedRidge:
     """
 
     features: FeatureMap
-    ridge: float | Literal["auto", "clients", "gcv"] = "clients"
+    ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
     per_output: bool = False
     standardise: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
-    keep_clients: bool = True
+    keep_clients: bool | Literal["groups"] = True
     increments: int | Literal["new"] = 1
     forgetting: float = 1.0
     window: int | None = None
@@ -128,15 +133,27 @@ class FederatedRidge:
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
-            if self.ridge not in ("auto", "clients", "gcv"):
+            if self.ridge not in ("auto", "clients", "groups", "gcv"):
                 raise ValueError(
-                    f"ridge is {self.ridge!r}; pass a number, 'auto', 'clients' or 'gcv'"
+                    f"ridge is {self.ridge!r}; pass a number, 'auto', 'clients', 'groups' or 'gcv'"
                 )
-            if self.ridge == "clients" and not self.keep_clients:
+            if self.ridge == "clients" and self.keep_clients is not True:
                 raise ValueError(
                     "choosing the ridge by clients needs keep_clients=True; "
+                    "or choose by 'groups' or 'gcv', or pass a number"
+                )
+            if self.ridge == "groups" and not self.keep_clients:
+                raise ValueError(
+                    "choosing the ridge by groups needs keep_clients='groups', or True; "
                     "or choose by 'gcv', or pass a number"
                 )
+        if self.keep_clients not in (True, False, "groups"):
+            raise ValueError(f"keep_clients is {self.keep_clients!r}; pass True, False or 'groups'")
+        if self.keep_clients == "groups" and self.window is not None:
+            raise ValueError(
+                "a window of rounds is kept client by client or as a sum; pass keep_clients=True "
+                "or False with it"
+            )
         if not 0 < self.forgetting <= 1:
             raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")
         if not self.carries and (isinstance(self.increments, str) or self.increments < 1):
@@ -160,10 +177,17 @@ class FederatedRidge:
     @property
     def needs(self) -> Needs:
         return Needs(
-            each_client=KEPT_APART if self.keep_clients else "",
+            each_client=self._seen_apart,
             data_choice=self._undecidable,
             rounds=1 if isinstance(self.increments, str) else self.increments,
         )
+
+    @property
+    def _seen_apart(self) -> str:
+        """Why the server must see clients one by one, and what to do instead."""
+        if self.keep_clients == "groups":
+            return GROUPED_APART
+        return KEPT_APART if self.keep_clients else ""
 
     @property
     def carries(self) -> bool:
@@ -238,6 +262,8 @@ class FederatedRidge:
             one_hot=self.classes is not None and not noisy,
             grid="any" if noisy else self.planned_grid(turn),
         )
+        if self.keep_clients == "groups":
+            return Tally.in_group(statistics, group_of(turn.client))
         return Tally.of(statistics, turn.client if self.keep_clients else "")
 
     def planned_grid(self, turn: Turn) -> Grid | None:
@@ -249,13 +275,16 @@ class FederatedRidge:
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], turn: Turn
     ) -> RidgeState:
+        if self.keep_clients == "groups":
+            after = self._in_groups(state, total)
+            return replace(after, begun=state.begun or turn.plan) if self.carries else after
         if not self.carries:
             return self._summed(state, total)
         # A client may have nothing new, or nothing but its washout: that is no answer to judge by.
         with_rows = {name: own for name, own in total.by_client.items() if own.n_rows}
         after = self._summed(state, replace(total, by_client=with_rows))
         # Without names nobody can be missed: answers are then taken to be in the sum.
-        asked = {*state.missed, *turn.cohort} if self.keep_clients else set()
+        asked = {*state.missed, *turn.cohort} if self.keep_clients is True else set()
         missed = tuple(sorted(asked.difference(total.by_client)))
         return replace(after, begun=state.begun or turn.plan, missed=missed)
 
@@ -272,6 +301,18 @@ class FederatedRidge:
         summed = self._faded(state.total) + self._unfaded(total.total)
         return self.solved(RidgeState(summed, by_client))
 
+    def _in_groups(self, state: RidgeState, new: Tally[RidgeStatistics]) -> RidgeState:
+        """Return the state with a round's sums of groups; clients kept before join theirs."""
+        before = group_sums(state.by_client) if state.by_client else state.by_group
+        by_group = {group: self._faded(old) for group, old in before.items()}
+        for group, came in new.by_group.items():
+            pool(by_group, group, self._unfaded(came))
+        total = self._unfaded(new.total)
+        if state.total is not None:
+            total = self._faded(state.total) + total
+        ordered = {group: by_group[group] for group in sorted(by_group)}
+        return self.solved(RidgeState(total, by_group=ordered))
+
     def _faded(self, old: RidgeStatistics) -> RidgeStatistics:
         return old if self.forgetting == 1 else old.floats.scaled(self.forgetting)
 
@@ -283,41 +324,53 @@ class FederatedRidge:
         """Return the state with the ridge chosen and the readout solved from its sum."""
         if state.total is None or (self.carries and state.total.n_rows == 0):
             return state
-        choice, readout = self._solution(state.total, state.by_client)
+        choice, readout = self._solution(state.total, state)
         return replace(state, readout=readout, choice=choice, standardised=self.standardised)
 
     def _solution(
-        self, total: RidgeStatistics, by_client: Mapping[str, RidgeStatistics]
+        self, total: RidgeStatistics, state: RidgeState
     ) -> tuple[RidgeChoice | None, Readout]:
-        ridge, head, standardise = self.ridge, self.head, self.standardised
+        head, ridge = self.head, self._decided(state)
         if head is not None and not head.uses_ridge:
             return None, self._headed(total, 0.0)
-        if ridge == "auto":
-            alone = self.classes is not None and has_a_class_alone(by_client)
-            ridge = "gcv" if alone or len(by_client) < 2 else "clients"
-        if ridge != "clients":
+        if ridge not in ("clients", "groups"):
             choice, readout = chosen_readout(
                 total,
-                ridge,
+                ridge,  # type: ignore[arg-type]
                 classes=self.classes is not None,
                 per_output=self.per_output,
                 intercept=self.intercept,
-                standardise=standardise,
+                standardise=self.standardised,
             )
             return choice, readout if head is None else self._headed(total, readout.ridge)
-        if len(by_client) < 2:
-            raise FederationError(
-                f"choosing the ridge by clients needs 2 or more, {len(by_client)} gave "
-                "statistics that are kept apart; pass ridge='gcv' or a number"
-            )
-        clients = [by_client[name] for name in sorted(by_client)]
         best = choose_by_blocks(
-            clients,
+            self._blocks(ridge, state),
             per_output=self.per_output,
             intercept=self.intercept,
-            standardise=standardise,
+            standardise=self.standardised,
         )
         return best, self._headed(total, best.best)
+
+    def _decided(self, state: RidgeState) -> float | str:
+        """Return how the ridge is chosen, where "auto" left it open."""
+        if self.ridge != "auto":
+            return self.ridge
+        by_client, apart = state.by_client, state.by_client or state.by_group
+        if len(apart) < 2 or (self.classes is not None and has_a_class_alone(apart)):
+            return "gcv"
+        return "groups" if state.by_group or len(by_client) > MANY else "clients"
+
+    def _blocks(self, ridge: float | str, state: RidgeState) -> list[RidgeStatistics]:
+        """Return the statistics of clients, or of groups of them, that are left out in turn."""
+        by_client: Mapping[Any, RidgeStatistics] = state.by_client
+        if ridge == "groups":
+            by_client = state.by_group or group_sums(state.by_client)
+        if len(by_client) < 2:
+            raise FederationError(
+                f"choosing the ridge by {ridge} needs 2 or more, {len(by_client)} gave "
+                "statistics that are kept apart; pass ridge='gcv' or a number"
+            )
+        return [by_client[name] for name in sorted(by_client)]
 
     def _headed(self, total: RidgeStatistics, ridge: float | Array) -> Readout:
         scale = scale_of(total, self.standardised)
@@ -354,6 +407,10 @@ class FederatedRidge:
         return replace(self, ridge=state.choice.best)  # type: ignore[arg-type]
 
 
+GROUPED_APART = (
+    "it sums clients by groups of their names; pass keep_clients=False and, for ridge, 'gcv' or a "
+    "number, or choose it by clients in a second round (SelectedRidge)"
+)
 KEPT_APART = "it keeps clients apart; pass keep_clients=False and, for ridge, 'gcv' or a number"
 
 
@@ -390,8 +447,10 @@ def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) 
     return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
 
 
-def has_a_class_alone(by_client: Mapping[str, RidgeStatistics]) -> bool:
-    """Whether one client has all the rows of a class; target sums of one-hot rows count them.
+def has_a_class_alone(by_client: Mapping[Any, RidgeStatistics]) -> bool:
+    """Whether one client, or group of them, has all rows of a class.
+
+    Target sums of one-hot rows count them.
 
     >>> here = RidgeStatistics.from_states(np.ones((2, 1)), np.array([[1.0, 0.0], [0.0, 1.0]]))
     >>> has_a_class_alone({"a": here}), has_a_class_alone({"a": here, "b": here})

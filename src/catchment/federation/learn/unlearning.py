@@ -22,11 +22,12 @@ from operator import add
 from typing import Generic, Literal, Protocol, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Additive
+from catchment.federation.algorithm import Additive, Turn
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import digest_of, is_exact, without
 from catchment.federation.learn.ensemble import Members
+from catchment.federation.learn.groups import group_of
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.running_sums import Sums
 from catchment.federation.sums import Tally
@@ -257,11 +258,17 @@ def unlearn_rows(
         by_client[client] = _checked_difference(by_client[client], rows)
         if by_client[client].n_rows == 0:
             del by_client[client]
+    by_group, group = dict(state.by_group), group_of(client)
+    if by_group:
+        if group not in by_group:
+            raise FederationError(f"{client} is in no group of the sum; nothing of it is there")
+        by_group[group] = _checked_difference(by_group[group], rows)
     after = _checked_difference(state.total, rows)
     about = (state.total.fingerprint, rows.n_rows)
     how: How = "equality" if is_exact(state.total) and is_exact(rows) else "subtracted"
     certificate = _certificate(client, what, state.total, after, rows, how, *about)
-    return Unlearned(algorithm.solved(RidgeState(after, by_client)), certificate)
+    rest = RidgeState(after, by_client, by_group=by_group)
+    return Unlearned(algorithm.solved(rest), certificate)
 
 
 def join(
@@ -283,6 +290,9 @@ def join(
     )
     if client in state.by_client:
         raise FederationError(f"{client} is already in the sum; a client counts once")
+    if algorithm.keep_clients == "groups":
+        groups = Tally.in_group(statistics, group_of(client))
+        return algorithm.server_update(state, groups, Turn(0, (client,)))
     kept = {client: statistics} if algorithm.keep_clients else {}
     by_client = {**state.by_client, **kept}
     total = statistics if state.total is None else state.total + statistics
@@ -307,9 +317,10 @@ def _parts_of(state: RidgeState, client: str) -> tuple[RidgeStatistics, RidgeSta
     if state.total is None:
         raise FederationError("nothing has been learned yet; there is nothing to forget")
     if not state.by_client:
+        kept = "only the sums of groups of clients" if state.by_group else "no client apart"
         raise FederationError(
-            f"the server keeps no client apart; ask {client} to send its statistics again and "
-            "use unlearn_rows"
+            f"the server keeps {kept}; ask {client} to send its statistics again and use "
+            "unlearn_rows"
         )
     if client not in state.by_client:
         raise _unknown(client, state.by_client)

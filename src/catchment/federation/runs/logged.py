@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from catchment.federation.loop import Keeper, Record
+from catchment.federation.prefix import PrefixKeeper
 from catchment.federation.runs.ledger import Entry
+from catchment.wire import Parts
 
 S = TypeVar("S")
 
@@ -30,6 +33,17 @@ class Logged(Generic[S]):
 
     def note(self, entry: Entry) -> None:
         self.keeper.note(entry)
+
+    @property
+    def every(self) -> float:
+        return self.keeper.every if isinstance(self.keeper, PrefixKeeper) else math.inf
+
+    def begun(self, round_: int) -> Parts | None:
+        return self.keeper.begun(round_) if isinstance(self.keeper, PrefixKeeper) else None
+
+    def keep_begun(self, round_: int, parts: Parts) -> None:
+        if isinstance(self.keeper, PrefixKeeper):
+            self.keeper.keep_begun(round_, parts)
 
     def close_round(self, state: S, record: Record) -> None:
         self.keeper.close_round(state, record)

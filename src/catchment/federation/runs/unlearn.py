@@ -90,7 +90,7 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
     match told.rebuilt(shared):
         case FederatedRidge() as ridge:
             state = as_algorithm(ridge).load_state(parts)
-            _refuse_sum(state.by_client, client)
+            _refuse_sum(state.by_client, client, groups=bool(state.by_group))
             forgotten = unlearn(ridge, state, client)
             return WithoutClient(ridge.result(forgotten.state), forgotten.certificate)
         case BalancedRidge() as balanced:
@@ -115,10 +115,11 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
     raise _cannot(told.name, client)
 
 
-def _refuse_sum(by_client: Mapping[str, object], client: str) -> None:
+def _refuse_sum(by_client: Mapping[str, object], client: str, *, groups: bool = False) -> None:
     if not by_client:
+        what = "the sums of groups of clients" if groups else "the sum of all clients"
         raise FederationError(
-            f"the run kept only the sum of all clients, so that what {client} sent cannot be taken "
+            f"the run kept only {what}, so that what {client} sent cannot be taken "
             f"out of it; run the plan again without {client}"
         )
 

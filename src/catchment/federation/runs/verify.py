@@ -266,11 +266,15 @@ def _as_kept(trained: Trained, only: str | None) -> Iterator[Check]:
 
 def _sum(trained: Trained) -> Iterator[Check]:
     total, kept = trained.sums.total, trained.sums.by_client
+    state = trained.state
     note = "" if is_exact(total) else f"float64: {ELSEWHERE}"
     yield compared("sum of all clients", digest_of(total), trained.said(""), note)
     if kept:
         again: Sum = summed(kept)
         yield same(f"{len(kept)} clients added up", again, total)
+    if isinstance(state, RidgeState) and state.by_group:
+        groups = reduce(add, (state.by_group[group] for group in sorted(state.by_group)))
+        yield same(f"{len(state.by_group)} groups of clients added up", groups, total)
 
 
 def _solved(what: str, trained: Trained, state: RidgeState | ByClass, readout: Readout) -> Check:
@@ -371,6 +375,8 @@ def _prepared(prepare: Prepare, data: Data) -> Data:
 def _why_no_clients(told: Described) -> str:
     if "SecureSum" in told.protections:
         return "the run saw nothing but their sum (secure_sum)"
+    if told.settings.get("keep_clients") == "groups":
+        return 'the run kept only sums of groups of them (keep_clients = "groups")'
     return "the run kept only their sum (keep_clients = false)"
 
 

@@ -2,14 +2,17 @@
 
     plan.toml          what was run, if it came from a file
     run.sqlite         tidy tables: stages, rounds, messages, refusals, digests, scores, ...
-    states/            the state after the last finished round of each stage, as it would travel
+    states/            the state after the last finished round of each stage, as it would travel,
+                       and the sum of a round under way
     model.safetensors  the final model
     progress.json      while it runs: how far the round is, as `catchment.federation.runs.progress`
 
 A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
 is finished once its state is on the disk and its row is committed, in this order; a run that stops
-at any moment goes on after the last finished round. A message that is then sent again is in the
-ledger once, with how often it was sent. `catchment.federation.runs.seals` has the checksums.
+at any moment goes on after the last finished round, or in the middle of the next one, after the
+last block of clients that was kept (`catchment.federation.prefix`). A message that is then sent
+again is in the ledger once, with how often it was sent. `catchment.federation.runs.seals` has the
+checksums.
 
 A run's folder is private: only its owner may read it. The ledger has the clients' names, and states
 hold every client's own statistics where the algorithm keeps them, from which inputs can be rebuilt
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import os
 import re
@@ -35,6 +39,7 @@ from catchment.errors import FederationError, IntegrityError
 from catchment.federation.learn.digests import Digest, digests_of
 from catchment.federation.loop import Record, Refusal
 from catchment.federation.plan import Plan, describe
+from catchment.federation.prefix import EVERY
 from catchment.federation.runs.ledger import Entry
 from catchment.federation.runs.seals import (
     SEALS,
@@ -53,6 +58,7 @@ S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
 
+log = logging.getLogger(__name__)
 FORMAT = 2
 DATABASE = "run.sqlite"
 PLAN = "plan.toml"
@@ -61,6 +67,7 @@ CLIENTS = "clients"  # what clients of this process remember, while the run last
 CHARGED = "run"  # the fact by which a ledger of noise knows the run
 JOURNAL = "sums"  # the journal of secure sums
 PROGRESS = "progress.json"  # how far the round under way is
+PART = ".part"  # of a round that is not over
 PRIVATE = 0o600
 GLANCE = 0.5  # seconds in which whoever only looks whether a folder is locked has looked
 BATCH = 2048  # messages per transaction: few enough to be flat in memory, many enough to be quick
@@ -125,6 +132,8 @@ class Store:
         Text of the plan, kept as plan.toml.
     resume
         Whether to go on with a run that the folder already holds.
+    keep_every
+        Seconds after which the sum of a round under way is kept again.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -136,9 +145,15 @@ class Store:
     """
 
     def __init__(
-        self, folder: str | Path, *, fingerprint: str = "", plan: str = "", resume: bool = False
+        self,
+        folder: str | Path,
+        *,
+        fingerprint: str = "",
+        plan: str = "",
+        resume: bool = False,
+        keep_every: float = EVERY,
     ) -> None:
-        self.folder = Path(folder)
+        self.folder, self.keep_every = Path(folder), keep_every
         found = (self.folder / DATABASE).is_file()
         if found and not resume:
             _locked(
@@ -326,8 +341,15 @@ class Store:
             named = record.figures.items()
             self._insert("figures", [(stage, record.round, name, v) for name, v in named])
             seal_round(self._database, stage, record.round)
+        self.part_path(stage, record.round).unlink(missing_ok=True)
         if record.round > 0:
             self.state_path(stage, record.round - 1).unlink(missing_ok=True)
+
+    def keep_begun(self, stage: str, round_: int, parts: Parts) -> None:
+        """Keep the part of a round that is done, once its messages are in the ledger."""
+        with self.transaction():
+            self.flush()
+        replace_file(self.part_path(stage, round_), parts.to_bytes(), mode=PRIVATE)
 
     def seal(self, stage: str, round_: int) -> None:
         """Seal a round whose rows were written one by one."""
@@ -337,6 +359,9 @@ class Store:
 
     def state_path(self, stage: str, round_: int) -> Path:
         return self.folder / "states" / f"{stage}-{round_:06d}.bin"
+
+    def part_path(self, stage: str, round_: int) -> Path:
+        return self.folder / "states" / f"{stage}-{round_:06d}{PART}"
 
     def close(self) -> None:
         """Write what is left and let go of the folder."""
@@ -359,7 +384,7 @@ class Store:
 
 
 def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
-    """Return whether a run's folder holds more than a scaling: a round that took time.
+    """Return whether a run's folder holds more than a scaling: a round, or part of one.
 
     Parameters
     ----------
@@ -372,6 +397,9 @@ def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
     path = Path(folder) / DATABASE
     if not path.is_file():
         return False
+    parts = (Path(folder) / "states").glob(f"*{PART}")
+    if any(not part.name.startswith("scaling-") for part in parts):
+        return True
     try:
         database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
@@ -440,6 +468,24 @@ class StageKeeper(Generic[S, U, R]):
         if hashlib.sha256(content).hexdigest() != rows[-1][-1]:
             raise IntegrityError(f"{path} is damaged; start the run again in another folder")
         return self._plan.whole.load_state(Parts.from_bytes(content)), records
+
+    @property
+    def every(self) -> float:
+        return self._store.keep_every
+
+    def begun(self, round_: int) -> Parts | None:
+        """Return what was kept of a round that is not over, None if there is nothing to use."""
+        path = self._store.part_path(self._stage, round_)
+        if not path.is_file():
+            return None
+        try:
+            return Parts.from_bytes(path.read_bytes())
+        except IntegrityError as error:
+            log.warning("%s is damaged, the round begins anew: %s", path, error)
+            return None
+
+    def keep_begun(self, round_: int, parts: Parts) -> None:
+        self._store.keep_begun(self._stage, round_, parts)
 
     def note(self, entry: Entry) -> None:
         self._store.note(self._stage, entry)

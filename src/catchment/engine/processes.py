@@ -1,0 +1,225 @@
+"""Clients of this machine in processes of their own: many small ones on all cores.
+
+Clients go to worker processes in blocks of 256, and the sum of each block comes back: the same bits
+as in one process (`catchment.federation.blocks`). Where there is less than two blocks to do, and
+wherever clients must be asked one by one, this process does it.
+
+Workers are joblib's: they start without running the program again, whatever it calls is sent to
+them, lambdas included, and they wait a while for the next run. What all blocks share, the plan and
+the letter, lies in a file that every worker reads once. A worker that is killed is replaced, and
+what it had not finished is done again.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from catchment.engine.local import AnySource, LocalEngine, Workers
+from catchment.errors import FederationError
+from catchment.federation.blocks import BlockSum, sum_block
+from catchment.federation.client import Elsewhere
+from catchment.federation.increments import carries
+from catchment.federation.messages import Engine, Reply
+from catchment.federation.plan import Plan
+from catchment.protocols import conforms
+
+MOST_DEATHS = 3  # of workers over one block
+IDLE = 60  # seconds that workers wait for the next run
+ONE_THREAD = {
+    f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
+}  # fmt: skip
+
+Sources = Mapping[str, AnySource]
+AnyPlan = Plan[Any, Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Processes:
+    """Clients of a `LocalEngine` whose blocks are added in worker processes.
+
+    Parameters
+    ----------
+    here
+        Has the clients, and asks those that must be asked one by one.
+    workers
+        Number of processes.
+    """
+
+    here: LocalEngine[Any, Any, Any]
+    workers: int
+
+    def clients(self) -> Sequence[str]:
+        return self.here.clients()
+
+    def ask(self, letters: Mapping[str, bytes]) -> Iterator[Reply]:
+        return self.here.ask(letters)
+
+    def counted(self, round_: int, clients: Sequence[str]) -> None:
+        """Tell the clients whose data are elsewhere that their uploads of a round were counted."""
+        self.here.counted(round_, clients)
+
+    def sums(
+        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+    ) -> Iterator[BlockSum | None]:
+        """Yield the sums of the blocks from number `first` on, in their order."""
+        # What clients carry from round to round must stay where they are.
+        if len(blocks) - first < 2 or carries(self.here.plan.algorithm):
+            yield from (None for _ in blocks[first:])
+            return
+        tasks = (sources_of(self.here, block) for block in blocks[first:])
+        with _shared((self.here.plan, message)) as path:
+            yield from _Pool(self.workers, path).sums(tasks)
+
+
+def with_workers(engine: LocalEngine[Any, Any, Any], workers: int | Workers | None) -> Engine:
+    """Return the engine with so many processes; as it is for None or 1.
+
+    >>> with_workers(None, 0)
+    Traceback (most recent call last):
+    ValueError: workers is 0; pass 1 or more, or None for this process alone
+    """
+    if isinstance(workers, Workers):
+        return workers.over(engine)
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is {workers}; pass 1 or more, or None for this process alone")
+    return engine if workers is None or workers == 1 else Processes(engine, workers)
+
+
+def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | None:
+    """Return the sum of a block whose clients' sources are here; of plain, picklable arguments.
+
+    Parameters
+    ----------
+    plan
+        What is run.
+    message
+        The letter to everybody.
+    sources
+        Of the clients of the block, in their order.
+    """
+    return sum_block(plan, message, LocalEngine(plan, sources, threads=1), tuple(sources))
+
+
+def sources_of(
+    here: LocalEngine[Any, Any, Any], block: Sequence[str]
+) -> dict[str, AnySource] | None:
+    """Return the sources of a block's clients, None if one is a device, which stays here."""
+    found = {client: here.sources[client] for client in block}
+    away = any(conforms(source, Elsewhere) for source in found.values())
+    return None if away else found
+
+
+@lru_cache(maxsize=1)
+def _workers(n: int) -> Any:
+    """Return worker processes that wait for the next run; cleared when one of them died."""
+    # Not joblib's own pool, which others may use and then has other settings.
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    return ProcessPoolExecutor(n, timeout=IDLE, env=ONE_THREAD)
+
+
+@contextmanager
+def _shared(value: object) -> Iterator[str]:
+    """Write what all workers need to a file, of which only its owner can read, for a while."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    with tempfile.TemporaryDirectory(prefix="catchment-") as folder:
+        path = Path(folder) / "shared"
+        path.write_bytes(dumps(value))
+        yield str(path)
+
+
+class _Pool:
+    """Worker processes and the blocks that are with them."""
+
+    def __init__(self, workers: int, path: str) -> None:
+        self.workers, self.path = workers, path
+
+    def sums(self, tasks: Iterator[dict[str, AnySource] | None]) -> Iterator[BlockSum | None]:
+        """Yield a result for each task in order; at most two per worker are under way."""
+        pending: deque[_Task] = deque()
+        try:
+            for sources in tasks:
+                pending.append(_Task(sources))
+                self._start(pending[-1])
+                if len(pending) >= 2 * self.workers:
+                    yield self._first(pending)
+            while pending:
+                yield self._first(pending)
+        finally:
+            for task in pending:
+                if task.future is not None:
+                    task.future.cancel()
+
+    def _first(self, pending: deque[_Task]) -> BlockSum | None:
+        """Return the first result; workers that died meanwhile are replaced."""
+        task = pending[0]
+        while task.future is not None:
+            try:
+                result: BlockSum | None = task.future.result()
+                break
+            except BrokenProcessPool as error:
+                task.deaths += 1
+                if task.deaths == MOST_DEATHS:
+                    raise FederationError(_death_sentence(task)) from error
+                for one in pending:
+                    if one.future is not None and not _is_good(one.future):
+                        self._start(one)
+        else:
+            result = None
+        pending.popleft()
+        return result
+
+    def _start(self, task: _Task) -> None:
+        if task.sources is None:
+            return
+        try:
+            task.future = _workers(self.workers).submit(_work, self.path, task.sources)
+        except BrokenProcessPool:
+            _workers.cache_clear()
+            task.future = _workers(self.workers).submit(_work, self.path, task.sources)
+
+
+@dataclass(eq=False)
+class _Task:
+    """The sources of a block, None if it is not for workers, and where its sum will come from."""
+
+    sources: dict[str, AnySource] | None
+    future: Future[BlockSum | None] | None = None
+    deaths: int = 0
+
+
+def _is_good(future: Future[Any]) -> bool:
+    """Return whether a result is here, or will be."""
+    return not future.done() or future.exception() is None
+
+
+def _death_sentence(task: _Task) -> str:
+    names = list(task.sources or ())
+    return (
+        f"{MOST_DEATHS} worker processes died over the clients {names[0]!r} to {names[-1]!r}, most "
+        "likely for want of memory; use fewer workers"
+    )
+
+
+def _work(path: str, sources: Sources) -> BlockSum | None:
+    """Return the sum of a block; this runs in a worker."""
+    plan, message = _read_shared(path)
+    return sum_sources(plan, message, sources)
+
+
+@lru_cache(maxsize=1)
+def _read_shared(path: str) -> tuple[AnyPlan, bytes]:
+    # Written by the process that started this one, in a folder that only its owner can reach.
+    found: tuple[AnyPlan, bytes] = pickle.loads(Path(path).read_bytes())
+    return found

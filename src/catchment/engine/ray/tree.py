@@ -1,0 +1,133 @@
+"""Servers below the server: nodes add blocks of clients, servers add what their nodes have added.
+
+    server  <-  3 servers  <-  4 nodes each  <-  blocks of 256 clients
+
+All are processes of their own. Whole numbers have one sum, however they are added, so a server
+sends one sum up for all blocks of its stretch. Where numbers are not whole the order of a sum
+is part of the result: then servers hand the sums of single blocks on, and the server adds them in
+their order. Either way the bits are those of one process.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from itertools import cycle, islice
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from catchment.engine.ray.engine import MOST_RETRIES, Agreed, Rows, sum_of_row, unless_failed
+from catchment.federation.blocks import BlockSum
+from catchment.structure import is_whole
+
+MOST_BLOCKS = 16  # of one node in one stretch: what is lost where a server dies, and seen at once
+AHEAD = 2  # stretches with one server
+RESTARTED = {"max_restarts": -1, "max_task_retries": MOST_RETRIES}  # a process that dies
+Found = BlockSum | Exception | None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """So many servers below the server, and so many nodes below each of them."""
+
+    n_servers: int
+    n_nodes: int
+
+    def __call__(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
+        """Yield sums of all rows in their order, of several rows at a time where that may be."""
+        import ray
+
+        servers = _servers(ray, ray.get_runtime_context().get_job_id(), self)
+        size = min(self.n_nodes * MOST_BLOCKS, -(-n_rows // self.n_servers))
+        under_way: deque[Any] = deque()
+        try:
+            for server in cycle(servers):
+                stretch = list(islice(rows, size))
+                if not stretch:
+                    break
+                under_way.append(server.add.remote(agreed, stretch))
+                if len(under_way) >= AHEAD * self.n_servers:
+                    yield from map(unless_failed, ray.get(under_way.popleft()))
+            while under_way:
+                yield from map(unless_failed, ray.get(under_way.popleft()))
+        finally:
+            if under_way:  # nobody waits for these sums any more
+                _servers.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _servers(ray: Any, job: str, tree: Tree) -> list[Any]:
+    """Return the servers of a tree, which wait for the next round or run; they live while known.
+
+    Parameters
+    ----------
+    job
+        Of Ray: another one has none of these processes.
+    """
+    there = float(ray.cluster_resources().get("CPU", 1.0))
+    # Less than one CPU for each node where there are fewer than nodes; Ray counts ten thousandths.
+    cpus = min(1.0, int(10_000 * there / (tree.n_servers * tree.n_nodes)) / 10_000)
+    server = ray.remote(_Server).options(num_cpus=0, scheduling_strategy="SPREAD", **RESTARTED)
+    return [server.remote(tree.n_nodes, cpus) for _ in range(tree.n_servers)]
+
+
+class _Node:
+    """Adds blocks of clients; a process of its own."""
+
+    def add(self, agreed: Agreed, row: bytes) -> Found:
+        """Return the sum of a block."""
+        return sum_of_row(agreed, row)
+
+
+class _Server:
+    """Adds what nodes have added; a process of its own, and so is each of its nodes."""
+
+    def __init__(self, n_nodes: int, cpus: float) -> None:
+        import ray
+
+        node: Any = ray.remote(_Node).options(num_cpus=cpus, **RESTARTED)
+        self.nodes = [node.remote() for _ in range(n_nodes)]
+
+    def add(self, agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:
+        """Return the sum of a stretch of blocks, or of each of them where they have an order."""
+        import ray
+
+        pairs = zip(cycle(self.nodes), rows, strict=False)
+        return joined(ray.get([node.add.remote(agreed, row) for node, row in pairs]))
+
+
+def joined(found: Sequence[Found]) -> list[Found]:
+    """Return blocks in a row as one, if they add to each other and their sum has no order.
+
+    >>> joined([BlockSum(("ann",)), None])[1] is None
+    True
+    """
+    blocks = [one for one in found if isinstance(one, BlockSum)]
+    totals = [block.total for block in blocks if block.total is not None]
+    if len(blocks) < len(found) or not totals or not all(map(is_whole, totals)):
+        return list(found)
+    try:
+        with np.errstate(over="raise"):
+            total = reduce(add, totals)
+    except Exception:  # they do not add: the server finds out whose fault it is
+        return list(found)
+    if not is_whole(total):
+        return list(found)
+    first = next(block for block in blocks if block.total is not None)
+    return [
+        BlockSum(
+            asked=tuple(name for block in blocks for name in block.asked),
+            clients=tuple(name for block in blocks for name in block.clients),
+            total=total,
+            outline=first.outline,
+            claims=tuple(claim for block in blocks for claim in block.claims),
+            entries=tuple(entry for block in blocks for entry in block.entries),
+            bytes_up=sum(block.bytes_up for block in blocks),
+            refused=tuple(refusal for block in blocks for refusal in block.refused),
+            n_blocks=sum(block.n_blocks for block in blocks),
+        )
+    ]
