@@ -17,6 +17,7 @@ from pathlib import Path
 
 from catchment.errors import CatchmentError
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING
+from catchment.federation.learn.groups import MANY
 from catchment.federation.runs.read import Run
 from catchment.federation.runs.write import MODEL
 from catchment.plans.about import About
@@ -146,13 +147,13 @@ def estimate(
     shape, found = _shape(file, clients, steps, data)
     n_clients = clients or found
     file.course(shape.about, n_clients=n_clients)  # refused from sizes, or as a run would be
-    small = _as_tried(file)
+    small = _as_tried(file, n_clients)
     threads = 1 if workers > 1 else None
     _tried(small, Invented(FEW, shape), threads)  # compiled, and in memory
     few = _tried(small, Invented(FEW, shape), threads)
     slowest = max(few.seconds[TRAINING], 1e-3) / FEW
     more = _tried(small, Invented(_more(slowest), shape), threads)
-    return _of(file, shape, n_clients, workers, few, more)
+    return _of(file, small, shape, n_clients, workers, few, more)
 
 
 def _more(seconds: float) -> int:
@@ -183,11 +184,19 @@ def _n_targets(about: About, origin: Files) -> int:
     return 0 if target is None else 1 if isinstance(target, str) else len(target)
 
 
-def _as_tried(file: PlanFile) -> PlanFile:
+def _as_tried(file: PlanFile, n_clients: int) -> PlanFile:
     """Return the plan as it is tried: in the clear, few rounds, on clients dealt as they are."""
+    learn = dict(file.learn)
+    if file.algorithm == "ridge" and learn.get("ridge", "auto") == "auto":
+        # As all of the clients would have it, and not as few.
+        if file.is_secret:
+            learn |= {"ridge": "gcv", "keep_clients": False}
+        elif n_clients > MANY and "keep_clients" not in learn:
+            learn |= {"ridge": "groups"}
     test = file.sharing.test if isinstance(file.sharing.test, float) else None
     return replace(
         file,
+        learn=learn,
         sharing=replace(file.sharing, split=None, test=test, folds=None),
         protect=tuple(one for one in file.protect if one.get("name") not in NOT_TRIED),
         run=replace(file.run, rounds=_fewer(file.run.rounds), share=1.0, min_clients=1),
@@ -230,7 +239,13 @@ def _trial(clients: int, run: Run, whole: float, kept: int, model: int) -> Trial
 
 
 def _of(
-    file: PlanFile, shape: Shape, n_clients: int, workers: int, few: Trial, more: Trial
+    file: PlanFile,
+    tried: PlanFile,
+    shape: Shape,
+    n_clients: int,
+    workers: int,
+    few: Trial,
+    more: Trial,
 ) -> Estimate:
     """Return the estimate that two trials give."""
     n_train, n_test = _dealt(file, shape, n_clients)
@@ -247,21 +262,32 @@ def _of(
         )
         seconds = times * _seconds(name, n_asked, workers, few, more)
         stages.append(StageCost(name, n_asked, seconds, up, down))
-    kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
-    base = _peak_bytes()
-    held = min(HELD_BYTES, n_clients * shape.n_bytes)
-    server = base + round(n_train * (kept + NAME_BYTES)) + n_test * SCORE_BYTES
+    server, worker = _memory(tried, shape, (n_train, n_test), workers, few, more)
     return Estimate(
         n_clients,
         shape.recordings * shape.steps,
         workers,
         tuple(stages),
         round(more.per_client(TRAINING, more.up) * rounds / few.rounds),
-        server + (held if workers == 1 else 0),
-        base + held if workers > 1 else 0,
+        server,
+        worker,
         more.model,
         tuple(_notes(file, rounds, few.rounds)),
     )
+
+
+def _memory(
+    tried: PlanFile, shape: Shape, counts: tuple[int, int], workers: int, few: Trial, more: Trial
+) -> tuple[int, int]:
+    """Return the peak memory of the process that conducts, and of each worker beside it."""
+    n_train, n_test = counts
+    kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
+    if tried.learn.get("ridge") == "groups":
+        kept = 0.0  # the trials have had them all
+    base = _peak_bytes()
+    held = min(HELD_BYTES, (n_train + n_test) * shape.n_bytes)
+    server = base + round(n_train * (kept + NAME_BYTES)) + n_test * SCORE_BYTES
+    return (server + held, 0) if workers == 1 else (server, base + held)
 
 
 def _seconds(stage: str, n: int, workers: int, few: Trial, more: Trial) -> float:
