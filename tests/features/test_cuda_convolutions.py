@@ -30,6 +30,7 @@ HEAD = """
 #define __device__
 #define __shared__
 #define __forceinline__ inline
+#define __launch_bounds__(n)
 #define __syncthreads()
 #define __shfl_down_sync(mask, value, k) 0
 struct Place { int x; };

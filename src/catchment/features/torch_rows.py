@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, overload, runtime_checkable
 
 import numpy as np
 import torch
@@ -48,11 +48,34 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class SingleRows(Sequence[Span]):
+    """Spans of one row each, of recordings (n,) by their numbers: thousands of them are no work.
+
+    >>> list(SingleRows(np.array([4, 2])))
+    [Span(recording=4, first=0, n_rows=1), Span(recording=2, first=0, n_rows=1)]
+    """
+
+    recordings: Integers
+
+    def __len__(self) -> int:
+        return len(self.recordings)
+
+    @overload
+    def __getitem__(self, k: int) -> Span: ...
+    @overload
+    def __getitem__(self, k: slice) -> SingleRows: ...
+    def __getitem__(self, k: int | slice) -> Span | SingleRows:
+        if isinstance(k, slice):
+            return SingleRows(self.recordings[k])
+        return Span(int(self.recordings[k]), 0, 1)
+
+
+@dataclass(frozen=True, eq=False)
 class DeviceRows:
     """Some rows on a device, one a column: z (F, n) float64, and whose they are, in order."""
 
     z: Tensor
-    spans: tuple[Span, ...]
+    spans: Sequence[Span]
 
 
 class DeviceForm(Protocol):
@@ -201,8 +224,8 @@ class WindowBlocks:
             n = max(1, NUMBERS[self.device.type] // size)
             for at in range(0, len(places), n):
                 some = places[at : at + n]
-                spans = tuple(Span(k, 0, 1) for k in some)
-                yield DeviceRows(self.form.together(self._checked(us, some)), spans)
+                z = self.form.together(self._checked(us, some))
+                yield DeviceRows(z, SingleRows(np.array(some)))
 
     def _checked(self, us: Sequence[Array], places: Sequence[int]) -> Tensor:
         """Return recordings of one length (n, T, I) on the device, looked at there."""

@@ -169,7 +169,8 @@ def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | N
     if features.grid is None:
         return None
     if classes is None:
-        known = [s.y.reshape(-1) for s in window if s.y is not None]
+        given = [s.y for s in window if s.y is not None]
+        known = [y if y.ndim == 1 else y.reshape(-1) for y in given]
         # Numbers show in the first; one look at all others is quicker than one at each.
         classes = not known or (_are_classes(known[0]) and _are_classes(np.concatenate(known)))
     return Grid.of(features, classes=classes)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from catchment.arrays import Array, Integers
 from catchment.features.torch_arrays import joined
-from catchment.features.torch_rows import Span
+from catchment.features.torch_rows import SingleRows, Span
 from catchment.readout.exact_gram import N_PIECES, PIECE, check_largest, refuse_parts_of_classes
 from catchment.readout.grid import TARGET_DIGITS, Grid
 
@@ -28,13 +28,15 @@ class Columns:
     z: Tensor
     y: Tensor
     used: Tensor | None  # None: all
-    spans: tuple[Span, ...] | Integers  # whose columns they are, or (n,) numbers of recordings
+    spans: Sequence[Span] | Integers  # whose columns they are, or (n,) numbers of recordings
 
     @property
     def recordings(self) -> Integers:
         """Number (n,) of each column's recording."""
         if isinstance(self.spans, np.ndarray):
             return self.spans
+        if isinstance(self.spans, SingleRows):
+            return self.spans.recordings
         counts = [span.n_rows for span in self.spans]
         return np.repeat(np.array([span.recording for span in self.spans]), counts)
 
@@ -89,7 +91,7 @@ class HostTargets:
             z,
             torch.from_numpy(np.ascontiguousarray(y.T)).to(self.device),
             None if known.all() else torch.from_numpy(known).to(self.device),
-            tuple(spans),
+            spans,
         )
 
     def _of(self, span: Span) -> Array:
@@ -120,8 +122,12 @@ class DeviceTargets:
         cls, targets: Sequence[Array], grid: Grid, skip: int, device: torch.device
     ) -> DeviceTargets:
         """Return targets (n, K) or (K,) on a device; the errors are those of `target_pieces`."""
-        rows = [y.reshape(-1, y.shape[-1]) for y in targets]
-        lengths = np.array([len(y) for y in rows])
+        if all(y.ndim == 1 for y in targets):  # many of them are one array at once
+            rows = [np.concatenate(targets).reshape(len(targets), -1)]
+            lengths = np.ones(len(targets), dtype=np.int64)
+        else:
+            rows = [y.reshape(-1, y.shape[-1]) for y in targets]
+            lengths = np.array([len(y) for y in rows])
         y = joined(rows, device)
         gaps = bool(y.isnan().any())
         known = torch.nan_to_num(y, nan=0.0) if gaps else y
@@ -145,7 +151,7 @@ class DeviceTargets:
     def beside(self, z: Tensor, spans: Sequence[Span]) -> Columns:
         y = self._of(spans)
         used = ~y.isnan().any(1) if self.gaps else None
-        return Columns(z, self._pieces(y.T), used, tuple(spans))
+        return Columns(z, self._pieces(y.T), used, spans)
 
     def _pieces(self, y: Tensor) -> Tensor:
         """Return the pieces (P K, n) of targets (K, n)."""
@@ -159,6 +165,8 @@ class DeviceTargets:
         return torch.cat([left, *found[::-1]])
 
     def _of(self, spans: Sequence[Span]) -> Tensor:
+        if isinstance(spans, SingleRows) and not self.apart[spans.recordings].any():
+            return self.y[torch.from_numpy(self.begin[spans.recordings]).to(self.y.device)]
         recording, first, count = np.array([(s.recording, s.first, s.n_rows) for s in spans]).T
         apart = self.apart[recording]
         start = self.begin[recording] + apart * (self.skip + first)

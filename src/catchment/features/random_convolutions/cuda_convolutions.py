@@ -36,9 +36,9 @@ __device__ __forceinline__ int of_a_warp(int value) {
   return value;
 }
 
-extern "C" __global__ void count_above(const int* X, int* scratch, const int* groups,
-                                       const int* channels, const int* features, int* out, int n,
-                                       int I, int T, int G, int F, int in_shared) {
+extern "C" __global__ void __launch_bounds__(512)
+count_above(const int* X, int* scratch, const int* groups, const int* channels,
+            const int* features, int* out, int n, int I, int T, int G, int F, int in_shared) {
   extern __shared__ int memory[];
   int* y = in_shared ? memory : scratch + (long long)blockIdx.x * T;
   long long items = (long long)n * G;
@@ -95,9 +95,9 @@ extern "C" __global__ void count_above(const int* X, int* scratch, const int* gr
   }
 }
 
-extern "C" __global__ void compete(const int* X, int* scratch, const int* groups,
-                                   const int* channels, const int* W, long long* out, int n, int I,
-                                   int T, int G, int C, int in_shared) {
+extern "C" __global__ void __launch_bounds__(512)
+compete(const int* X, int* scratch, const int* groups, const int* channels, const int* W,
+        long long* out, int n, int I, int T, int G, int C, int in_shared) {
   extern __shared__ int memory[];
   int* y = in_shared ? memory : scratch + (long long)blockIdx.x * T;
   long long items = (long long)n * G;
@@ -173,9 +173,9 @@ def threads_for(length: int) -> int:
     """Return the threads of a block, some steps for each.
 
     >>> [threads_for(n) for n in (1, 128, 1000, 10_000, 10**6)]
-    [32, 32, 128, 1024, 1024]
+    [32, 32, 128, 512, 512]
     """
-    return min(1024, max(32, 1 << (length // 8).bit_length()))
+    return min(512, max(32, 1 << (length // 8).bit_length()))
 
 
 def launch(name: str, arrays: tuple[Tensor, ...], numbers: tuple[int, ...]) -> None:
