@@ -75,7 +75,7 @@ def test_one_digest(name: str, per_step: bool, classes: bool, device: str) -> No
 @pytest.mark.parametrize("device", DEVICES)
 def test_blocks_may_be_as_small_as_a_row(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (torch_mixing, torch_nvar):
-        monkeypatch.setattr(module, "NUMBERS", {"cpu": 64, "cuda": 64})
+        monkeypatch.setattr(module, "block_numbers", lambda place: 256)
     us = inputs(2)
     for name in ("nvar of order 3", "cosines of states", "projected states"):
         features = PER_STEP[name].build(2, per_step=True)

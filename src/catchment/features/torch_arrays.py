@@ -10,6 +10,8 @@ from torch import Tensor
 
 from catchment.arrays import Array
 
+NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}  # of a block of rows, at most
+SHARE = 96  # bytes of a GPU's memory for each of them: rounding and products take several copies
 STAGED_BYTES = 1 << 24  # that a GPU fetches by itself while the next ones are written
 
 
@@ -42,3 +44,15 @@ def _staged(array: Array, device: torch.device) -> Tensor:
         found[first : first + size].copy_(stage, non_blocking=True)
         free[k % 2] = stream.record_event()
     return found
+
+
+def block_numbers(device: torch.device) -> int:
+    """Return how many numbers a block of rows has, at most: fewer on a GPU with little memory.
+
+    >>> block_numbers(torch.device("cpu"))
+    1048576
+    """
+    most = NUMBERS[device.type]
+    if device.type == "cpu":
+        return most
+    return min(most, torch.cuda.get_device_properties(device).total_memory // SHARE)

@@ -23,7 +23,7 @@ from catchment.features.layers import Layers
 from catchment.features.projected import Projected
 from catchment.features.random_fourier import FARTHEST, LARGEST_RELU, VALUE_DIGITS, RandomFourier
 from catchment.features.row_kernels import R_SINE, TOP, TURN
-from catchment.features.torch_arrays import joined
+from catchment.features.torch_arrays import block_numbers, joined
 from catchment.features.torch_concat import HostForm
 from catchment.features.torch_rows import (
     DeviceForm,
@@ -35,7 +35,7 @@ from catchment.features.torch_rows import (
     spans_of_columns,
 )
 
-NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 27}  # of a block, about
+PASSES = 4  # a block has so many times fewer numbers than it might: what makes it is as large
 
 Mixing = Callable[[Tensor], Tensor]
 
@@ -53,7 +53,7 @@ def mixing_form(
             mixed = random_features(outer, device)
         case Layers():
             inner, mixed = outer.map, layers(outer, device)
-    most = max(1, NUMBERS[device.type] // outer.n_features)
+    most = max(1, block_numbers(device) // (PASSES * outer.n_features))
     if inner is None:
         return MixedBlocks(InputsForm(device), mixed, most)
     form = form_of(inner, device)

@@ -13,10 +13,10 @@ from catchment.arrays import Array
 from catchment.features.clipping import warn_of_clipping
 from catchment.features.nvar import LIMIT, NVAR
 from catchment.features.row_kernels import R_DELAY
-from catchment.features.torch_arrays import joined
+from catchment.features.torch_arrays import block_numbers, joined
 from catchment.features.torch_rows import DeviceRows, spans_between
 
-NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 27}  # of a block, about
+PASSES = 4  # a block has so many times fewer numbers than it might: what makes it is as large
 
 
 class NVARForm:
@@ -44,7 +44,8 @@ class NVARForm:
         counts = lengths - inner.washout
         ends = torch.from_numpy(np.cumsum(counts)).to(self.device)
         skipped = torch.from_numpy(np.cumsum(counts) - counts).to(self.device)
-        n, most = int(counts.sum()), max(1, NUMBERS[self.device.type] // inner.n_features)
+        n = int(counts.sum())
+        most = max(1, block_numbers(self.device) // (PASSES * inner.n_features))
         for first in range(0, n, most):
             last = min(first + most, n)
             row = torch.arange(first, last, device=self.device)

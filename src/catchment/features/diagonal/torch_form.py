@@ -27,10 +27,9 @@ from catchment.features.diagonal.diagonal import DiagonalReservoir
 from catchment.features.diagonal.kernels import LIMIT, STATE_DIGITS
 from catchment.features.diagonal.torch_steps import Lanes, Units
 from catchment.features.echo_state import cuda_kernels
-from catchment.features.torch_arrays import joined
+from catchment.features.torch_arrays import block_numbers, joined
 from catchment.features.torch_rows import DeviceRows, Span
 
-NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}  # of a block, about
 LEAST_LANE = {"cpu": 64, "cuda": 512}  # steps
 EVEN = 16  # lanes have a multiple of so many steps: their rows begin where lines of memory do
 FORGOTTEN = math.log(2.0**STATE_DIGITS * LIMIT)  # memories after which a start is no longer seen
@@ -111,7 +110,7 @@ class DiagonalForm:
         self.steps: ModuleType = cuda_steps if fused else torch_steps
         memory = memory_of(inner)
         self.warm_up = math.ceil((FORGOTTEN + MEETING) * memory) if warm_up is None else warm_up
-        self.most = max(1, NUMBERS[device.type] // self.units.n_base)  # steps of a block
+        self.most = max(1, block_numbers(device) // self.units.n_base)  # steps of a block
         wanted = max(LEAST_LANE[device.type], self.warm_up)
         usual = min(-(-wanted // EVEN) * EVEN, self.most)
         self.n_steps = usual if n_steps is None else n_steps
