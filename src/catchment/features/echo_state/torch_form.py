@@ -156,8 +156,12 @@ class TorchForm:
         n_blocks = -(-longest // max(1, most))
         T = -(-longest // n_blocks)
         # Taken out while in use: another thread that runs the form makes its own.
-        kept = self._free.pop() if self._free else None
-        memory = _Memory(self, T, B) if kept is None or kept.shape != (T, B) else kept
+        try:
+            memory = self._free.pop()
+        except IndexError:
+            memory = _Memory(self, T, B)
+        if memory.shape != (T, B):
+            memory = _Memory(self, T, B)
         memory.from_rest()
         return memory
 
