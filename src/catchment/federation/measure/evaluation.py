@@ -26,7 +26,8 @@ from catchment.readout.storage import to_bytes
 from catchment.structure import Kind, Structure
 from catchment.wire import Parts
 
-GROUP = 256  # clients whose recordings are on a device together
+GROUP = 256  # clients whose recordings are on a device together...
+STEPS = 4_000_000  # ...unless they are long
 MOST_SHOWN = 30  # clients in a printed table
 KEPT_APART = "it keeps clients apart; pass keep_clients=False"
 
@@ -213,8 +214,22 @@ def evaluate(model: Predictor, data: Data, client: str = "", *, device: str | No
 def evaluate_each(
     model: Model, clients: Sequence[Data], *, device: str | None = None
 ) -> list[Score]:
-    """Return each client's score; the recordings of all of them are run side by side."""
-    prepared = [_prepared(model, data) for data in clients]
+    """Return each client's score; recordings of several clients are run side by side."""
+    found: list[Score] = []
+    waiting: list[list[Recording]] = []
+    n_steps = 0
+    for data in clients:
+        waiting.append(_prepared(model, data))
+        n_steps += sum(recording.n_steps for recording in waiting[-1])
+        if n_steps >= STEPS:
+            found += _scored_together(model, waiting, device)
+            waiting, n_steps = [], 0
+    return found + _scored_together(model, waiting, device)
+
+
+def _scored_together(
+    model: Model, prepared: Sequence[list[Recording]], device: str | None
+) -> list[Score]:
     outputs = iter(model.outputs_of([one for each in prepared for one in each], device=device))
     return [_score(model, each, list(islice(outputs, len(each)))) for each in prepared]
 
