@@ -72,7 +72,7 @@ def memory_of(inner: DiagonalReservoir) -> float:
     """Return about how many steps the modes and the units that follow them remember together.
 
     >>> round(memory_of(DiagonalReservoir(40, memory=(1, 10), n_inputs=1, pool=None)))
-    20
+    18
     """
     drawn = inner.wiring
     moduli = np.sqrt((drawn.eigenvalues**2).sum(axis=0))
