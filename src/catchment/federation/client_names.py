@@ -32,5 +32,11 @@ def _is_fit(name: object) -> bool:
         and 0 < len(name) <= MOST
         and name.isprintable()
         and name.strip() == name
-        and not {"", ".", ".."} & set(re.split(r"[/\\]", name))
+        and not _leads_away(name)
     )
+
+
+def _leads_away(name: str) -> bool:
+    # Most names are no paths, and a million of them are looked at.
+    parts = re.split(r"[/\\]", name) if "/" in name or "\\" in name else (name,)
+    return any(part in ("", ".", "..") for part in parts)
