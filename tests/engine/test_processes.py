@@ -116,7 +116,8 @@ def seen(
 
 SCRIPT = """
 import numpy as np
-from catchment import EchoState, Recording, federate
+from catchment import EchoState, Recording, evaluate, federate
+from catchment.structure import equal
 
 def wave(k):
     u = np.sin(np.arange(40) * (0.1 + k % 9 / 30))
@@ -125,7 +126,8 @@ def wave(k):
 clients = {f"c{k:04d}": wave(k) for k in range(600)}
 runs = [federate(EchoState(5, washout=5), clients, ridge=0.1, workers=w) for w in (None, 2)]
 alone, done = (run.model.readout.weights.tobytes() for run in runs)
-print(runs[1].records[0].n_used, alone == done)
+scores = [evaluate(runs[0].model, clients, workers=w) for w in (None, 2)]
+print(runs[1].records[0].n_used, alone == done, equal(*scores))
 """
 ODD: tuple[Source, ...] = ((), (40.0, 1.0), (4e7, 1.0, 2.0), (1e300, 1.0, 2.0), (0.0, 1.0, 2.0))
 
@@ -301,7 +303,7 @@ def test_a_script_without_a_guard_may_use_workers(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=300
     )
-    assert done.stdout == "600 True\n"
+    assert done.stdout == "600 True True\n"
 
 
 def test_one_worker_is_this_process() -> None:
