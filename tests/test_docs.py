@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import grid_tables
+from benchmarks import grid_tables, million_tables
 from benchmarks.edge_peer_table import edge_peer_table
 from benchmarks.peer_table import RESULTS, peer_table
 
@@ -220,6 +220,23 @@ def test_tables_of_grids_are_those_that_were_measured(name: str) -> None:
         assert "(preliminary: " in shown.splitlines()[0]
     else:
         assert shown.startswith(f"{table}\n\n")
+
+
+@pytest.mark.parametrize("name", million_tables.TABLES)
+def test_tables_of_many_clients_are_those_that_were_measured(name: str) -> None:
+    table = million_tables.TABLES[name](json.loads(million_tables.FILE.read_text("utf-8")))
+    _, shown = million_tables.PAGE.read_text("utf-8").split(f"<!-- table: {name} -->\n\n")
+    assert shown.startswith(f"{table}\n\n")
+
+
+def test_runs_of_many_clients_have_one_sum_and_one_model() -> None:
+    runs = json.loads(million_tables.FILE.read_text("utf-8"))["runs"]
+    ours = [run for run in runs if run["engine"] in million_tables.OURS]
+    sums = {(run["clients"], run["sha256 of the sum"]) for run in ours}
+    assert len(sums) == len({run["clients"] for run in ours})
+    keys = [(run["clients"], run["machine"]["processor"], run["machine"]["cores"]) for run in ours]
+    models = {(*key, run["sha256 of the model"]) for key, run in zip(keys, ours, strict=True)}
+    assert len(models) == len(set(keys))
 
 
 def test_figures_of_a_gpu_are_those_that_were_measured() -> None:

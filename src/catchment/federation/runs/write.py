@@ -31,6 +31,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar, final
 
@@ -242,7 +243,7 @@ class Store:
 
     def note(self, stage: str, entry: Entry) -> None:
         """Write down a message, with the next ones."""
-        shapes = json.dumps([list(shape) for shape in entry.shapes], separators=(",", ":"))
+        shapes = _written_shapes(entry.shapes)
         about = (stage, entry.round, entry.client, entry.direction, entry.purpose, shapes)
         self._entries.append((*about, entry.n_bytes, entry.sha256, entry.epsilon))
         if len(self._entries) >= BATCH:
@@ -494,6 +495,12 @@ class StageKeeper(Generic[S, U, R]):
         whole = self._plan.whole
         digests = digests_of(whole.sums(state))
         self._store.close_round(self._stage, record, whole.save_state(state), digests)
+
+
+@lru_cache(maxsize=256)
+def _written_shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
+    # A million messages of a round mostly have the same.
+    return json.dumps([list(shape) for shape in shapes], separators=(",", ":"))
 
 
 def digest_rows(stage: str, round_: int, digests: Iterable[Digest]) -> list[tuple[Cell, ...]]:
