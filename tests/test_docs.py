@@ -12,6 +12,7 @@ import tomllib
 import types
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
 from benchmarks import grid_tables, million_tables
@@ -50,6 +51,8 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     # A module, because dataclasses and pickling look their classes' module up.
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
+    # To worker processes its functions are sent whole, as those of a script are.
+    cloudpickle.register_pickle_by_value(module)
     for line, text in blocks(page):
         # Blank lines first, so that a traceback names the line of the page.
         exec(compile("\n" * (line - 1) + text, str(page), "exec"), module.__dict__)

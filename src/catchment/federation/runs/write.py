@@ -384,6 +384,12 @@ class Store:
         self.close()
 
 
+@lru_cache(maxsize=256)
+def _written_shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
+    """Return shapes as JSON, remembered: clients of a round mostly send the same ones."""
+    return json.dumps([list(shape) for shape in shapes], separators=(",", ":"))
+
+
 def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
     """Return whether a run's folder holds more than a scaling: a round, or part of one.
 
