@@ -110,11 +110,11 @@ class About:
         """Some of the others whose recordings can be used, by name: their raw recordings."""
         if self.held is None:
             return {}
-        every = {**self.held.whole, **self.held.train}
-        every.pop(self.client, None)
-        names = sorted(every)
+        whole, train = self.held.whole, self.held.train
+        names = [name for name in self.held.names if name != self.client]
         places = np.linspace(0, len(names) - 1, min(MOST_OTHERS, len(names))).round().astype(int)
-        some = {names[k]: every[names[k]] for k in np.unique(places)}
+        chosen = [names[k] for k in np.unique(places)]
+        some = {name: train[name] if name in train else whole[name] for name in chosen}
         prepare = self.judge.model.prepare
         return {name: source for name, source in some.items() if _is_usable(source, prepare)}
 

@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from catchment.errors import CatchmentError
 from catchment.federation.course import DELIVERY, EVALUATION, TRAINING
+from catchment.federation.learn.groups import MANY
 from catchment.federation.runs.read import Run
 from catchment.federation.runs.write import MODEL
 from catchment.plans.about import About
@@ -151,7 +153,7 @@ def estimate(
     few = _tried(small, Invented(FEW, shape), threads)
     slowest = max(few.seconds[TRAINING], 1e-3) / FEW
     more = _tried(small, Invented(_more(slowest), shape), threads)
-    return _of(file, shape, n_clients, workers, few, more)
+    return _of(file, small, shape, n_clients, workers, few, more)
 
 
 def _more(seconds: float) -> int:
@@ -184,9 +186,17 @@ def _n_targets(about: About, origin: Files) -> int:
 
 def _as_tried(file: PlanFile, n_clients: int) -> PlanFile:
     """Return the plan as it is tried: in the clear, few rounds, on clients dealt as they are."""
+    learn = dict(file.learn)
+    if file.algorithm == "ridge" and learn.get("ridge", "auto") == "auto":
+        # As all of the clients would have it, and not as few.
+        if file.is_secret:
+            learn |= {"ridge": "gcv", "keep_clients": False}
+        elif n_clients > MANY and "keep_clients" not in learn:
+            learn |= {"ridge": "groups"}
     test = file.sharing.test if isinstance(file.sharing.test, float) else None
     return replace(
         file,
+        learn=learn,
         sharing=replace(file.sharing, split=None, test=test, folds=None),
         protect=tuple(one for one in file.protect if one.get("name") not in NOT_TRIED),
         run=replace(file.run, rounds=_fewer(file.run.rounds), share=1.0, min_clients=1),
@@ -202,7 +212,13 @@ def _tried(file: PlanFile, origin: Invented, threads: int | None) -> Trial:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         began = time.perf_counter()
-        done = run_plan(replace(file, origin=origin), folder, threads=threads)
+        try:
+            done = run_plan(replace(file, origin=origin), folder, threads=threads)
+        except (CatchmentError, ValueError) as error:
+            raise ValueError(
+                f"what {file.algorithm} takes cannot be said: on invented recordings of the plan's "
+                f"shape it stops ({error}); run it on a few of its clients instead"
+            ) from error
         whole = time.perf_counter() - began
         kept = sum(path.stat().st_size for path in (folder / "states").rglob(f"{TRAINING}*"))
         return _trial(origin.clients, done.run, whole, kept, (folder / MODEL).stat().st_size)
@@ -223,7 +239,13 @@ def _trial(clients: int, run: Run, whole: float, kept: int, model: int) -> Trial
 
 
 def _of(
-    file: PlanFile, shape: Shape, n_clients: int, workers: int, few: Trial, more: Trial
+    file: PlanFile,
+    tried: PlanFile,
+    shape: Shape,
+    n_clients: int,
+    workers: int,
+    few: Trial,
+    more: Trial,
 ) -> Estimate:
     """Return the estimate that two trials give."""
     n_train, n_test = _dealt(file, shape, n_clients)
@@ -240,21 +262,32 @@ def _of(
         )
         seconds = times * _seconds(name, n_asked, workers, few, more)
         stages.append(StageCost(name, n_asked, seconds, up, down))
-    kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
-    base = _peak_bytes()
-    held = min(HELD_BYTES, n_clients * shape.n_bytes)
-    server = base + round(n_train * (kept + NAME_BYTES)) + n_test * SCORE_BYTES
+    server, worker = _memory(tried, shape, (n_train, n_test), workers, few, more)
     return Estimate(
         n_clients,
         shape.recordings * shape.steps,
         workers,
         tuple(stages),
         round(more.per_client(TRAINING, more.up) * rounds / few.rounds),
-        server + (held if workers == 1 else 0),
-        base + held if workers > 1 else 0,
+        server,
+        worker,
         more.model,
         tuple(_notes(file, rounds, few.rounds)),
     )
+
+
+def _memory(
+    tried: PlanFile, shape: Shape, counts: tuple[int, int], workers: int, few: Trial, more: Trial
+) -> tuple[int, int]:
+    """Return the peak memory of the process that conducts, and of each worker beside it."""
+    n_train, n_test = counts
+    kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
+    if tried.learn.get("ridge") == "groups":
+        kept = 0.0  # the trials have had them all
+    base = _peak_bytes()
+    held = min(HELD_BYTES, (n_train + n_test) * shape.n_bytes)
+    server = base + round(n_train * (kept + NAME_BYTES)) + n_test * SCORE_BYTES
+    return (server + held, 0) if workers == 1 else (server, base + held)
 
 
 def _seconds(stage: str, n: int, workers: int, few: Trial, more: Trial) -> float:

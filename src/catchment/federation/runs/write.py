@@ -27,15 +27,16 @@ import logging
 import math
 import os
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar, final
+from typing import Generic, TypeVar, final
 
 import catchment
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.learn.digests import Digest
+from catchment.federation.learn.digests import Digest, digests_of
 from catchment.federation.loop import Record, Refusal
 from catchment.federation.plan import Plan, describe
 from catchment.federation.prefix import EVERY
@@ -241,7 +242,7 @@ class Store:
 
     def note(self, stage: str, entry: Entry) -> None:
         """Write down a message, with the next ones."""
-        shapes = _written_shapes(entry.shapes)
+        shapes = json.dumps([list(shape) for shape in entry.shapes], separators=(",", ":"))
         about = (stage, entry.round, entry.client, entry.direction, entry.purpose, shapes)
         self._entries.append((*about, entry.n_bytes, entry.sha256, entry.epsilon))
         if len(self._entries) >= BATCH:
@@ -380,6 +381,119 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
+    """Return whether a run's folder holds more than a scaling: a round, or part of one.
+
+    Parameters
+    ----------
+    or_charged
+        Whether one counts, too, that was charged to a ledger of noise and is not finished.
+
+    >>> is_begun("no-such-folder")
+    False
+    """
+    path = Path(folder) / DATABASE
+    if not path.is_file():
+        return False
+    parts = (Path(folder) / "states").glob(f"*{PART}")
+    if any(not part.name.startswith("scaling-") for part in parts):
+        return True
+    try:
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            rounds = "SELECT 1 FROM rounds WHERE stage != 'scaling'"
+            charged = "SELECT 1 FROM facts WHERE name = ?"
+            return database.execute(rounds).fetchone() is not None or (
+                or_charged and database.execute(charged, (CHARGED,)).fetchone() is not None
+            )
+        finally:
+            database.close()
+    except sqlite3.OperationalError:
+        return False  # its tables were never made
+    except sqlite3.DatabaseError:
+        return True  # it is something else, which is not ours to judge
+
+
+def is_empty(folder: str | Path) -> bool:
+    """Return whether a folder holds no run to go on with, not even one that was just begun.
+
+    >>> is_empty("no-such-folder")
+    True
+    """
+    path = Path(folder) / DATABASE
+    if not path.is_file() or path.stat().st_size == 0:
+        return True
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            return database.execute("SELECT 1 FROM facts").fetchone() is None
+    except sqlite3.DatabaseError as error:
+        return "no such table" in str(error)
+
+
+def remove_run(folder: str | Path) -> None:
+    """Remove a run and nothing that is not a run; FederationError if somebody is writing it."""
+    place = Path(folder)
+    if not (place / DATABASE).is_file():
+        return
+    _locked(place).close()
+    for name in ("states", CLIENTS, JOURNAL):
+        shutil.rmtree(place / name, ignore_errors=True)
+    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL, PROGRESS):
+        (place / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        place.rmdir()
+
+
+@final
+class StageKeeper(Generic[S, U, R]):
+    """Writes down one stage of a run and goes on where it stopped; `Store.keeper` makes it."""
+
+    def __init__(self, store: Store, stage: str, plan: Plan[S, U, R]) -> None:
+        self._store, self._stage, self._plan = store, stage, plan
+
+    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
+        """Return the state and records of the finished rounds, or None if there are none."""
+        rows = self._store.finished(self._stage)
+        if not rows:
+            return None
+        refused = (self._store.refusals(self._stage, k) for k in range(len(rows)))
+        figures = (self._store.figures(self._stage, k) for k in range(len(rows)))
+        records = tuple(map(_record, rows, refused, figures))
+        path = self._store.state_path(self._stage, records[-1].round)
+        if not path.is_file():
+            raise IntegrityError(f"{path} is missing; start the run again in another folder")
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != rows[-1][-1]:
+            raise IntegrityError(f"{path} is damaged; start the run again in another folder")
+        return self._plan.whole.load_state(Parts.from_bytes(content)), records
+
+    @property
+    def every(self) -> float:
+        return self._store.keep_every
+
+    def begun(self, round_: int) -> Parts | None:
+        """Return what was kept of a round that is not over, None if there is nothing to use."""
+        path = self._store.part_path(self._stage, round_)
+        if not path.is_file():
+            return None
+        try:
+            return Parts.from_bytes(path.read_bytes())
+        except IntegrityError as error:
+            log.warning("%s is damaged, the round begins anew: %s", path, error)
+            return None
+
+    def keep_begun(self, round_: int, parts: Parts) -> None:
+        self._store.keep_begun(self._stage, round_, parts)
+
+    def note(self, entry: Entry) -> None:
+        self._store.note(self._stage, entry)
+
+    def close_round(self, state: S, record: Record) -> None:
+        whole = self._plan.whole
+        digests = digests_of(whole.sums(state))
+        self._store.close_round(self._stage, record, whole.save_state(state), digests)
 
 
 def digest_rows(stage: str, round_: int, digests: Iterable[Digest]) -> list[tuple[Cell, ...]]:
