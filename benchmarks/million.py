@@ -86,10 +86,12 @@ def run_one(data: Path, clients: int, workers: int, folder: Path, engine: str) -
     from catchment.plans.in_process import run_plan
 
     plan = parse_plan(plan_text(data, clients), base=folder)
-    how: dict[str, Any] = {"workers": workers}
+    n_workers: Any = workers
     if engine == "ray":
-        how["engine"] = "ray"
-    done = run_plan(plan, folder / "run", **how)
+        from catchment.engine.ray import RayWorkers
+
+        n_workers = RayWorkers(workers)
+    done = run_plan(plan, folder / "run", workers=n_workers)
     trained, tested = (done.run.rounds[stage][0] for stage in ("training", "evaluation"))
     assert trained.n_used + tested.n_used == clients
     total = next(one for one in read_digests(folder / "run", "training") if not one.client)

@@ -15,7 +15,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
-from benchmarks import gpu_cases, gpu_tables, grid_tables
+from benchmarks import gpu_cases, gpu_tables, grid_tables, million_tables
 from benchmarks.edge_peer_table import edge_peer_table
 from benchmarks.peer_table import RESULTS, peer_table
 
@@ -236,6 +236,23 @@ def test_every_map_has_one_digest_on_a_gpu() -> None:
     digests = {line["map"]: line["same digest"] for line in results["digests"]}
     assert set(digests) == set(gpu_cases.CASES)
     assert all(digests.values())
+
+
+@pytest.mark.parametrize("name", million_tables.TABLES)
+def test_tables_of_many_clients_are_those_that_were_measured(name: str) -> None:
+    table = million_tables.TABLES[name](json.loads(million_tables.FILE.read_text("utf-8")))
+    _, shown = million_tables.PAGE.read_text("utf-8").split(f"<!-- table: {name} -->\n\n")
+    assert shown.startswith(f"{table}\n\n")
+
+
+def test_runs_of_many_clients_have_one_sum_and_one_model() -> None:
+    runs = json.loads(million_tables.FILE.read_text("utf-8"))["runs"]
+    ours = [run for run in runs if run["engine"] in million_tables.OURS]
+    sums = {(run["clients"], run["sha256 of the sum"]) for run in ours}
+    assert len(sums) == len({run["clients"] for run in ours})
+    keys = [(run["clients"], run["machine"]["processor"], run["machine"]["cores"]) for run in ours]
+    models = {(*key, run["sha256 of the model"]) for key, run in zip(keys, ours, strict=True)}
+    assert len(models) == len(set(keys))
 
 
 def test_figures_of_a_gpu_are_those_that_were_measured() -> None:

@@ -60,6 +60,7 @@ FACES = {
     "engine": "Deadline LocalEngine centralised compare guess local_only run_locally trained",
     "engine.device": "Device DeviceHello",
     "engine.flower": "FlowerEngine client_app fit_simulated server_app",
+    "engine.ray": "RayEngine RayWorkers ridge_statistics",
     "export": "Agreement CCode DevicePlan OnnxFile c_code to_c to_device to_onnx",
     "export.device": "TrainingDevice device_of sensor_bytes task_of to_device",
     "interop": "from_reservoirpy model_from_reservoirpy",

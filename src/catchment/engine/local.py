@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
+from catchment.data.lazy_clients import Chosen, LazyClients
 from catchment.errors import CatchmentError
 from catchment.federation.client import Elsewhere, Node, answer_together
 from catchment.federation.client_names import check_client_names
@@ -76,6 +77,8 @@ class LocalEngine(Generic[S, U, R]):
 
         One that does not hear it now is told before it is next asked for anything.
         """
+        if isinstance(self.sources, LazyClients | Chosen):
+            return  # all of them are functions, and there may be a million
         for client in clients:
             if not conforms(self.sources[client], Elsewhere):
                 continue

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from catchment.errors import UploadError
 from catchment.federation.plan import Additive, Plan, Read, Turn
+from catchment.federation.sums import Tally
 from catchment.structure import measured
 from catchment.wire import Parts
 
@@ -27,7 +28,8 @@ def _planned(plan: Plan[S, U, R], parts: Parts, turn: Turn) -> Additive:
     """Return an upload as the algorithm reads it; UploadError if it has other targets."""
     update: Additive = plan.whole.read_update(parts, turn)
     if plan.n_targets is not None and not plan.needs.other_targets:
-        for found in measured(update):
+        # Of a client's tally the parts that are kept are what the total is.
+        for found in measured(update.total if isinstance(update, Tally) else update):
             came = found.sizes.get("targets", plan.n_targets)
             if came != plan.n_targets:
                 raise UploadError("shape", f"{came} targets came, {plan.n_targets} are planned")

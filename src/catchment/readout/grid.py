@@ -73,8 +73,8 @@ class Grid:
         """
         if features.grid is None:
             return None
-        digits = digits_after_point(features.bounds, features.grid)
-        return cls.from_digits(features.grid, digits, classes=classes)
+        # Asked for every client, of which a round may have a million.
+        return _grid_of(features.grid, features.bounds.tobytes(), classes)
 
     @classmethod
     def from_digits(cls, bits: int, digits: Integers, *, classes: bool) -> Grid:
@@ -115,7 +115,7 @@ class Grid:
         """What the entries of a packed Gram matrix are multiplied by; one number if it is one."""
         return _gram_scale(self.runs)
 
-    @property
+    @cached_property
     def limbs(self) -> dict[str, int]:
         """How many limbs of 40 digits each sum travels in.
 
@@ -150,10 +150,21 @@ class Grid:
         Grid(bits=8, runs=((3, 8),), target_digits=0)
         """
         try:
-            bits, runs, target_digits = json.loads(text)
-            return cls(bits, tuple((n, digits) for n, digits in runs), target_digits)
+            return _read_grid(text)
         except (ValueError, TypeError, RecursionError) as error:
             raise IntegrityError(f"{text[:80]!r} describes no grid ({error})") from error
+
+
+@lru_cache(maxsize=16)
+def _grid_of(bits: int, bounds: bytes, classes: bool) -> Grid:
+    digits = digits_after_point(np.frombuffer(bounds), bits)
+    return Grid.from_digits(bits, digits, classes=classes)
+
+
+@lru_cache(maxsize=16)
+def _read_grid(text: str) -> Grid:
+    bits, runs, target_digits = json.loads(text)
+    return Grid(bits, tuple((n, digits) for n, digits in runs), target_digits)
 
 
 @lru_cache(maxsize=16)

@@ -47,7 +47,9 @@ def added(one: Whole, other: Whole) -> Whole:
     if one.dtype == other.dtype == np.int64:
         total = one + other
         # A sum overflowed where both signs differ from its own.
-        if not (((one ^ total) & (other ^ total)) < 0).any():
+        signs = one ^ total
+        signs &= other ^ total
+        if signs.min(initial=0) >= 0:
             return total
     return canonical(one.astype(object) + other.astype(object))
 

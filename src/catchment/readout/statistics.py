@@ -273,7 +273,8 @@ class RidgeStatistics(Structure):
                 f"what is left of {self.n_rows} rows without {other.n_rows} is not nothing; "
                 "subtract only statistics that were added"
             )
-        return replace(one, n_rows=n_rows, weight=self.weight + sign * other.weight, **sums)
+        weight = self.weight + sign * other.weight
+        return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint, grid=one.grid)
 
     def _in_units(self, digits: int) -> RidgeStatistics:
         """Return whole numbers with this many digits of the targets, not fewer than there are."""

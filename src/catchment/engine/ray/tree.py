@@ -26,7 +26,8 @@ from catchment.structure import is_whole
 
 MOST_BLOCKS = 16  # of one node in one stretch: what is lost where a server dies, and seen at once
 AHEAD = 2  # stretches with one server
-RESTARTED = {"max_restarts": -1, "max_task_retries": MOST_RETRIES}  # a process that dies
+# They occupy no CPU while they wait, as Ray has it: else nothing could run beside a tree.
+ACTOR = {"max_restarts": -1, "max_task_retries": MOST_RETRIES, "scheduling_strategy": "SPREAD"}
 Found = BlockSum | Exception | None
 
 
@@ -41,7 +42,8 @@ class Tree:
         """Yield sums of all rows in their order, of several rows at a time where that may be."""
         import ray
 
-        servers = _servers(ray, ray.get_runtime_context().get_job_id(), self)
+        here = ray.get_runtime_context()
+        servers = _servers(ray, here.get_job_id() + here.get_node_id(), self)
         size = min(self.n_nodes * MOST_BLOCKS, -(-n_rows // self.n_servers))
         under_way: deque[Any] = deque()
         try:
@@ -60,19 +62,16 @@ class Tree:
 
 
 @lru_cache(maxsize=1)
-def _servers(ray: Any, job: str, tree: Tree) -> list[Any]:
+def _servers(ray: Any, session: str, tree: Tree) -> list[Any]:
     """Return the servers of a tree, which wait for the next round or run; they live while known.
 
     Parameters
     ----------
-    job
+    session
         Of Ray: another one has none of these processes.
     """
-    there = float(ray.cluster_resources().get("CPU", 1.0))
-    # Less than one CPU for each node where there are fewer than nodes; Ray counts ten thousandths.
-    cpus = min(1.0, int(10_000 * there / (tree.n_servers * tree.n_nodes)) / 10_000)
-    server = ray.remote(_Server).options(num_cpus=0, scheduling_strategy="SPREAD", **RESTARTED)
-    return [server.remote(tree.n_nodes, cpus) for _ in range(tree.n_servers)]
+    server = ray.remote(_Server).options(**ACTOR)
+    return [server.remote(tree.n_nodes) for _ in range(tree.n_servers)]
 
 
 class _Node:
@@ -86,10 +85,10 @@ class _Node:
 class _Server:
     """Adds what nodes have added; a process of its own, and so is each of its nodes."""
 
-    def __init__(self, n_nodes: int, cpus: float) -> None:
+    def __init__(self, n_nodes: int) -> None:
         import ray
 
-        node: Any = ray.remote(_Node).options(num_cpus=cpus, **RESTARTED)
+        node: Any = ray.remote(_Node).options(**ACTOR)
         self.nodes = [node.remote() for _ in range(n_nodes)]
 
     def add(self, agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:

@@ -23,6 +23,8 @@ CREATE TABLE IF NOT EXISTS seals (position INTEGER PRIMARY KEY, stage TEXT, roun
     sha256 TEXT)
 """
 RESULTS = ""  # in the place of a stage
+SOME = 1000  # rows at a time; a round may have millions
+_as_json = json.JSONEncoder().encode
 
 
 def seal_round(database: sqlite3.Connection, stage: str, round_: int) -> None:
@@ -101,5 +103,5 @@ def _of_results(database: sqlite3.Connection) -> str:
 
 def _enter(seal: hashlib._Hash, table: str, rows: sqlite3.Cursor) -> None:
     seal.update(f"{table}\n".encode())
-    for row in rows:
-        seal.update(json.dumps(row).encode() + b"\n")
+    while some := rows.fetchmany(SOME):
+        seal.update("".join(f"{_as_json(row)}\n" for row in some).encode())
