@@ -70,7 +70,9 @@ def test_a_run_that_is_killed_three_times_ends_with_the_same_bytes(tmp_path: Pat
     subprocess.run(command, check=True, capture_output=True)
     assert (folder / MODEL).read_bytes() == (tmp_path / "whole" / MODEL).read_bytes()
     for query in (
-        "SELECT stage, client, direction, purpose, shapes, bytes, sha256 FROM messages WHERE stage != 'delivery'",
+        # A delivery's letter says which run it is of.
+        "SELECT stage, client, direction, purpose, shapes, bytes, sha256 FROM messages "
+        "WHERE stage != 'delivery'",
         "SELECT stage, round, asked, used, bytes_up, state_sha256 FROM rounds",
         "SELECT * FROM scores",
     ):
