@@ -112,7 +112,7 @@ class RayEngine:
     def _row(self, block: tuple[str, ...]) -> Row | None:
         if self._sources is not None:
             return Row(block)
-        found = sources_of(self.here, block)
+        found = sources_of(self.here.sources, block)
         return None if found is None else Row(block, found)
 
 
@@ -134,8 +134,9 @@ def sum_of_row(agreed: Agreed, content: bytes) -> BlockSum | Exception | None:
             return None
         sources = row.sources
         if sources is None:
-            every = _shared(agreed.sources)
-            sources = {client: every[client] for client in row.clients}
+            sources = sources_of(_shared(agreed.sources), row.clients)
+        if sources is None:
+            return None
         return sum_sources(_shared(agreed.plan), _shared(agreed.message), sources)
     except Exception as error:
         # As a value: raised, it would come back without its type, in many lines of Ray's.
