@@ -135,6 +135,11 @@ def test_a_worker_that_always_dies_is_one_sentence_and_an_error_is_itself() -> N
     for error, said in (
         (exceptions.WorkerCrashedError(), "Ray gave up .*begun 4 times.*use fewer workers"),
         (FederationError("the file is gone"), "^the file is gone$"),
+        (exceptions.RayTaskError("add", "", FederationError("no")), "^no$"),
+        (
+            exceptions.RaySystemError("not\nstarted"),
+            r"Ray gave up \(RaySystemError\): .*not started",
+        ),
     ):
         with pytest.raises(FederationError, match=said):
             run(Plan(algorithm=Counting()), failing(error))
