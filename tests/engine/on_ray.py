@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -181,6 +182,51 @@ def tree(_: Path) -> None:
         assert there.state.parts().to_bytes() == here.state.parts().to_bytes()
         # Whole numbers come as three sums; others as twelve, which have an order.
         assert seen.done == [n * BLOCK for n in came]
+
+
+def by_address(folder: Path) -> None:
+    """A cluster of one machine, from this program and from one that is not on the cluster."""
+    import subprocess
+    import sys
+
+    import ray
+
+    ports = free_port(), free_port()
+    start = f"start --head --block --num-cpus 2 --include-dashboard false --port {ports[0]}"
+    client = f"--ray-client-server-port {ports[1]} --disable-usage-stats --temp-dir {folder}"
+    words = [sys.executable, "-m", "ray.scripts.scripts", *start.split(), *client.split()]
+    clients: dict[str, Source] = {f"c{k:05d}": (k, 1, 2) for k in range(3 * BLOCK)}
+    plan: Plan[Any, Any, Any] = Plan(algorithm=Counting())
+    here = run_locally(plan, clients, threads=1).state
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ray.shutdown()
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) as head:
+        try:
+            for address in (f"127.0.0.1:{ports[0]}", f"ray://127.0.0.1:{ports[1]}"):
+                wait_for(int(address.rpartition(":")[2]))
+                for tree in (None, (1, 2)):
+                    workers = RayWorkers(address=address, tree=tree)
+                    assert run_locally(plan, clients, workers=workers).state == here
+                ray.shutdown()
+        finally:
+            head.terminate()
+
+
+def free_port() -> int:
+    """Return a port that nobody has, outside of those of Ray's workers."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def wait_for(port: int) -> None:
+    """Wait until somebody listens."""
+    for _ in range(600):
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise AssertionError(f"nobody listens on {port}")
 
 
 def command(folder: Path) -> None:

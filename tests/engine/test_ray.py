@@ -135,6 +135,11 @@ def test_a_worker_that_always_dies_is_one_sentence_and_an_error_is_itself() -> N
     for error, said in (
         (exceptions.WorkerCrashedError(), "Ray gave up .*begun 4 times.*use fewer workers"),
         (FederationError("the file is gone"), "^the file is gone$"),
+        (exceptions.RayTaskError("add", "", FederationError("no")), "^no$"),
+        (
+            exceptions.RaySystemError("not\nstarted"),
+            r"Ray gave up \(RaySystemError\): .*not started",
+        ),
     ):
         with pytest.raises(FederationError, match=said):
             run(Plan(algorithm=Counting()), failing(error))
@@ -194,3 +199,22 @@ def test_options_that_do_not_go_together(words: list[str], said: str, tmp_path: 
     assert done.exit_code != 0
     with pytest.raises(ValueError, match=said):
         raise done.exception or AssertionError(done.output)
+
+
+def test_a_stopped_run_goes_on_with_the_same_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Any] = []
+
+    def stopped(*_: object, workers: object, **__: object) -> None:
+        taken.append(workers)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("catchment.plans.in_process.run_plan", stopped)
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[data]\nsource = "wearables"\n')
+    words = ["--engine", "ray", "--address", "auto", "--tree", "3x4"]
+    done = CliRunner().invoke(app, ["run", str(plan), "--out", str(tmp_path / "run"), *words])
+    assert done.exit_code == 130
+    assert f"--resume {' '.join(words)}\n" in done.output
+    assert taken == [RayWorkers(address="auto", tree=(3, 4))]

@@ -123,7 +123,9 @@ def run(
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
-    again = f"catchment run {plan_file} --out {folder} --resume"
+    where = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree}
+    said = (f" {option} {value}" for option, value in where.items() if value not in (None, "local"))
+    again = f"catchment run {plan_file} --out {folder} --resume{''.join(said)}"
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,

@@ -88,7 +88,7 @@ class Processes:
         if len(blocks) - first < 2 or carries(self.here.plan.algorithm):
             yield from (None for _ in blocks[first:])
             return
-        tasks = (sources_of(self.here, block) for block in blocks[first:])
+        tasks = (sources_of(self.here.sources, block) for block in blocks[first:])
         with _shared((self.here.plan, message)) as path:
             yield from _Pool(self.workers, path).sums(tasks)
 
@@ -122,11 +122,9 @@ def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | N
     return sum_block(plan, message, LocalEngine(plan, sources, threads=1), tuple(sources))
 
 
-def sources_of(
-    here: LocalEngine[Any, Any, Any], block: Sequence[str]
-) -> dict[str, AnySource] | None:
-    """Return the sources of a block's clients, None if one is a device, which stays here."""
-    found = {client: here.sources[client] for client in block}
+def sources_of(every: Sources, block: Sequence[str]) -> dict[str, AnySource] | None:
+    """Return the sources of a block's clients, None if one is a device, which is asked here."""
+    found = {client: every[client] for client in block}
     away = any(conforms(source, Elsewhere) for source in found.values())
     return None if away else found
 

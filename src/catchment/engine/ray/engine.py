@@ -14,7 +14,8 @@ from typing import Any
 
 from catchment.engine.local import AnySource, LocalEngine
 from catchment.engine.processes import sources_of, sum_sources
-from catchment.errors import FederationError
+from catchment.engine.ray.start import in_one_line
+from catchment.errors import CatchmentError, FederationError
 from catchment.federation.blocks import BlockSum
 from catchment.federation.increments import carries
 from catchment.federation.messages import Reply
@@ -93,11 +94,7 @@ class RayEngine:
         try:
             yield from self.how(agreed, rows, len(left))
         except RayError as error:
-            raise FederationError(
-                f"Ray gave up ({type(error).__name__}): a block of 256 clients was begun "
-                f"{MOST_RETRIES + 1} times and its worker died each time, most likely for want of "
-                "memory; use fewer workers"
-            ) from error
+            raise _in_our_words(error) from error
 
     @cached_property
     def _plan(self) -> Any:
@@ -112,8 +109,30 @@ class RayEngine:
     def _row(self, block: tuple[str, ...]) -> Row | None:
         if self._sources is not None:
             return Row(block)
-        found = sources_of(self.here, block)
+        found = sources_of(self.here.sources, block)
         return None if found is None else Row(block, found)
+
+
+def _in_our_words(error: Exception) -> CatchmentError:
+    """Return what Ray raised as one sentence, and an error of ours in a worker as it was."""
+    from ray import exceptions
+
+    cause = error.cause if isinstance(error, exceptions.RayTaskError) else error
+    if isinstance(cause, CatchmentError):
+        return cause
+    dead = (
+        exceptions.WorkerCrashedError,
+        exceptions.OutOfMemoryError,
+        exceptions.NodeDiedError,
+        exceptions.RayActorError,
+    )
+    if isinstance(cause, dead):
+        return FederationError(
+            f"Ray gave up ({type(cause).__name__}): a block of 256 clients was begun "
+            f"{MOST_RETRIES + 1} times and its worker died each time, most likely for want of "
+            "memory; use fewer workers"
+        )
+    return FederationError(f"Ray gave up ({type(cause).__name__}): {in_one_line(cause)}")
 
 
 def pickled(value: object) -> bytes:
@@ -134,8 +153,9 @@ def sum_of_row(agreed: Agreed, content: bytes) -> BlockSum | Exception | None:
             return None
         sources = row.sources
         if sources is None:
-            every = _shared(agreed.sources)
-            sources = {client: every[client] for client in row.clients}
+            sources = sources_of(_shared(agreed.sources), row.clients)
+        if sources is None:
+            return None
         return sum_sources(_shared(agreed.plan), _shared(agreed.message), sources)
     except Exception as error:
         # As a value: raised, it would come back without its type, in many lines of Ray's.

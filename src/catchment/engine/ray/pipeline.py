@@ -37,6 +37,13 @@ class Pipeline:
 
     def __call__(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
         """Yield the sum of each row, in their order."""
+        from ray.util.client import ray as client
+
+        if client.is_connected():  # type: ignore[no-untyped-call]
+            return _from_afar(self.workers, agreed, rows)
+        return self._sums(agreed, rows, n_rows)
+
+    def _sums(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
         import ray.data
         from ray.data.read_api import from_blocks
 
@@ -61,6 +68,26 @@ class Pipeline:
         for batch in batches:
             for found in batch["sum"]:
                 yield unless_failed(ray.cloudpickle.loads(found.as_buffer()))
+
+
+def _from_afar(workers: int, agreed: Agreed, rows: Rows) -> Iterator[BlockSum | None]:
+    """Yield the sums of a pipeline that is run on the cluster: over `ray://` Ray Data cannot."""
+    import ray
+
+    driver: Any = ray.remote(_Driver).options(num_cpus=0).remote(workers, agreed, list(rows))
+    while some := ray.get(driver.some.remote()):
+        yield from some
+
+
+class _Driver:
+    """Has a pipeline; a process of the cluster."""
+
+    def __init__(self, workers: int, agreed: Agreed, rows: Sequence[bytes]) -> None:
+        self.sums = Pipeline(workers)(agreed, iter(rows), len(rows))
+
+    def some(self) -> list[BlockSum | None]:
+        """Return the next sums, none if there are no more."""
+        return list(islice(self.sums, MOST_ROWS))
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ def ready_ray(
             )
     except Exception as error:
         where = "on this machine" if address is None else f"at {address}"
-        raise FederationError(f"Ray does not start {where}: {_first_line(error)}") from error
+        raise FederationError(f"Ray does not start {where}: {in_one_line(error)}") from error
     return ray
 
 
@@ -88,5 +88,10 @@ def _refuse_silent(address: str) -> None:
         ) from error
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+def in_one_line(error: BaseException) -> str:
+    """Return what an error says without its line breaks, cut off where it is long.
+
+    >>> in_one_line(ValueError("no\n  answer"))
+    'no answer'
+    """
+    return " ".join(str(error).split())[:300] or type(error).__name__
