@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 SMALL = ("frames", "plot", "secure", "dp", "search", "onnx", "reservoirpy", "watch", "track")
-EXTRAS = (*SMALL, "flower", "flower-sim", "torch", "llm")
+EXTRAS = (*SMALL, "flower", "flower-sim", "ray", "torch", "llm")
 
 
 def needed(name: str, extras: frozenset[str] = frozenset()) -> set[str]:

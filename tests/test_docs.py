@@ -12,9 +12,10 @@ import tomllib
 import types
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
-from benchmarks import grid_tables
+from benchmarks import gpu_cases, gpu_tables, grid_tables
 from benchmarks.edge_peer_table import edge_peer_table
 from benchmarks.peer_table import RESULTS, peer_table
 
@@ -50,6 +51,8 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     # A module, because dataclasses and pickling look their classes' module up.
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
+    # To worker processes its functions are sent whole, as those of a script are.
+    cloudpickle.register_pickle_by_value(module)
     for line, text in blocks(page):
         # Blank lines first, so that a traceback names the line of the page.
         exec(compile("\n" * (line - 1) + text, str(page), "exec"), module.__dict__)
@@ -220,6 +223,19 @@ def test_tables_of_grids_are_those_that_were_measured(name: str) -> None:
         assert "(preliminary: " in shown.splitlines()[0]
     else:
         assert shown.startswith(f"{table}\n\n")
+
+
+@pytest.mark.parametrize("name", gpu_tables.TABLES)
+def test_tables_of_a_gpu_are_those_that_were_measured(name: str) -> None:
+    _, shown = gpu_tables.PAGE.read_text(encoding="utf-8").split(f"<!-- table: {name} -->\n\n")
+    assert shown.startswith(f"{gpu_tables.measured(name)}\n\n")
+
+
+def test_every_map_has_one_digest_on_a_gpu() -> None:
+    results = json.loads((gpu_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
+    digests = {line["map"]: line["same digest"] for line in results["digests"]}
+    assert set(digests) == set(gpu_cases.CASES)
+    assert all(digests.values())
 
 
 def test_figures_of_a_gpu_are_those_that_were_measured() -> None:

@@ -193,7 +193,7 @@ def test_the_command_takes_devices(program: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert read_run(out).rounds["training"][0].n_used == 4
     twice = ["--device", f"a={address}", "--device", f"a={address}"]
-    wrong = (["--device", address], twice, ["--device", f"a={address}", "--engine", "ray"])
+    wrong = (["--device", address], twice, ["--device", f"a={address}", "--engine", "flower"])
     for options in wrong:
         said = CliRunner().invoke(app, [*words, "--force", *options])
         assert "--device" in str(said.exception or said.output)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +22,7 @@ from hypothesis import strategies as st
 
 from catchment.engine.local import LocalEngine, run_locally
 from catchment.engine.processes import Processes, sum_sources, with_workers
-from catchment.errors import CatchmentError
+from catchment.errors import CatchmentError, FederationError
 from catchment.federation import blocks, prefix, running_sums
 from catchment.federation.algorithm import Turn
 from catchment.federation.blocks import BlockSum
@@ -107,6 +114,21 @@ def seen(
     return total.arrays[0].tobytes(), total.weight, kept, record, notes.entries
 
 
+SCRIPT = """
+import numpy as np
+from catchment import EchoState, Recording, evaluate, federate
+from catchment.structure import equal
+
+def wave(k):
+    u = np.sin(np.arange(40) * (0.1 + k % 9 / 30))
+    return lambda: [Recording(u[:-1], u[1:])]
+
+clients = {f"c{k:04d}": wave(k) for k in range(600)}
+runs = [federate(EchoState(5, washout=5), clients, ridge=0.1, workers=w) for w in (None, 2)]
+alone, done = (run.model.readout.weights.tobytes() for run in runs)
+scores = [evaluate(runs[0].model, clients, workers=w) for w in (None, 2)]
+print(runs[1].records[0].n_used, alone == done, equal(*scores))
+"""
 ODD: tuple[Source, ...] = ((), (40.0, 1.0), (4e7, 1.0, 2.0), (1e300, 1.0, 2.0), (0.0, 1.0, 2.0))
 
 
@@ -231,6 +253,57 @@ def test_sources_may_be_functions_of_any_kind() -> None:
     alone = run_locally(plan, sources)
     done = run_locally(plan, sources, workers=2)
     assert done.state.total.arrays[0].tobytes() == alone.state.total.arrays[0].tobytes()
+
+
+def deadly(k: int, here: int, marker: Path) -> Source:
+    """Return a client's numbers; a worker that asks for them dies, if a file says so."""
+    if os.getpid() != here and marker.is_file():
+        if marker.read_text() == "once":
+            marker.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return numbers(k)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills by signal")
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    plan, marker = Plan(algorithm=Means()), tmp_path / "marker"
+    marker.write_text("once")
+    sources = {f"c{k:04d}": partial(deadly, k, os.getpid(), marker) for k in range(60)}
+    done = seen(plan, Processes(LocalEngine(plan, sources), 2))
+    assert not marker.is_file()
+    assert done == seen(plan, LocalEngine(plan, sources))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills by signal")
+def test_workers_that_die_again_and_again_end_the_run(tmp_path: Path) -> None:
+    plan, marker = Plan(algorithm=Means()), tmp_path / "marker"
+    marker.write_text("always")
+    sources = {f"c{k:04d}": partial(deadly, k, os.getpid(), marker) for k in range(60)}
+    with pytest.raises(FederationError, match="died 3 times over some of the clients c0000 to c"):
+        run_locally(plan, sources, workers=2)
+
+
+def test_what_cannot_be_sent_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(algorithm=Means())
+    locked = {f"c{k:04d}": [threading.Lock()] for k in range(60)}
+    with pytest.raises(TypeError, match="a client's source cannot be sent to worker processes"):
+        run_locally(plan, locked, workers=2)
+    module = types.ModuleType("nowhere_to_be_found")
+    exec("def source(): return [1.0, 2.0]", module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    unknown = {f"c{k:04d}": module.source for k in range(60)}
+    with pytest.raises(TypeError, match="a worker process cannot make what it was sent"):
+        run_locally(plan, unknown, workers=2)
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_may_use_workers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout == "600 True True\n"
 
 
 def test_one_worker_is_this_process() -> None:

@@ -233,3 +233,35 @@ def test_values_beyond_the_bound_are_cut_off_and_said(tiny: Encoder) -> None:
     with pytest.warns(ClippingWarning, match=r"lie beyond 0\.25 .* pass a larger bound"):
         rows = built.rows(INPUTS)
     assert np.abs(rows).max() == 0.25
+
+
+def test_a_gpu_is_asked_for_in_plain_float32(
+    tiny: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a provider for GPUs rows come from the CPU; with one, it is the first choice."""
+    torch = pytest.importorskip("torch", reason="needs torch")
+    import onnxruntime
+
+    from catchment.features import onnx_session
+    from catchment.features.torch_encoder import EncoderForm, encoder_form
+
+    built = tiny.build(3, per_step=False)
+    inner, gpu = built.inner, torch.device("cuda")  # type: ignore[attr-defined]
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPU"])
+    assert encoder_form(inner, gpu) is None
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [onnx_session.CUDA])
+    assert encoder_form(inner, torch.device("cpu")) is None
+    assert isinstance(encoder_form(inner, gpu), EncoderForm)
+    asked, start = [], onnxruntime.InferenceSession
+
+    def session(content: bytes, options: Any, providers: list[Any]) -> Any:
+        asked.append(providers)
+        return start(content, options, providers=[onnx_session.CPU])
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    # The rows are made for a GPU, which this machine need not have, and looked at on the CPU.
+    form = EncoderForm(inner, torch.device("cpu"))
+    (block,) = form.blocks(INPUTS)
+    assert asked == [[(onnx_session.CUDA, {"device_id": 0, "use_tf32": 0}), onnx_session.CPU]]
+    for z, one in zip(block.z.T.numpy(), inner.array_rows(INPUTS, 1), strict=True):
+        np.testing.assert_array_equal(z, one[0])

@@ -13,13 +13,14 @@ import torch
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
 from catchment.data.recording import Recording
-from catchment.errors import MissingExtraError
+from catchment.errors import FingerprintError, MissingExtraError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.readout import torch_statistics
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import VARIABLE
+from catchment.readout.statistics import SUMS, RidgeStatistics
 from catchment.readout.torch_gram import Products, block_length, padded
 
 
@@ -124,10 +125,69 @@ def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None
         accumulate(features, data)
 
 
-def test_a_map_without_a_grid_is_refused() -> None:
-    plain = EchoStateMap(Reservoir.from_recipe(Recipe(units=10, inputs=2)))
-    with pytest.raises(ValueError, match="the features have no grid"):
-        accumulate(plain, recordings(classes=True, per_step=True), device="cpu")
+def plain_map(pool: str | None = None, **settings: object) -> EchoStateMap:
+    recipe = Recipe(units=(12, 9), inputs=2, leak_rate=0.4, seed=2)
+    return EchoStateMap(Reservoir.from_recipe(recipe), pool=pool, washout=5, **settings)  # type: ignore[arg-type]
+
+
+def assert_agree(one: RidgeStatistics, other: RidgeStatistics, tolerance: float = 1e-9) -> None:
+    assert (one.n_rows, one.fingerprint) == (other.n_rows, other.fingerprint)
+    assert one.weight == pytest.approx(other.weight, rel=tolerance)
+    for name in SUMS:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        assert np.abs(mine - theirs).max() <= tolerance * np.abs(theirs).max()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("pool", [None, "mean_std", "last"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_without_a_grid_statistics_agree(pool: str | None, bias: bool, device: str) -> None:
+    features = plain_map(pool, bias=bias)
+    data = recordings(classes=False, per_step=pool is None)
+    there = accumulate(features, data, device=device)
+    assert_agree(there, accumulate(features, data, devices="any"))
+    assert there.fingerprint == features.fingerprint + " any device"
+
+
+def test_a_map_in_float32_gives_its_rows_on_the_cpu() -> None:
+    features, data = plain_map(precision="float32"), recordings(classes=False, per_step=True)[:2]
+    there = accumulate(features, data, device="cpu")
+    known = [~np.isnan(s.y[5:]).any(axis=1) for s in data if s.y is not None]
+    rows = features.rows([s.u for s in data])
+    z = np.concatenate([z[k] for z, k in zip(rows, known, strict=True)])
+    np.testing.assert_allclose(there.feature_sum, z.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(there.gram, (z.T @ z)[np.triu_indices(z.shape[1])], rtol=1e-9)
+
+
+def test_statistics_of_any_device_add_to_their_like() -> None:
+    features, data = plain_map(), recordings(classes=False, per_step=True)
+    here, marked = accumulate(features, data), accumulate(features, data, devices="any")
+    there = accumulate(features, data, device="cpu")
+    assert (marked + there).n_rows == 2 * here.n_rows
+    for one, other in ((here, there), (there, here), (marked, here)):
+        with pytest.raises(FingerprintError, match="any device"):
+            one + other
+
+
+def test_on_a_grid_any_device_is_no_mark() -> None:
+    features = EchoStateMap(reservoir(20), feature_grid=8)
+    data = recordings(classes=True, per_step=True)
+    assert accumulate(features, data, devices="any") == accumulate(features, data)
+
+
+def test_the_environment_counts_without_a_grid_where_any_device_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    features, data = plain_map(), recordings(classes=False, per_step=True)
+    here = accumulate(features, data, devices="any")
+    monkeypatch.setenv(VARIABLE, "cpu")
+    there = accumulate(features, data, devices="any")
+    assert_agree(here, there)
+    assert here.gram.tolist() != there.gram.tolist()
+    monkeypatch.setenv(VARIABLE, "tpu")
+    with pytest.raises(ValueError, match="use 'cpu' or 'cuda'"):
+        accumulate(features, data, devices="any")
+    accumulate(features, data)
 
 
 def test_torch_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ def test_a_simulation_is_followed_to_its_end(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     (tmp_path / "plan.toml").write_text(PLAN.replace("ROUNDS", "3"))
     command = [sys.executable, "-m", "catchment.cli", "run", str(tmp_path / "plan.toml")]
-    words = ["--engine", "ray", "--out", str(tmp_path / "run")]
+    words = ["--engine", "flower", "--out", str(tmp_path / "run")]
     states: list[str] = []
     with watching(tmp_path / "run") as server:
         assert server.feed.latest.state == "waiting"

@@ -14,7 +14,7 @@ import typer
 
 from catchment.cli.finished import warn
 from catchment.cli.progress import each, waiting
-from catchment.cli.show import JsonOption, print_json, print_table
+from catchment.cli.show import DeviceOption, JsonOption, print_json, print_table
 
 if TYPE_CHECKING:
     from catchment.data.recording import Recording
@@ -54,6 +54,7 @@ def predict(
         ),
     ] = None,
     use: UseOption = None,
+    device: DeviceOption = None,
 ) -> None:
     """Predict from raw files, as CSV: one row per window, recording or step.
 
@@ -64,7 +65,7 @@ def predict(
 
     if out is not None and out.is_dir():
         raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")
-    table = Table(load_predictor(model_path, use), probabilities, coverage, client)
+    table = Table(load_predictor(model_path, use), probabilities, coverage, client, device)
     paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")
@@ -78,6 +79,7 @@ def evaluate(
     files: FilesArgument,
     as_json: JsonOption = False,
     use: UseOption = None,
+    device: DeviceOption = None,
 ) -> None:
     """Compare a model with the targets in raw files: all together, each client, the worst.
 
@@ -94,7 +96,7 @@ def evaluate(
         for client, recordings in read_for(model, path, targets=True).items():
             clients.setdefault(client, []).extend(recordings)
     with waiting("evaluating"):
-        scores = scored(model, clients)
+        scores = scored(model, clients, device=device)
     assert scores.total is not None
     if not scores.total.errors.n:
         raise ValueError("no row has a target to compare with; fill in the column of targets")

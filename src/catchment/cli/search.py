@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catchment.cli.progress import counting
-from catchment.cli.show import DataOption
+from catchment.cli.show import DataOption, DeviceOption
 
 if TYPE_CHECKING:
     from catchment.plans.file import PlanFile
@@ -32,6 +32,7 @@ def search(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write all trials to this JSON file.")] = None,
     data: DataOption = None,
+    device: DeviceOption = None,
 ) -> None:
     """Search a plan's ranges on its training clients; run it again to go on where it stopped."""
     from catchment.plans.file import read_plan
@@ -42,7 +43,7 @@ def search(
     kept = storage or plan.with_suffix(".trials")
     if file.is_noisy:
         typer.echo(UNPROTECTED, err=True)
-    result = _searched(file, data, kept)
+    result = _searched(file, data, kept, device)
     finished = sum(trial.state == "complete" for trial in result.trials)
     typer.echo(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "
@@ -67,7 +68,7 @@ def search(
         typer.echo(f"the whole plan: catchment search {plan} --write {tuned}")
 
 
-def _searched(file: PlanFile, data: Path | None, kept: Path) -> SearchResult:
+def _searched(file: PlanFile, data: Path | None, kept: Path, device: str | None) -> SearchResult:
     from catchment.search.plan_search import read_search, search_plan
 
     with counting("trials", read_search(file).settings.trials) as done:
@@ -75,7 +76,7 @@ def _searched(file: PlanFile, data: Path | None, kept: Path) -> SearchResult:
         def watch(trial: Trial) -> None:
             done(f"the last: {trial.score:.4f}")
 
-        return search_plan(file, data=data, storage=kept, watch=watch)
+        return search_plan(file, data=data, storage=kept, watch=watch, device=device)
 
 
 def _check_written(write: Path | None, plan: Path) -> None:

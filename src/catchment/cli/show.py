@@ -18,6 +18,15 @@ DataOption = Annotated[
         help="Data directory, instead of $CATCHMENT_DATA and the cache.",
     ),
 ]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="cuda, or cuda:1 for the second GPU; needs torch. What CATCHMENT_DEVICE names, else "
+        "the CPU.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 

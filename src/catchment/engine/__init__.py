@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from catchment.engine.deadline import Deadline as Deadline
     from catchment.engine.local import LocalEngine as LocalEngine
     from catchment.engine.local import run_locally as run_locally
+    from catchment.engine.processes import Processes as Processes
 
 __all__, __getattr__, __dir__ = face(
     __name__,
@@ -27,5 +28,6 @@ __all__, __getattr__, __dir__ = face(
         "contenders": ["centralised", "compare", "guess", "local_only", "trained"],
         "deadline": ["Deadline"],
         "local": ["LocalEngine", "run_locally"],
+        "processes": ["Processes"],
     },
 )

@@ -12,10 +12,14 @@ what it had not finished is done again.
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import tempfile
+import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -34,7 +38,7 @@ from catchment.federation.plan import Plan
 from catchment.protocols import conforms
 
 MOST_DEATHS = 3  # of workers over one block
-IDLE = 60  # seconds that workers wait for the next run
+IDLE = 300  # seconds that workers wait for the next run
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
 }  # fmt: skip
@@ -53,6 +57,14 @@ class Processes:
         Has the clients, and asks those that must be asked one by one.
     workers
         Number of processes.
+
+    >>> from catchment import EchoState, FederatedRidge, Plan, Recording
+    >>> from catchment.federation.loop import run
+    >>> features = EchoState(5).build(1, per_step=True)
+    >>> plan = Plan(algorithm=FederatedRidge(features=features, ridge=1.0))
+    >>> clients = {"ann": [Recording([1.0, 2.0], [2.0, 3.0])]}
+    >>> run(plan, Processes(LocalEngine(plan, clients), workers=2)).records[0].n_used
+    1
     """
 
     here: LocalEngine[Any, Any, Any]
@@ -125,18 +137,43 @@ def _workers(n: int) -> Any:
     # Not joblib's own pool, which others may use and then has other settings.
     from joblib.externals.loky import ProcessPoolExecutor
 
-    return ProcessPoolExecutor(n, timeout=IDLE, env=ONE_THREAD)
+    return ProcessPoolExecutor(
+        n, timeout=IDLE, env=ONE_THREAD, initializer=_begin, initargs=(os.getpid(),)
+    )
+
+
+def _begin(parent: int) -> None:
+    """Leave Ctrl-C to the process that asks, and end with it; this runs in a new worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 @contextmanager
 def _shared(value: object) -> Iterator[str]:
     """Write what all workers need to a file, of which only its owner can read, for a while."""
-    from joblib.externals.loky.backend.reduction import dumps
-
     with tempfile.TemporaryDirectory(prefix="catchment-") as folder:
         path = Path(folder) / "shared"
-        path.write_bytes(dumps(value))
+        path.write_bytes(_written(value, "the plan"))
         yield str(path)
+
+
+def _written(value: object, what: str) -> bytes:
+    """Return a value for a worker; TypeError if it cannot be sent."""
+    from joblib.externals.loky.backend.reduction import dumps
+
+    try:
+        return bytes(dumps(value))
+    except Exception as error:
+        raise TypeError(
+            f"{what} cannot be sent to worker processes ({type(error).__name__}: {error}); leave "
+            "out workers, or let clients be functions that open what they need"
+        ) from error
 
 
 class _Pool:
@@ -171,7 +208,7 @@ class _Pool:
             except BrokenProcessPool as error:
                 task.deaths += 1
                 if task.deaths == MOST_DEATHS:
-                    raise FederationError(_death_sentence(task)) from error
+                    raise FederationError(_death_sentence(pending)) from error
                 for one in pending:
                     if one.future is not None and not _is_good(one.future):
                         self._start(one)
@@ -183,11 +220,13 @@ class _Pool:
     def _start(self, task: _Task) -> None:
         if task.sources is None:
             return
+        # Written here: what cannot be sent, or cannot be read there, is no death of a worker.
+        content = _written(task.sources, "a client's source")
         try:
-            task.future = _workers(self.workers).submit(_work, self.path, task.sources)
+            task.future = _workers(self.workers).submit(_work, self.path, content)
         except BrokenProcessPool:
             _workers.cache_clear()
-            task.future = _workers(self.workers).submit(_work, self.path, task.sources)
+            task.future = _workers(self.workers).submit(_work, self.path, content)
 
 
 @dataclass(eq=False)
@@ -204,22 +243,32 @@ def _is_good(future: Future[Any]) -> bool:
     return not future.done() or future.exception() is None
 
 
-def _death_sentence(task: _Task) -> str:
-    names = list(task.sources or ())
+def _death_sentence(pending: Iterable[_Task]) -> str:
+    names = [name for task in pending for name in task.sources or ()]
     return (
-        f"{MOST_DEATHS} worker processes died over the clients {names[0]!r} to {names[-1]!r}, most "
-        "likely for want of memory; use fewer workers"
+        f"worker processes died {MOST_DEATHS} times over some of the clients {names[0]} to "
+        f"{names[-1]}, most likely for want of memory; use fewer workers"
     )
 
 
-def _work(path: str, sources: Sources) -> BlockSum | None:
+def _work(path: str, content: bytes) -> BlockSum | None:
     """Return the sum of a block; this runs in a worker."""
     plan, message = _read_shared(path)
-    return sum_sources(plan, message, sources)
+    return sum_sources(plan, message, _read(content))
 
 
 @lru_cache(maxsize=1)
 def _read_shared(path: str) -> tuple[AnyPlan, bytes]:
-    # Written by the process that started this one, in a folder that only its owner can reach.
-    found: tuple[AnyPlan, bytes] = pickle.loads(Path(path).read_bytes())
+    found: tuple[AnyPlan, bytes] = _read(Path(path).read_bytes())
     return found
+
+
+def _read(content: bytes) -> Any:
+    # Written by the process that started this one, and sent by a pipe or in a folder of its own.
+    try:
+        return pickle.loads(content)
+    except Exception as error:
+        raise TypeError(
+            f"a worker process cannot make what it was sent ({type(error).__name__}: {error}); "
+            "leave out workers, or define functions and classes in a module that can be imported"
+        ) from error

@@ -2,8 +2,8 @@
 
 The recipe is the SHA-256 of the file, and how recordings enter it and features leave it; where the
 file lies is each machine's own affair. Other maps give the same bits on every machine. A network's
-own arithmetic is that of `onnxruntime`, whose last digits may differ between processors and
-releases: a feature on a grid may then, rarely, be rounded to the neighbouring value elsewhere.
+own arithmetic is that of `onnxruntime`, whose last digits may differ between processors, devices
+and releases: a feature on a grid may then, rarely, be rounded to the neighbouring value elsewhere.
 """
 
 from __future__ import annotations
@@ -124,10 +124,10 @@ class Encoder:
             )
         return math.prod(known)
 
-    def _network(self) -> Network:
+    def _network(self, gpu: int | None = None) -> Network:
         from catchment.features.onnx_session import network
 
-        return network(self.onnx, self.sha256)
+        return network(self.onnx, self.sha256, gpu)
 
     @property
     def n_features(self) -> int:
@@ -149,7 +149,15 @@ class Encoder:
 
     def array_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the row (1, F) of each recording's inputs (T, I)."""
-        network = self._network()
+        return self._rows_by(self._network(), inputs, threads)
+
+    def gpu_rows(self, inputs: Sequence[Array], gpu: int) -> list[Array]:
+        """Return the row (1, F) of each recording's inputs (T, I), the network run on a GPU."""
+        return self._rows_by(self._network(gpu), inputs, 1)
+
+    def _rows_by(
+        self, network: Network, inputs: Sequence[Array], threads: int | None
+    ) -> list[Array]:
         made = list(ordered_map(lambda u: self._row(network, u), inputs, threads=threads))
         n_beyond = sum(int((np.abs(z) > self.bound).sum()) for z in made)
         if n_beyond > MANY_CLIPPED * len(made) * self.n_features:
@@ -157,7 +165,7 @@ class Encoder:
                 f"{n_beyond / (len(made) * self.n_features):.2%} of the outputs lie beyond "
                 f"{self.bound:g} and were cut off there; pass a larger bound",
                 ClippingWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return [np.clip(z, -self.bound, self.bound) for z in made]
 

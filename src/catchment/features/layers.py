@@ -115,10 +115,14 @@ class Layers:
 
     def _activated(self, x: Array, layer: int, n_columns: int) -> Array:
         """Return tanh(x A + b) (n, n_columns) with the weights of a layer."""
-        n = x.shape[1]
+        A, b = self.weights(layer, x.shape[1], n_columns)
+        return np.asarray(np.tanh(x @ A + b))
+
+    def weights(self, layer: int, n: int, n_columns: int) -> tuple[Array, Array]:
+        """Return the weights A (n, n_columns) and biases b (n_columns,) of a layer."""
         largest = 1.0 / math.sqrt(n)
         drawn = [
             uniform(Words(seed=self.seed, layer=layer, purpose=what), count, -largest, largest)
             for what, count in ((Purpose.INPUT_VALUES, n * n_columns), (Purpose.BIAS, n_columns))
         ]
-        return np.asarray(np.tanh(x @ drawn[0].reshape(n, n_columns) + drawn[1]))
+        return drawn[0].reshape(n, n_columns), drawn[1]

@@ -146,12 +146,16 @@ class NVAR:
             monomials(part, asked, self.delays, self.stride, self.order, LIMIT, rows)
             yield rows
 
-    def _rows(self, u: Array) -> Array:
+    def after_washout(self, u: Array) -> Booleans:
+        """Return which steps (T,) of inputs (T, I) give features; ValueError if none does."""
         if len(u) <= self.washout:
             raise ValueError(
                 f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
             )
-        (rows,) = self.row_blocks(u, np.arange(len(u)) >= self.washout, len(u))
+        return np.arange(len(u)) >= self.washout
+
+    def _rows(self, u: Array) -> Array:
+        (rows,) = self.row_blocks(u, self.after_washout(u), len(u))
         return rows
 
 

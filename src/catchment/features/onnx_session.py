@@ -1,7 +1,8 @@
 """Networks in ONNX files: found by their SHA-256, and run the same way every time.
 
 It needs `catchment[onnx]`. A network runs on one thread, its operations one after the other, in the
-CPU provider, without the rearrangements that depend on the processor's make.
+CPU provider, without the rearrangements that depend on the processor's make. On a GPU it runs in
+the CUDA provider, where `onnxruntime` has one, in plain float32.
 """
 
 from __future__ import annotations
@@ -25,15 +26,22 @@ except ImportError as error:
     raise MissingExtraError("onnx", needed_for="encoders") from error
 
 Floats32 = NDArray[np.float32]
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 # A file that keeps weights elsewhere would not be covered by its hash: they are looked for nowhere.
 OUTSIDE = "session.model_external_initializers_file_folder_path"
 
 
 @final
 class Network:
-    """A network that was read from a file; what it is called with is one array."""
+    """A network that was read from a file; what it is called with is one array.
 
-    def __init__(self, content: bytes, name: str) -> None:
+    Parameters
+    ----------
+    gpu
+        Which GPU it runs on; None for the CPU.
+    """
+
+    def __init__(self, content: bytes, name: str, gpu: int | None = None) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -44,7 +52,7 @@ class Network:
         options.add_session_config_entry(OUTSIDE, os.devnull)
         try:
             self._session = onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"]
+                content, options, providers=_providers(gpu)
             )
         except Exception as error:  # its errors have no other base
             raise ValueError(
@@ -88,22 +96,37 @@ class Network:
             ) from error
 
 
-def network(path: str | Path, sha256: str) -> Network:
+def runs_on_gpus() -> bool:
+    """Whether this `onnxruntime` has a provider for NVIDIA's GPUs."""
+    return CUDA in onnxruntime.get_available_providers()
+
+
+def _providers(gpu: int | None) -> list[Any]:
+    """Return where a network runs, most wanted first."""
+    if gpu is None:
+        return [CPU]
+    # The short format of tensor cores, which is usual there, keeps 10 of 23 digits.
+    return [(CUDA, {"device_id": gpu, "use_tf32": 0}), CPU]
+
+
+def network(path: str | Path, sha256: str, gpu: int | None = None) -> Network:
     """Return the network with this SHA-256, from a path or from the directories of models.
 
     Parameters
     ----------
     path
         Where it lies; empty to look for it among the `.onnx` files of the directories.
+    gpu
+        Which GPU it runs on; None for the CPU.
     """
-    return _network(str(locate(path, sha256)), sha256)
+    return _network(str(locate(path, sha256)), sha256, gpu)
 
 
 @lru_cache(maxsize=8)
-def _network(path: str, sha256: str) -> Network:
+def _network(path: str, sha256: str, gpu: int | None) -> Network:
     content = Path(path).read_bytes()
     _compare(hashlib.sha256(content).hexdigest(), sha256, path)
-    made = Network(content, Path(path).name)
+    made = Network(content, Path(path).name, gpu)
     made.check()
     return made
 

@@ -27,8 +27,16 @@ def check_client_names(names: Iterable[object]) -> None:
 
 
 def _is_fit(name: object) -> bool:
-    if not (isinstance(name, str) and 0 < len(name) <= MOST and name.isprintable()):
-        return False
-    # There may be a million names, and hardly any of them is a path.
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= MOST
+        and name.isprintable()
+        and name.strip() == name
+        and not _leads_away(name)
+    )
+
+
+def _leads_away(name: str) -> bool:
+    # Most names are no paths, and a million of them are looked at.
     parts = re.split(r"[/\\]", name) if "/" in name or "\\" in name else (name,)
-    return name.strip() == name and not any(part in ("", ".", "..") for part in parts)
+    return any(part in ("", ".", "..") for part in parts)

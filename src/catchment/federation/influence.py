@@ -235,13 +235,13 @@ class Screen:
             if not self._compares:
                 yield client, update
                 continue
-            self._note(claim)
+            self._note(claim.size)
             self._first.append((client, update, claim))
             if len(self._sizes) < FEWEST:
                 continue
             first, self._first = self._first, []
             for one in first:
-                if self._may_pass(one[2]):
+                if self._may_pass(one[2].size):
                     yield self._taken(*one)
                 else:
                     self._held.append(one)
@@ -296,7 +296,7 @@ class Screen:
         self._held = [(client, update, claim_of(update)) for client, update in state.held]
 
     def _all_pass(self, clients: Sequence[str], claims: Sequence[Claim]) -> bool:
-        waiting: list[tuple[str, Claim]] = []
+        waiting: list[tuple[str, float]] = []
         for client, claim in zip(clients, claims, strict=True):
             try:
                 claim.check(self._limits)
@@ -304,26 +304,27 @@ class Screen:
                 return False
             if not self._compares:
                 continue
-            self._note(claim)
-            waiting.append((client, claim))
+            size = claim.size
+            self._note(size)
+            waiting.append((client, size))
             if len(self._sizes) < FEWEST:
                 continue
             for name, one in waiting:
                 if not self._may_pass(one):
                     return False
-                self._taken(name, None, one)
+                self._largest = max(self._largest, (one, name))
             waiting = []
         return True
 
-    def _note(self, claim: Claim) -> None:
-        self._sizes.append(claim.size)
-        self._n_filled += claim.size > 0
+    def _note(self, size: float) -> None:
+        self._sizes.append(size)
+        self._n_filled += size > 0
 
-    def _may_pass(self, claim: Claim) -> bool:
+    def _may_pass(self, size: float) -> bool:
         # The median is computed anew only where it matters: most clients are of a like size.
-        if claim.size > self._limit or self._limit == np.inf:
+        if size > self._limit or self._limit == np.inf:
             self._compute()
-        return claim.size <= self._limit
+        return size <= self._limit
 
     def _compute(self) -> None:
         # Where nobody claims a size there is none to look for, and every client comes here.

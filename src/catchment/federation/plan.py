@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -350,6 +350,11 @@ def _settings(value: Any) -> Fact:
     inner = {
         one.name: describe(getattr(value, one.name))
         for one in fields(value)
-        if not one.metadata.get("local")
+        if not one.metadata.get("local") and not _as_before(value, one)
     }
     return {type(value).__name__: inner}
+
+
+def _as_before(value: Any, one: Field[Any]) -> bool:
+    """Whether a setting came later and is as if it had not: older plans keep their fingerprint."""
+    return bool(one.metadata.get("later")) and getattr(value, one.name) == one.default

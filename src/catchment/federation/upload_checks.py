@@ -14,6 +14,7 @@ from scipy.linalg import lapack
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
+from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
 from catchment.readout.integers import largest
 from catchment.readout.packing import mirror_lower, unpack_lower
@@ -58,6 +59,12 @@ def check_statistics(
     catchment.errors.UploadError: the weight is -3.0 for 3 rows; it cannot be negative
     """
     if statistics.fingerprint != fingerprint:
+        if same_features(statistics.fingerprint, fingerprint):
+            raise UploadError(
+                "fingerprint",
+                "the statistics were made for a plan of any device, or this plan is one and they "
+                "were not; set devices='any' on both sides, or on neither",
+            )
         raise UploadError(
             "fingerprint",
             f"the statistics are of features {statistics.fingerprint[:12] or 'unknown'}, "

@@ -24,6 +24,7 @@ from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
 from catchment.federation.learn.optimisers import Arrays
 from catchment.partial.freeze import Freeze, PartialNetwork
+from catchment.readout.device import refuse_device
 from catchment.readout.model import softmax
 from catchment.readout.predictor import New, Stored, predictions
 from catchment.readout.storage import Around, around, save, to_bytes, typed
@@ -137,8 +138,11 @@ class NetworkModel:
         """Return the SHA-256 of all that the network says, in hexadecimal."""
         return hashlib.sha256(to_bytes(self)).hexdigest()
 
-    def outputs_of(self, prepared: Sequence[Recording], client: str = "") -> list[Array]:
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
         """Return the logits (1, K) of each prepared recording."""
+        refuse_device(device, "a network")
         found: list[Array] = [np.zeros((0, self.n_outputs))] * len(prepared)
         by_length: dict[int, list[int]] = {}
         for k, recording in enumerate(prepared):
@@ -156,9 +160,9 @@ class NetworkModel:
     def probabilities(self, scores: Array) -> Array:
         return softmax(scores)
 
-    def predict(self, new: New, client: str = "") -> Any:
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
         """Return the names of the classes of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client)
+        return predictions(self, new, client, device=device)
 
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> NetworkModel:
         known = self.channels if channels is None else tuple(channels)

@@ -43,6 +43,7 @@ from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Promp
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
+from catchment.readout.device import Devices
 from catchment.readout.heads import HEADS, Head
 
 Table = Mapping[str, object]
@@ -123,6 +124,8 @@ class Ridge:
         Another way from the same sums to class scores: "gaussian" (linear discriminant analysis, as
         FedCGS) or "unit" (weights of each class divided by their length, as FED3R); a table with
         this name also takes its settings.
+    devices
+        "any" lets clients compute features without a grid on any device; see `FederatedRidge`.
     """
 
     ridge: float | Literal["auto", "clients", "groups", "gcv"] = "auto"
@@ -135,6 +138,7 @@ class Ridge:
     window: int | None = None
     intercept: bool = True
     head: Head | None = None
+    devices: Devices = "same"
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""

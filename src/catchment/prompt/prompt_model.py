@@ -26,6 +26,7 @@ from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageLink, LanguageServer
 from catchment.prompt.language import find_model
 from catchment.prompt.split import Controlled, Prompter, PromptTraining
+from catchment.readout.device import refuse_device
 from catchment.readout.predictor import New, Stored, predictions
 from catchment.readout.storage import Around, around, map_of, save, stored_map, to_bytes, typed
 from catchment.wire import Parts
@@ -109,8 +110,11 @@ class PromptModel:
         """Return the SHA-256 of all that the prompt says, in hexadecimal."""
         return hashlib.sha256(to_bytes(self)).hexdigest()
 
-    def outputs_of(self, prepared: Sequence[Recording], client: str = "") -> list[Array]:
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
         """Return the chances (1, K) of the classes of each prepared recording."""
+        refuse_device(device, "a prompt")
         if not prepared:
             return []
         examples = [Example(0, recording.u, self.context) for recording in prepared]
@@ -119,9 +123,9 @@ class PromptModel:
     def probabilities(self, scores: Array) -> Array:
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
 
-    def predict(self, new: New, client: str = "") -> Any:
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
         """Return the names of the classes of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client)
+        return predictions(self, new, client, device=device)
 
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> PromptModel:
         known = self.channels if channels is None else tuple(channels)

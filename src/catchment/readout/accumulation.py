@@ -28,7 +28,13 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.own import Adapted
 from catchment.features.thinned import thinned_recordings
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
-from catchment.readout.device import DEVICE_SEQUENCES, chosen_device, device_for
+from catchment.readout.device import (
+    DEVICE_SEQUENCES,
+    Devices,
+    device_for,
+    is_marked,
+    statistics_name,
+)
 from catchment.readout.exact_gram import (
     ExactGram,
     exact_gram,
@@ -60,6 +66,7 @@ def accumulate(
     threads: int | None = None,
     classes: bool | None = None,
     device: str | None = None,
+    devices: Devices = "same",
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
 
@@ -77,8 +84,13 @@ def accumulate(
         Whether targets are whole numbers, as those of classes are; only asked of a map on a grid.
         If None they are if all are 0 or 1. Clients whose statistics are added in secret must agree.
     device
-        "cuda", or "cuda:1", to compute on a GPU what lies on a grid, the same to the bit; needs
-        torch. If None, what the environment variable CATCHMENT_DEVICE names, else the CPU.
+        "cuda", or "cuda:1", to compute on a GPU, on a grid the same to the bit; needs torch. If
+        None, what the environment variable CATCHMENT_DEVICE names, else the CPU. Without a grid a
+        device gives slightly other numbers: such statistics add only to others that were made on a
+        device or with `devices="any"`.
+    devices
+        "any" for statistics without a grid that add to those of other devices, wherever these are
+        made; the variable then counts for them too. On a grid it makes no difference.
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(200) / 5)
@@ -88,13 +100,16 @@ def accumulate(
     (179, 31)
     """
     total: RidgeStatistics | None = None
-    together = WINDOW_SEQUENCES if chosen_device(device) is None else DEVICE_SEQUENCES
+    place = device_for(features, device, devices)
+    together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
     for window in _windows(sequences, together):
-        part = _window_statistics(features, window, threads, classes, device)
+        part = _window_statistics(features, window, threads, classes, place)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no sequences were given; pass at least one with targets")
-    return total
+    if not is_marked(features, device, devices):
+        return total
+    return replace(total, fingerprint=statistics_name(total.fingerprint, any_device=True))
 
 
 def accumulate_with_rows(
@@ -154,9 +169,16 @@ def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | N
     if features.grid is None:
         return None
     if classes is None:
-        known = [s.y for s in window if s.y is not None]
-        classes = all(((y == 0) | (y == 1) | np.isnan(y)).all() for y in known)
+        given = [s.y for s in window if s.y is not None]
+        known = [y if y.ndim == 1 else y.reshape(-1) for y in given]
+        # Numbers show in the first; one look at all others is quicker than one at each.
+        classes = not known or (_are_classes(known[0]) and _are_classes(np.concatenate(known)))
     return Grid.of(features, classes=classes)
+
+
+def _are_classes(y: Array) -> bool:
+    """Whether all targets are 0, 1 or missing."""
+    return bool(((y == 0) | (y == 1) | np.isnan(y)).all())
 
 
 def _window_statistics(
@@ -164,22 +186,21 @@ def _window_statistics(
     window: Sequence[Recording],
     threads: int | None,
     classes: bool | None,
-    device: str | None,
+    place: str | None,
 ) -> RidgeStatistics:
     inner, some = thinned_recordings(features, window)
     if inner is not features:
-        part = _window_statistics(inner, some, threads, classes, device)
+        part = _window_statistics(inner, some, threads, classes, place)
         return replace(part, fingerprint=features.fingerprint)
     grid = grid_of(features, window, classes)
-    place = device_for(device, grid)
-    if place is not None and grid is not None:
+    if place is not None:
         from catchment.readout.torch_statistics import statistics_on
 
-        targets = _targets(window, per_step=features.per_step)
+        targets = recording_targets(window, per_step=features.per_step)
         return statistics_on(place, features, window, targets, grid, threads=threads)
     if isinstance(features, Adapted) and features.streams:
         return streamed_statistics(
-            features, window, _targets(window, per_step=True), grid, threads=threads
+            features, window, recording_targets(window, per_step=True), grid, threads=threads
         )
     if not isinstance(features, EchoStateMap):
         return _row_statistics(features, window, threads, grid)
@@ -207,7 +228,7 @@ def _echo_state_statistics(
         if short is not None:
             return short
     inputs = features.checked_all([s.u for s in window])
-    targets = _targets(window, per_step=features.per_step)
+    targets = recording_targets(window, per_step=features.per_step)
     batches = features.batches(inputs)
     if not features.per_step:
         # One thread of BLAS for the small product too: to wake the others takes longer.
@@ -251,7 +272,7 @@ def _row_statistics(
 def _of_rows(
     features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array], grid: Grid | None
 ) -> RidgeStatistics:
-    targets = _targets(window, per_step=features.per_step)
+    targets = recording_targets(window, per_step=features.per_step)
     y = [
         y[features.washout :] if y.ndim == 2 else np.broadcast_to(y, (len(z), len(y)))
         for z, y in zip(rows, targets, strict=True)
@@ -289,7 +310,8 @@ def _pooled_statistics(
     )
 
 
-def _targets(window: Sequence[Recording], *, per_step: bool) -> list[Array]:
+def recording_targets(window: Sequence[Recording], *, per_step: bool) -> list[Array]:
+    """Return the targets of recordings, all of one width; ValueError if they do not fit."""
     targets = []
     width = None
     for k, s in enumerate(window):

@@ -32,7 +32,11 @@ class Answer:
 
 
 def answers(
-    model: Predictor, recordings: Sequence[Recording], client: str = ""
+    model: Predictor,
+    recordings: Sequence[Recording],
+    client: str = "",
+    *,
+    device: str | None = None,
 ) -> Iterator[Answer]:
     """Yield what a model says of one client's raw recordings, in their order.
 
@@ -43,7 +47,7 @@ def answers(
     >>> [model.classes[a.outputs.argmax()] for a in answers(model, [Recording(waves[1])])]
     ['slow']
     """
-    for piece, outputs in pieces_of(model, recordings, client):
+    for piece, outputs in pieces_of(model, recordings, client, device=device):
         for k, row in enumerate(outputs):
             yield Answer(piece.source, _start(piece, k, model), row)
 
@@ -77,12 +81,15 @@ class Table:
         Probability that an interval holds the true value.
     client
         Whose part of the model to use, for all files; each client's own if not given.
+    device
+        Where to predict, as `Model.predict` has it.
     """
 
     model: Predictor
     probabilities: bool = False
     coverage: float = 0.9
     client: str | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.coverage < 1:
@@ -113,7 +120,8 @@ class Table:
         """Yield the rows of one file."""
         for name, recordings in read_for(self.model, path).items():
             client = name if self.client is None else self.client
-            for answer in _with_file(path, answers(self.model, recordings, client)):
+            said = answers(self.model, recordings, client, device=self.device)
+            for answer in _with_file(path, said):
                 who = [name] if self.names_clients else []
                 place = [answer.recording, rounded(answer.start)]
                 yield [str(path), *who, *place, *self._said(answer.outputs)]

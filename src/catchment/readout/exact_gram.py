@@ -9,7 +9,7 @@ summed is added to totals in int64, and before these could overflow their upper 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,13 +172,25 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     y = np.concatenate([y.reshape(-1, y.shape[-1]) for y in targets])
     highest, lowest = (float(f.reduce(y, axis=None, initial=0.0)) for f in (np.fmax, np.fmin))
     largest = max(highest, -lowest)
+    check_largest(largest, grid)
     if grid.is_whole:
-        if largest > LARGEST_CLASS or ((np.rint(y) != y) & (y == y)).any():
-            raise ValueError(
-                f"targets of classes are whole numbers up to {LARGEST_CLASS}, and others came (up "
-                f"to {largest:g}); pass classes=False if they are numbers"
-            )
+        if ((np.rint(y) != y) & (y == y)).any():
+            refuse_parts_of_classes(largest)
         return list(targets), (0,)
+    pieces, places = _split(y, largest)
+    ends = np.cumsum([y.size // y.shape[-1] for y in targets]).tolist()
+    parts = [
+        pieces[end - y.size // y.shape[-1] : end] for y, end in zip(targets, ends, strict=True)
+    ]
+    return [z[0] if y.ndim == 1 else z for y, z in zip(targets, parts, strict=True)], places
+
+
+def check_largest(largest: float, grid: Grid) -> None:
+    """Raise, or warn, if the largest absolute value of a target does not suit a grid."""
+    if grid.is_whole:
+        if largest > LARGEST_CLASS:
+            refuse_parts_of_classes(largest)
+        return
     if not largest < LARGEST_TARGET:
         raise ValueError(
             f"a target is {largest:g}; on a grid they stay below 2^40, so scale the targets"
@@ -188,14 +200,16 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
             f"the largest target is {largest:.3g}, of which whole multiples of 2^-{TARGET_DIGITS} "
             f"keep {largest * 2.0**TARGET_DIGITS:.3g} steps; scale the targets, or pass grid=None",
             CoarseTargetsWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    pieces, places = _split(y, largest)
-    ends = np.cumsum([y.size // y.shape[-1] for y in targets]).tolist()
-    parts = [
-        pieces[end - y.size // y.shape[-1] : end] for y, end in zip(targets, ends, strict=True)
-    ]
-    return [z[0] if y.ndim == 1 else z for y, z in zip(targets, parts, strict=True)], places
+
+
+def refuse_parts_of_classes(largest: float) -> NoReturn:
+    """Raise the error of targets that are no classes."""
+    raise ValueError(
+        f"targets of classes are whole numbers up to {LARGEST_CLASS}, and others came (up "
+        f"to {largest:g}); pass classes=False if they are numbers"
+    )
 
 
 def _split(y: Array, largest: float) -> tuple[Array, tuple[int, ...]]:

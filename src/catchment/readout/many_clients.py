@@ -1,8 +1,9 @@
-"""Statistics of many clients with one short sequence each, for less than each by itself."""
+"""Statistics of many small clients, for less than each by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 import numpy as np
@@ -10,12 +11,17 @@ import numpy as np
 from catchment.data.recording import Recording
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
+from catchment.features.thinned import thinned_recordings
 from catchment.parallel import single_blas_thread
-from catchment.readout.accumulation import accumulate, grid_of
+from catchment.readout.accumulation import accumulate, grid_of, recording_targets
+from catchment.readout.device import Devices, device_for, is_marked, statistics_name
 from catchment.readout.exact_rows import whole_weights
 from catchment.readout.grid import Grid
 from catchment.readout.short_sequences import is_short, short_statistics, targets
 from catchment.readout.statistics import RidgeStatistics
+
+TOGETHER_STEPS = 1 << 20  # of clients that are worked on together on a device, about
+SMALL_STEPS = 1 << 14  # of a client that waits for others; its sums then stay within int64
 
 
 def accumulate_each(
@@ -23,6 +29,8 @@ def accumulate_each(
     groups: Iterable[Iterable[Recording]],
     *,
     classes: bool | None = None,
+    device: str | None = None,
+    devices: Devices = "same",
 ) -> list[RidgeStatistics]:
     """Return the statistics of each group of sequences, bit for bit what `accumulate` returns.
 
@@ -30,8 +38,9 @@ def accumulate_each(
 
     Parameters
     ----------
-    classes
-        As for `accumulate`.
+    classes, device, devices
+        As for `accumulate`. On a device small groups are worked on together; without a grid they
+        agree with what `accumulate` returns to rounding only.
 
     >>> import numpy as np
     >>> from catchment import EchoState, Recording
@@ -40,6 +49,12 @@ def accumulate_each(
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True
     """
+    place = device_for(features, device, devices)
+    if place is not None:
+        return _Together(features, place, classes, device, devices).each(groups)
+    if is_marked(features, device, devices):
+        found_here = accumulate_each(features, groups, classes=classes)
+        return [_marked(one) for one in found_here]
     if not isinstance(features, EchoStateMap):
         return [accumulate(features, group, threads=1, classes=classes) for group in groups]
     found: dict[int, RidgeStatistics] = {}
@@ -76,3 +91,93 @@ def _alike(
         alike.setdefault((targets(sequence).shape[-1], grid), []).append(k)
     for (_, grid), numbers in alike.items():
         yield grid, numbers
+
+
+def _marked(statistics: RidgeStatistics) -> RidgeStatistics:
+    name = statistics_name(statistics.fingerprint, any_device=True)
+    return replace(statistics, fingerprint=name)
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """Groups whose statistics are made on a device, small ones side by side."""
+
+    features: FeatureMap
+    place: str
+    classes: bool | None
+    device: str | None
+    devices: Devices
+
+    def each(self, groups: Iterable[Iterable[Recording]]) -> list[RidgeStatistics]:
+        """Return the statistics of each group, in their order."""
+        found: dict[int, RidgeStatistics] = {}
+        waiting: dict[int, list[Recording]] = {}
+        steps = 0
+        for k, group in enumerate(groups):
+            begin, rest = _begin(group, SMALL_STEPS)
+            small = rest is None and bool(begin)
+            weighted = self.features.grid is not None and any(s.weight != 1 for s in begin)
+            if not small or weighted:
+                found[k] = self._alone(chain(begin, rest or ()))
+                continue
+            waiting[k] = begin
+            steps += sum(s.n_steps for s in begin)
+            if steps >= TOGETHER_STEPS:
+                found |= self._side_by_side(waiting)
+                waiting, steps = {}, 0
+        found |= self._side_by_side(waiting)
+        return [found[k] for k in sorted(found)]
+
+    def _alone(self, group: Iterable[Recording]) -> RidgeStatistics:
+        return accumulate(
+            self.features,
+            group,
+            threads=1,
+            classes=self.classes,
+            device=self.device,
+            devices=self.devices,
+        )
+
+    def _side_by_side(
+        self, waiting: Mapping[int, Sequence[Recording]]
+    ) -> dict[int, RidgeStatistics]:
+        from catchment.readout.torch_many_clients import statistics_of_each
+
+        found: dict[int, RidgeStatistics] = {}
+        thinned = {k: thinned_recordings(self.features, group) for k, group in waiting.items()}
+        for inner, grid, numbers in self._of_one_kind(thinned):
+            groups = [thinned[k][1] for k in numbers]
+            made = statistics_of_each(self.place, inner, groups, grid)
+            for k, one in zip(numbers, made, strict=True):
+                named = replace(one, fingerprint=self.features.fingerprint)
+                found[k] = named if self.features.grid is not None else _marked(named)
+        return found
+
+    def _of_one_kind(
+        self, waiting: Mapping[int, tuple[FeatureMap, Sequence[Recording]]]
+    ) -> Iterator[tuple[FeatureMap, Grid | None, list[int]]]:
+        """Yield the numbers of groups with equally many targets, on one grid if on any."""
+        alike: dict[tuple[int, Grid | None], list[int]] = {}
+        agreed: Grid | None = None
+        for k, (inner, group) in waiting.items():
+            width = recording_targets(group, per_step=inner.per_step)[0].shape[-1]
+            if agreed is None or self.classes is None:
+                agreed = grid_of(inner, group, self.classes)
+            alike.setdefault((width, agreed), []).append(k)
+        for (_, grid), numbers in alike.items():
+            yield waiting[numbers[0]][0], grid, numbers
+
+
+def _begin(
+    group: Iterable[Recording], n_steps: int
+) -> tuple[list[Recording], Iterator[Recording] | None]:
+    """Return the first recordings of a group, up to so many steps, and the rest if there is one."""
+    sequences = iter(group)
+    begin: list[Recording] = []
+    steps = 0
+    for sequence in sequences:
+        begin.append(sequence)
+        steps += sequence.n_steps
+        if steps > n_steps:
+            return begin, sequences
+    return begin, None

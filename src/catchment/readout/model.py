@@ -26,6 +26,7 @@ from catchment.errors import FingerprintError
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.accumulation import accumulate
+from catchment.readout.device import device_for, same_features
 from catchment.readout.feature_scale import scale_of
 from catchment.readout.packing import unpack
 from catchment.readout.predictor import (
@@ -105,7 +106,8 @@ class Model:
                 f"{len(self.channels)} channels are named, the map takes {features.n_inputs}"
             )
         if self.statistics is not None:
-            if self.statistics.fingerprint not in ("", features.fingerprint):
+            known = self.statistics.fingerprint
+            if known and not same_features(known, features.fingerprint):
                 raise FingerprintError(
                     "the statistics come from other features than the model's; "
                     "accumulate them with the same features"
@@ -170,34 +172,45 @@ class Model:
         """Nobody: a model is the same for all."""
         return ()
 
-    def predict(self, new: New, client: str = "") -> Any:
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
         """Return what the model says of raw recordings: numbers, or names of classes.
 
         Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
         just the name where there is one row. Rows are steps after the washout, windows, or the
         whole recording, as the model was trained. Of several recordings: a list of these.
+
+        `device` is "cuda" to predict on a GPU, where several recordings run side by side; outputs
+        agree with the CPU's to 1e-9. If None, what CATCHMENT_DEVICE names for a map on a grid.
         """
-        return predictions(self, new, client)
+        return predictions(self, new, client, device=device)
 
-    def outputs(self, new: New) -> list[Array]:
+    def outputs(self, new: New, *, device: str | None = None) -> list[Array]:
         """Return the readout's outputs (rows, K) of each raw recording, run side by side."""
-        return outputs_by_recording(self, new)
+        return outputs_by_recording(self, new, device=device)
 
-    def outputs_of(self, prepared: Sequence[Recording], client: str = "") -> list[Array]:
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
         """Return the readout's outputs (rows, K) of each prepared recording."""
-        return [self.readout(z) for z in self.features.rows([one.u for one in prepared])]
+        inputs = [one.u for one in prepared]
+        place = device_for(self.features, device)
+        if place is None:
+            return [self.readout(z) for z in self.features.rows(inputs)]
+        from catchment.readout.torch_outputs import outputs_on
 
-    def scores(self, new: New) -> Array:
+        return outputs_on(place, self.features, self.readout, inputs)
+
+    def scores(self, new: New, *, device: str | None = None) -> Array:
         """Return one row of class scores (n, K) per recording, the mean over its rows."""
         self._names()
-        found = self.outputs(new)
+        found = self.outputs(new, device=device)
         if not found:
             return np.zeros((0, self.n_outputs))
         return np.array([y.mean(axis=0) for y in found])
 
-    def proba(self, new: New) -> Array:
+    def proba(self, new: New, *, device: str | None = None) -> Array:
         """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
-        return self.probabilities(self.scores(new))
+        return self.probabilities(self.scores(new, device=device))
 
     def probabilities(self, scores: Array) -> Array:
         """Return the class probabilities (n, K) of rows of scores."""
@@ -206,10 +219,10 @@ class Model:
             return simplex_projection(scores)
         return softmax(scores / self.temperature)
 
-    def classify(self, new: New) -> list[str]:
+    def classify(self, new: New, *, device: str | None = None) -> list[str]:
         """Return the name of the class of each recording."""
         names = self._names()
-        return [names[k] for k in self.scores(new).argmax(axis=1)]
+        return [names[k] for k in self.scores(new, device=device).argmax(axis=1)]
 
     def forecast(
         self,

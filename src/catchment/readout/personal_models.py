@@ -123,15 +123,17 @@ class PersonalModels:
         """Return the SHA-256 of all that the models say, in hexadecimal."""
         return hashlib.sha256(to_bytes(self)).hexdigest()
 
-    def outputs_of(self, prepared: Sequence[Recording], client: str = "") -> list[Array]:
-        return self.of(client).outputs_of(prepared)
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
+        return self.of(client).outputs_of(prepared, device=device)
 
     def probabilities(self, scores: Array) -> Array:
         return self.shared.probabilities(scores)
 
-    def predict(self, new: New, client: str = "") -> Any:
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
         """Return what the client's model says of raw recordings, as `Model.predict` does."""
-        return predictions(self, new, client)
+        return predictions(self, new, client, device=device)
 
     def prepared_by(
         self, prepare: Prepare, channels: Sequence[str] | None = None

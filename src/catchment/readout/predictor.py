@@ -76,13 +76,15 @@ class Predictor(Protocol):
     def clients(self) -> tuple[str, ...]:
         """Clients for whom it has something of their own; for all others it is the shared one."""
 
-    def outputs_of(self, prepared: Sequence[Recording], client: str = "") -> list[Array]:
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
         """Return the outputs (rows, K) of each prepared recording of a client."""
 
     def probabilities(self, scores: Array) -> Array:
         """Return the class probabilities (n, K) of rows of outputs."""
 
-    def predict(self, new: New, client: str = "") -> Any:
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
         """Return what it says of raw recordings: numbers, or names of classes."""
 
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Self:
@@ -99,7 +101,11 @@ class Predictor(Protocol):
 
 
 def pieces_of(
-    predictor: Predictor, recordings: Sequence[Recording], client: str = ""
+    predictor: Predictor,
+    recordings: Sequence[Recording],
+    client: str = "",
+    *,
+    device: str | None = None,
 ) -> list[tuple[Prepared, Array]]:
     """Return every prepared piece of a client's raw recordings with its outputs (rows, K).
 
@@ -114,28 +120,33 @@ def pieces_of(
     for k, recording in enumerate(recordings):
         check_channels(predictor, recording, k)
     pieces = predictor.prepare.inputs(recordings)
-    outputs = predictor.outputs_of([piece.recording for piece in pieces], client)
+    outputs = predictor.outputs_of([piece.recording for piece in pieces], client, device=device)
     return list(zip(pieces, outputs, strict=True))
 
 
-def outputs_by_recording(predictor: Predictor, new: New, client: str = "") -> list[Array]:
+def outputs_by_recording(
+    predictor: Predictor, new: New, client: str = "", *, device: str | None = None
+) -> list[Array]:
     """Return the outputs (rows, K) of each raw recording, those of its pieces joined."""
     recordings = as_recordings(new)
     found: list[list[Array]] = [[] for _ in recordings]
-    for piece, y in pieces_of(predictor, recordings, client):
+    for piece, y in pieces_of(predictor, recordings, client, device=device):
         found[piece.source].append(y)
     none = np.zeros((0, predictor.n_outputs))
     return [np.concatenate(parts) if parts else none for parts in found]
 
 
-def predictions(predictor: Predictor, new: New, client: str = "") -> Any:
+def predictions(
+    predictor: Predictor, new: New, client: str = "", *, device: str | None = None
+) -> Any:
     """Return what a predictor says of raw recordings: numbers, or names of classes.
 
     Of one recording or array (T, I): outputs (rows, K), or for classes one name per row, and
     just the name where there is one row. Of several recordings: a list of these.
     """
     alone = isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
-    found = [_said(predictor, y) for y in outputs_by_recording(predictor, new, client)]
+    outputs = outputs_by_recording(predictor, new, client, device=device)
+    found = [_said(predictor, y) for y in outputs]
     return found[0] if alone else found
 
 

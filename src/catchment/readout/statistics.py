@@ -26,6 +26,7 @@ from scipy.linalg import blas
 from catchment.arrays import Array, refuse_nonfinite
 from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.readout import integers
+from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
 from catchment.readout.packing import mirror_lower, pack, packed_length, unpack_lower
 from catchment.readout.readout import Readout
@@ -475,6 +476,11 @@ class RidgeStatistics(Structure):
         if not isinstance(other, RidgeStatistics):
             raise TypeError(f"cannot combine RidgeStatistics with {type(other).__name__}")
         if self.fingerprint != other.fingerprint:
+            if same_features(self.fingerprint, other.fingerprint):
+                raise FingerprintError(
+                    "one of the statistics may have been computed on any device, the other was "
+                    "not, and without a grid that makes a difference; make both with devices='any'"
+                )
             raise FingerprintError(
                 f"statistics of different features do not add: {self.fingerprint[:12] or 'none'} "
                 f"and {other.fingerprint[:12] or 'none'}; use one recipe and one feature map"

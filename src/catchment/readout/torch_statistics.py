@@ -1,7 +1,8 @@
-"""Ridge statistics computed on a device: the integers that the CPU gives, with the same digest.
+"""Ridge statistics computed on a device.
 
-Where they are computed is a matter of the machine and not of the plan: clients with and without a
-GPU take part in one run.
+On a grid they are the integers that the CPU gives, with the same digest: where they are computed is
+then a matter of the machine and not of the plan. Without a grid they agree with the CPU's to
+rounding.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from catchment.readout import integers
 from catchment.readout.exact_gram import packed_whole, statistics_of, target_pieces
 from catchment.readout.exact_rows import whole_weights
 from catchment.readout.grid import Grid
+from catchment.readout.packing import pack
 from catchment.readout.statistics import RidgeStatistics
 
 try:
@@ -29,9 +31,9 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", needed_for="statistics on a device") from error
 
-from catchment.features.echo_state.torch_form import TorchForm
-from catchment.features.torch_rows import DeviceRows, Span, form_of
+from catchment.readout.torch_columns import columns_of
 from catchment.readout.torch_gram import LARGEST_HALF, Products, padded, takes_short
+from catchment.readout.torch_targets import Columns, DeviceTargets, HostTargets, Targets
 
 ONE_PIECE_BITS = 21  # features of more bits are split in two, or blocks would be a few columns
 HALF = 12  # binary digits of the lower piece
@@ -62,127 +64,104 @@ def statistics_on(
     features: FeatureMap,
     window: Sequence[Recording],
     targets: Sequence[Array],
-    grid: Grid,
+    grid: Grid | None,
     *,
     threads: int | None = None,
 ) -> RidgeStatistics:
     """Return the statistics of recordings with targets (T, K) or (K,), products on a device.
 
-    States are computed there too for an echo state map; other maps give their rows on the CPU.
+    States are computed there too where the map has a form; other maps give their rows on the CPU.
     """
     place, weights = usable_device(device), np.array([s.weight for s in window])
+    if grid is None:
+        return _float_statistics(place, features, window, targets, threads)
     parts = []
     for weight in whole_weights(weights):
         group = np.flatnonzero(weights == weight).tolist()
         inputs, mine = [window[k].u for k in group], [targets[k] for k in group]
-        sums = _Sums(place, features, mine, grid)
-        sums.add_sequences(inputs, threads)
-        parts.append(sums.statistics(features.fingerprint).scaled(weight))
+        sums = WholeRows.of(features, mine, grid, place)
+        products = Products(sums.height, place)
+        for columns in columns_of(features, inputs, sums.targets, place, threads):
+            products.add(sums.stacked(columns), largest=sums.largest)
+        parts.append(sums.statistics(products.total()).scaled(weight))
     return reduce(add, parts)
 
 
-class _Sums:
-    """Products of rows [features; pieces of targets; 1] under way on a device."""
+class WholeRows:
+    """Rows [features; pieces of targets; 1] of whole numbers, whose products are summed.
 
-    def __init__(
-        self, device: torch.device, features: FeatureMap, targets: Sequence[Array], grid: Grid
-    ) -> None:
-        self.device, self.features, self.grid = device, features, grid
-        self.pieces, self.places = target_pieces(list(targets), grid)
-        self.n_pieces = self.pieces[0].shape[-1]
+    Features of many bits are two rows each: k = 2^12 h + l.
+    """
+
+    def __init__(self, features: FeatureMap, targets: Targets, grid: Grid) -> None:
+        self.features, self.grid, self.targets = features, grid, targets
         self.split = grid.bits > ONE_PIECE_BITS
-        self.short = takes_short(device) and grid.is_whole and 1 << grid.bits <= LARGEST_HALF
         target_bits = 8 if grid.is_whole else 20
         self.largest = 1 << max(HALF if self.split else grid.bits, target_bits)
-        height = grid.n_features * (2 if self.split else 1) + self.n_pieces + 1
-        self.products, self.n_rows = Products(height, device), 0
+        self.height = grid.n_features * (2 if self.split else 1) + targets.width + 1
 
-    def add_sequences(self, inputs: Sequence[Array], threads: int | None) -> None:
-        """Add all rows of the sequences."""
-        features = self.features
-        if not isinstance(features, EchoStateMap):
-            device_form = form_of(features, self.device)
-            if device_form is None:
-                self._add_host_rows(features.rows(inputs, threads=threads))
-                return
-            for rows in device_form.blocks(inputs):
-                self._add_device_rows(rows)
-            return
-        checked = features.checked_all(inputs)
-        form = TorchForm(features, self.device)
-        if not features.per_step:
-            self._add_host_rows(form.rows(checked))
-            return
-        for block in form.blocks(checked):
-            k = form.whole(form.select(block.rows))
-            at = (block.pieces, block.start, k.shape[1])
-            y = form.side_by_side(self.pieces, at, np.nan)
-            used = ~torch.isnan(y).any(0)
-            used = used if block.used is None else used & block.used
-            self._add(k.flatten(1), y.flatten(1), used.flatten())
+    @classmethod
+    def of(
+        cls, features: FeatureMap, targets: Sequence[Array], grid: Grid, device: torch.device
+    ) -> WholeRows:
+        skip = features.washout if features.per_step else 0
+        if isinstance(features, EchoStateMap):
+            pieces, places = target_pieces(list(targets), grid)
+            return cls(features, HostTargets(pieces, skip, device, places), grid)
+        return cls(features, DeviceTargets.of(targets, grid, skip, device), grid)
 
-    def _add_host_rows(self, rows: Sequence[Array]) -> None:
-        """Add rows (n, F) of each sequence, made on the CPU."""
-        z = np.concatenate(rows)
-        skip = self.features.washout if self.features.per_step else 0
-        y = np.concatenate(
-            [
-                y[skip:] if y.ndim == 2 else np.broadcast_to(y, (len(z), len(y)))
-                for z, y in zip(rows, self.pieces, strict=True)
-            ]
-        )
-        k = torch.from_numpy((z * np.ldexp(1.0, self.grid.digits)).T).to(self.device)
-        pieces = torch.from_numpy(y.T).to(self.device)
-        self._add(k, pieces, ~torch.isnan(pieces).any(0))
+    def stacked(self, columns: Columns, *, short: bool | None = None) -> Tensor:
+        """Return the rows (height, n) of some columns, zeros where they do not count.
 
-    def _add_device_rows(self, rows: DeviceRows) -> None:
-        """Add rows (F, n) that were made on the device."""
-        skip = self.features.washout if self.features.per_step else 0
-        y = np.concatenate([_span_of(self.pieces[s.recording], s, skip) for s in rows.spans])
-        scale = torch.from_numpy(np.ldexp(1.0, self.grid.digits)).to(self.device)
-        pieces = torch.from_numpy(np.ascontiguousarray(y.T)).to(self.device)
-        self._add(rows.z * scale[:, None], pieces, ~torch.isnan(pieces).any(0))
-
-    def _add(self, k: Tensor, y: Tensor, used: Tensor) -> None:
-        """Add whole features (F, n) and pieces of targets (P, n), in columns that are used (n,)."""
+        They are float16 numbers, and more columns than there are, where the device multiplies these
+        faster and they hold them; `short` says otherwise.
+        """
+        k, device = columns.z, columns.z.device
         F, n = k.shape
-        kind = torch.float16 if self.short else torch.float64
-        height = len(self.products.sums)
-        E = torch.zeros((height, padded(n) if self.short else n), dtype=kind, device=self.device)
+        if short is None:
+            short = takes_short(device) and self.grid.is_whole
+            short = short and 1 << self.grid.bits <= LARGEST_HALF
+        kind = torch.float16 if short else torch.float64
+        E = torch.empty((self.height, padded(n) if short else n), dtype=kind, device=device)
+        E[:, n:] = 0.0
         if self.features.constant:
             k[0] = 1.0  # counted as such; see `statistics_of`
-        E[:F, :n] = k
         if self.split:
-            high = (k * 2.0**-HALF).round_()
-            E[:F], E[F : 2 * F] = high, k - high * 2.0**HALF
-        E[-1 - self.n_pieces : -1, :n], E[-1, :n] = torch.nan_to_num(y), 1.0
-        counted = int(used.sum())
-        if counted < n:
-            E[:, :n] *= used
-        self.n_rows += counted
-        self.products.add(E, largest=self.largest)
+            high = torch.mul(k, 2.0**-HALF, out=E[:F]).round_()
+            torch.add(k, high, alpha=-(2.0**HALF), out=E[F : 2 * F])
+        else:
+            E[:F, :n] = k
+        E[-1 - self.targets.width : -1, :n], E[-1, :n] = torch.nan_to_num(columns.y), 1.0
+        if columns.used is not None:
+            E[:, :n] *= columns.used
+        return E
 
-    def statistics(self, fingerprint: str) -> RidgeStatistics:
-        M = self.products.total()
-        if self.split:
-            M = _joined(M, self.grid.n_features)
+    def joined(self, sums: Tensor) -> Tensor:
+        """Return sums (n, height, height) as those of features that are one row each.
+
+        Of up to 2^14 rows they stay within int64.
+        """
+        if not self.split:
+            return sums
+        F, unit = self.grid.n_features, 1 << HALF
+        tall = torch.cat([sums[:, :F] * unit + sums[:, F : 2 * F], sums[:, 2 * F :]], dim=1)
+        wide = tall[:, :, :F] * unit + tall[:, :, F : 2 * F]
+        return torch.cat([wide, tall[:, :, 2 * F :]], dim=2)
+
+    def statistics(self, M: integers.Whole) -> RidgeStatistics:
+        """Return the statistics of the sums of all products, whether they are joined or not."""
         F = self.grid.n_features
+        if len(M) > F + self.targets.width + 1:
+            M = _joined(M, F)
         return statistics_of(
             packed_whole(M, F),
             np.triu(M)[:, F:],
-            self.n_rows,
+            int(M[-1, -1]),
             self.grid,
-            self.places,
+            self.targets.places,
             constant=self.features.constant,
-            fingerprint=fingerprint,
+            fingerprint=self.features.fingerprint,
         )
-
-
-def _span_of(targets: Array, span: Span, skip: int) -> Array:
-    """Return the targets (n, K) of some rows; `skip` steps at the start give none."""
-    if targets.ndim == 1:
-        return np.broadcast_to(targets, (span.n_rows, len(targets)))
-    return targets[skip + span.first :][: span.n_rows]
 
 
 def _joined(M: integers.Whole, F: int) -> integers.Whole:
@@ -198,3 +177,50 @@ def _stacked(parts: Sequence[integers.Whole], axis: int) -> integers.Whole:
     if any(part.dtype == object for part in parts):
         parts = [part.astype(object) for part in parts]
     return np.concatenate(parts, axis=axis)
+
+
+def _float_statistics(
+    device: torch.device,
+    features: FeatureMap,
+    window: Sequence[Recording],
+    targets: Sequence[Array],
+    threads: int | None,
+) -> RidgeStatistics:
+    """Return statistics in float64; each row is multiplied by the root of its weight."""
+    roots = np.sqrt([s.weight for s in window])
+    size = features.n_features + targets[0].shape[-1] + 1
+    total = torch.zeros((size, size), dtype=torch.float64, device=device)
+    n_rows = torch.zeros((), dtype=torch.float64, device=device)
+    skip = features.washout if features.per_step else 0
+    made = HostTargets(targets, skip, device)
+    for columns in columns_of(features, [s.u for s in window], made, device, threads):
+        E = float_rows(columns, roots)
+        n_rows += E.shape[1] if columns.used is None else columns.used.sum()
+        total.addmm_(E, E.T)
+    return statistics_of_moments(total.cpu().numpy(), int(n_rows), features)
+
+
+def float_rows(columns: Columns, roots: Array) -> Tensor:
+    """Return [Z; Y'; 1] (F + K + 1, n) of some columns, zeros where they do not count.
+
+    `roots` of each recording's weight multiply its columns.
+    """
+    E = torch.cat([columns.z, torch.nan_to_num(columns.y), torch.ones_like(columns.z[:1])])
+    if (roots != 1).any():
+        E *= torch.from_numpy(roots[columns.recordings]).to(E.device)
+    return E if columns.used is None else E.mul_(columns.used)
+
+
+def statistics_of_moments(M: Array, n_rows: int, features: FeatureMap) -> RidgeStatistics:
+    """Return the statistics whose moments [Z; Y'; 1] [Z; Y'; 1]' are M (F + K + 1, F + K + 1)."""
+    F = features.n_features
+    return RidgeStatistics(
+        n_rows,
+        float(M[-1, -1]),
+        M[:F, -1].copy(),
+        M[F:-1, -1].copy(),
+        pack(M[:F, :F]),
+        M[:F, F:-1].copy(),
+        pack(M[F:-1, F:-1]),
+        features.fingerprint,
+    )

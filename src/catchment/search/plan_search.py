@@ -114,6 +114,7 @@ def search_plan(
     data: Path | None = None,
     storage: Path | None = None,
     watch: Watch | None = None,
+    device: str | None = None,
 ) -> SearchResult:
     """Return the best recipe for a plan's training clients, some of which judge.
 
@@ -125,6 +126,8 @@ def search_plan(
         File that keeps the trials.
     watch
         Called with every trial as it ends.
+    device
+        Where rows and statistics are computed, as for `search`.
     """
     if not set(file.search) - _SETTINGS:
         raise ValueError(
@@ -157,6 +160,7 @@ def search_plan(
         settings=found.settings,
         storage=storage,
         watch=watch,
+        device=device,
     )
 
 

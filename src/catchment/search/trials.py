@@ -17,24 +17,19 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, MissingExtraError
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap
-from catchment.readout.accumulation import accumulate
-from catchment.readout.solve import path_errors, solve_path
 from catchment.readout.statistics import RidgeStatistics
 from catchment.search.adapt import adapt
-from catchment.search.cells import best_of, read_subjects, ridges_of
+from catchment.search.judging import ClassJudge, NumberJudge, summed
 from catchment.search.space import Adaptation, Space
 
 try:
@@ -137,6 +132,7 @@ def search(
     settings: SearchSettings = SETTINGS,
     storage: Path | None = None,
     watch: Watch | None = None,
+    device: str | None = None,
 ) -> SearchResult:
     """Return the best recipe of a space for the clients at hand.
 
@@ -156,6 +152,9 @@ def search(
         File that keeps the trials; a search that is there already goes on.
     watch
         Called with every trial as it ends.
+    device
+        "cuda", or "cuda:1", to compute rows and statistics on a GPU; the search finds the same. If
+        None, what CATCHMENT_DEVICE names for a map on a grid.
 
     >>> from catchment.data.generators import narma
     >>> from catchment.features import EchoStateMap
@@ -167,7 +166,7 @@ def search(
     >>> found.metric, len(found.trials)
     ('NRMSE', 2)
     """
-    task = Task(dict(train), dict(validation), features, classes, space, base, settings)
+    task = Task(dict(train), dict(validation), features, classes, space, base, settings, device)
     task.refuse_empty()
     with _quiet():
         study = _study(task, storage)
@@ -199,6 +198,7 @@ class Task:
     space: Space
     base: Recipe | None
     settings: SearchSettings
+    device: str | None = None
 
     def refuse_empty(self) -> None:
         if not self.train or not self.validation:
@@ -241,43 +241,31 @@ class Task:
         names = sorted(self.train)
         order = np.random.default_rng([self.settings.seed, 7]).permutation(len(names))
         total: RidgeStatistics | None = None
-        done = 0
+        judge: ClassJudge | NumberJudge | None = None
+        features, done = self.features(reservoir), 0
         for share in self.settings.shares:
             n = max(1, round(share * len(names)))
             group = {names[k]: self.train[names[k]] for k in order[:n]}
             if adaptation is None:
                 fresh = [self.train[names[k]] for k in order[done:n]]
-                features = self.features(reservoir)
             else:
                 try:
                     adapted, _ = adapt(reservoir, adaptation, group)
                 except FederationError as error:
                     raise optuna.TrialPruned(str(error)) from error
-                fresh, total = list(group.values()), None
+                fresh, total, judge = list(group.values()), None, None
                 features = self.features(adapted)
-            parts = [accumulate(features, sequences, threads=1) for sequences in fresh]
-            total = reduce(add, parts if total is None else [total, *parts])
+            part = summed(features, fresh, self.device)
+            total = part if total is None else total + part
+            # The validation clients' rows are the same at every share of one reservoir.
+            judge = self._judge(features) if judge is None else judge
             done = n
-            yield self._judged(features, total)
+            found = judge.judged(total)
+            yield found.score, found.ridge
 
-    def _judged(self, features: FeatureMap, total: RidgeStatistics) -> tuple[float, float]:
-        ridges = ridges_of(total)
-        path = solve_path(total, ridges)
-        if self.classes:
-            chosen = best_of(path, ridges, read_subjects(features, self.validation, threads=1))
-            return chosen.accuracy, chosen.ridge
-        held = [accumulate(features, v, threads=1) for v in self.validation.values()]
-        values = nrmse_path(reduce(add, held), path_errors(reduce(add, held), path))
-        k = int(values.argmin())
-        return float(values[k]), float(ridges[k])
-
-
-def nrmse_path(statistics: RidgeStatistics, errors: Array) -> Array:
-    """Return the NRMSE (R,) of squared errors (R, K), averaged over the outputs that vary."""
-    variance = statistics.target_moments() / statistics.weight
-    varied = variance > 0
-    values: Array = np.sqrt(errors[:, varied] / statistics.weight / variance[varied]).mean(axis=1)
-    return values
+    def _judge(self, features: FeatureMap) -> ClassJudge | NumberJudge:
+        kind = ClassJudge if self.classes else NumberJudge
+        return kind.of(features, self.validation, self.device)
 
 
 @dataclass(frozen=True, eq=False)

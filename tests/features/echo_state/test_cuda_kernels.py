@@ -15,7 +15,8 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 
 from catchment.features.echo_state.advance import Program, advance
-from catchment.features.echo_state.cuda_kernels import lanes_of_a_block, source
+from catchment.features.echo_state.cuda_kernels import lanes_of_a_block
+from catchment.features.echo_state.cuda_source import source
 from catchment.features.echo_state.recipe import Mixture, Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.torch_activations import activate
@@ -32,8 +33,8 @@ using std::copysign; using std::fabs; using std::fmax; using std::fmin;
 #define __shared__
 #define __forceinline__ inline
 #define __syncthreads()
-struct Place { int x; };
-static Place threadIdx = {0}, blockIdx = {0}, blockDim = {1}, gridDim = {1};
+struct Place { int x, y; };
+static Place threadIdx = {0, 0}, blockIdx = {0, 0}, blockDim = {1, 1};
 static long long __double_as_longlong(double x) { long long k; memcpy(&k, &x, 8); return k; }
 static double __longlong_as_double(long long k) { double x; memcpy(&x, &k, 8); return x; }
 double memory[1 << 16];
@@ -45,6 +46,13 @@ extern "C" void run_lanes(const long long* starts, const int* columns, const dou
   for (blockIdx.x = 0; blockIdx.x < B; blockIdx.x++)
     run_sparse(starts, columns, values, leak, code, U, X, S, N, I, T, B, 1);
   blockIdx.x = 0;
+}
+extern "C" void step_lanes(const double* X, double* S, const double* bias, const double* leak,
+    const unsigned char* code, int N, int B, int ldx, int lds) {
+  for (blockIdx.y = 0; blockIdx.y < N; blockIdx.y++)
+    for (blockIdx.x = 0; blockIdx.x < B; blockIdx.x++)
+      step_into(X, S, bias, leak, code, N, B, ldx, lds);
+  blockIdx.x = blockIdx.y = 0;
 }
 """
 
@@ -70,11 +78,25 @@ def test_the_kernel_s_activations_are_the_definition(kernels: ctypes.CDLL, code:
     rng = np.random.default_rng(code)
     scales = np.repeat([0.01, 0.5, 3.0, 30.0], 2000)
     P = np.rint(rng.normal(size=8000) * scales * 2**36) / 2**36
-    X, S = np.zeros((1, 8000)), np.empty((1, 1, 8000))
-    units = pointers(np.ones(1), np.array([code], dtype=np.uint8))
-    kernels.leak_into(*pointers(P, X, S), *units, 1, 1, 8000, 0)
-    np.testing.assert_array_equal(X[0], activate(code, torch.from_numpy(P), DIGITS).numpy())
-    np.testing.assert_array_equal(S[0, 0], X[0])
+    X, S = np.zeros((1, 8000)), P[None].copy()
+    units = pointers(np.zeros(1), np.ones(1), np.array([code], dtype=np.uint8))
+    kernels.step_lanes(*pointers(X, S), *units, 1, 8000, 8000, 8000)
+    np.testing.assert_array_equal(S[0], activate(code, torch.from_numpy(P), DIGITS).numpy())
+
+
+def test_a_step_adds_the_bias_and_leaks(kernels: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(1)
+    X, S, bias = (
+        np.rint(rng.normal(size=shape) * 2**18) / 2**DIGITS for shape in ((3, 5), (3, 4, 5), (3,))
+    )
+    a, code = np.array([0.25, 0.5, 1.0]), np.array([0, 3, 1], dtype=np.uint8)
+    p = torch.from_numpy(S[:, 0] + bias[:, None])
+    y = np.stack([activate(int(c), p[i], DIGITS).numpy() for i, c in enumerate(code)])
+    wanted = np.rint(((1 - a[:, None]) * X + a[:, None] * y) * 2**DIGITS) / 2**DIGITS
+    other = S[:, 1:].copy()
+    kernels.step_lanes(*pointers(X, S, bias, a, code), 3, 5, 5, 20)
+    np.testing.assert_array_equal(S[:, 0], wanted)
+    np.testing.assert_array_equal(S[:, 1:], other)
 
 
 def test_a_sparse_layer_runs_as_on_the_cpu(kernels: ctypes.CDLL) -> None:

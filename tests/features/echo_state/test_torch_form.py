@@ -16,7 +16,7 @@ from catchment.features.echo_state import torch_form
 from catchment.features.echo_state.recipe import Mixture, Recipe, Spread
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.features.echo_state.torch_form import TorchForm
+from catchment.features.echo_state.torch_form import TorchForm, form_on
 
 RECIPES: dict[str, dict[str, Any]] = {
     "tanh": {"units": 40},
@@ -102,7 +102,58 @@ def test_large_sparse_layers_are_multiplied_as_such() -> None:
     assert_same_rows(EchoStateMap(Reservoir.from_recipe(recipe)), sequences((12,)))
 
 
-def test_a_reservoir_without_a_grid_is_refused() -> None:
-    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10)))
-    with pytest.raises(ValueError, match="the reservoir has no grid"):
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", RECIPES)
+def test_without_a_grid_rows_agree_to_rounding(name: str, device: str) -> None:
+    reservoir = Reservoir.from_recipe(Recipe(inputs=2, seed=5, **RECIPES[name]))
+    inputs = sequences((300, 3, 41))
+    features = EchoStateMap(reservoir, bias=True, washout=2)
+    ours = TorchForm(features, device).rows(features.checked_all(inputs))
+    for mine, theirs in zip(ours, features.rows(inputs), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
+@pytest.mark.parametrize("segments", [1, 3])
+def test_pooled_rows_without_a_grid(
+    pool: Any, segments: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reservoir = Reservoir.from_recipe(Recipe(units=(12, 9), inputs=2, seed=5))
+    features = EchoStateMap(reservoir, bias=True, pool=pool, segments=segments, washout=4)
+    inputs = sequences((60, 7, 33, 33))
+    for numbers in (1 << 20, 400):
+        monkeypatch.setitem(torch_form.NUMBERS, device, numbers)
+        ours = TorchForm(features, device).rows(features.checked_all(inputs))
+        for mine, theirs in zip(ours, features.rows(inputs), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_float32_is_refused() -> None:
+    features = EchoStateMap(Reservoir.from_recipe(Recipe(units=10)), precision="float32")
+    with pytest.raises(ValueError, match="the map computes in float32"):
         TorchForm(features, "cpu")
+
+
+def test_forms_are_kept_and_the_oldest_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_form, "KEPT_FORMS", 2)
+    maps = [EchoStateMap(Reservoir.from_recipe(Recipe(units=n))) for n in (3, 4, 5)]
+    forms = [form_on(features, "cpu") for features in maps]
+    assert form_on(maps[2], "cpu") is forms[2]
+    assert form_on(maps[1], "cpu") is forms[1]
+    assert form_on(maps[0], "cpu") is not forms[0]
+
+
+def test_memory_is_used_again_from_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TorchForm, "by_graph", lambda self, n_lanes: True)
+    monkeypatch.setattr(torch_form, "GRAPH_STEPS", (7, 9))
+    monkeypatch.setattr(torch_form, "GRAPH_COLUMNS", 20)
+    features = EchoStateMap(with_cut(20, (0, 0)), feature_grid=20)
+    form, inputs = TorchForm(features, "cpu"), sequences((50, 31, 45))
+    checked = features.checked_all(inputs)
+    first = form.rows(checked)
+    (memory,) = form._free
+    for mine, again, theirs in zip(first, form.rows(checked), features.rows(inputs), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+        np.testing.assert_array_equal(again, theirs)
+    assert form._free == [memory]

@@ -278,7 +278,8 @@ class DiagonalReservoir:
         kernels.run(part, wanted, *weights, *state, rows)
         return rows
 
-    def _after_washout(self, u: Array) -> Booleans:
+    def after_washout(self, u: Array) -> Booleans:
+        """Return which steps (T,) of inputs (T, I) give features; ValueError if none does."""
         if len(u) <= self.washout:
             raise ValueError(
                 f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
@@ -286,12 +287,12 @@ class DiagonalReservoir:
         return np.arange(len(u)) >= self.washout
 
     def _step_rows(self, u: Array) -> Array:
-        (rows,) = self.row_blocks(u, self._after_washout(u), len(u))
+        (rows,) = self.row_blocks(u, self.after_washout(u), len(u))
         return rows
 
     def _pooled_row(self, u: Array) -> Array:
         moments: Array | None = None
-        for rows in self.row_blocks(u, self._after_washout(u), BLOCK_STEPS):
+        for rows in self.row_blocks(u, self.after_washout(u), BLOCK_STEPS):
             moments = self.with_moments(rows, moments)
         assert moments is not None
         return self.row_of(moments, len(u) - self.washout)

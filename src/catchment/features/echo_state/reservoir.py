@@ -255,8 +255,11 @@ class Reservoir:
     def _on_grid(self, us: list[Array]) -> list[Array]:
         if self.grid is None:
             return us
-        found = [inputs_on_grid(u, self.grid, self.input_range) for u in us]
-        share = sum(n for _, n in found) / max(1, sum(u.size for u in us))
+        # Together, because very many short sequences would each cost a few small operations.
+        ends = np.cumsum([len(u) for u in us]).tolist()
+        joined = us[0] if len(us) == 1 else np.concatenate(us or [np.empty((0, self.n_inputs))])
+        rounded, n_clipped = inputs_on_grid(joined, self.grid, self.input_range)
+        share = n_clipped / max(1, joined.size)
         if share > MANY_CLIPPED:
             warnings.warn(
                 f"{share:.2%} of the input values lie beyond {self.input_range:g} and were cut off "
@@ -265,7 +268,7 @@ class Reservoir:
                 ClippingWarning,
                 stacklevel=3,
             )
-        return [u for u, _ in found]
+        return [rounded[end - len(u) : end] for u, end in zip(us, ends, strict=True)]
 
     def _fitting(self, u: ArrayLike, name: str) -> Array:
         inputs = as_matrix(u, name)

@@ -72,12 +72,27 @@ def linear(x: Tensor, rounder: float) -> Tensor:
     return _round(x.clone(), rounder).clamp_(-grid.LINEAR_BOUND, grid.LINEAR_BOUND)
 
 
-def activate(code: int, p: Tensor, digits: int) -> Tensor:
+def plain(code: int, p: Tensor) -> Tensor:
+    """Return the activation of pre-activations by torch's own functions, on no grid.
+
+    >>> plain(RELU, torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    if code == IDENTITY:
+        return p.clone()
+    return {TANH: torch.tanh, SIGMOID: torch.sigmoid, RELU: torch.relu, SIN: torch.sin}[code](p)
+
+
+def activate(code: int, p: Tensor, digits: int | None) -> Tensor:
     """Return the activation of pre-activations, as float64 numbers on a grid of so many digits.
+
+    Without digits they are plain float64 numbers.
 
     >>> activate(TANH, torch.tensor([0.0, 0.5, -9.0], dtype=torch.float64), 8) * 256
     tensor([   0.,  118., -255.], dtype=torch.float64)
     """
+    if digits is None:
+        return plain(code, p)
     rounder, top = grid.rounder(digits), 1.0 - 2.0**-digits
     if code == TANH:
         return tanh(p, rounder, top)

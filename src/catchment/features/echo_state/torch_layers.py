@@ -1,7 +1,8 @@
-"""The layers of a reservoir on a grid as torch tensors, on any device.
+"""The layers of a reservoir as torch tensors, on any device.
 
-Everything but the activation is exact, so matrix products, sparse products and compiled kernels
-give the same numbers here as on the CPU, in whichever order a device adds.
+On a grid everything but the activation is exact, so matrix products, sparse products and compiled
+kernels give the same numbers here as on the CPU, in whichever order a device adds. Without one they
+agree to rounding.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DENSE_UNITS = 1024  # up to here a dense product is no slower than a sparse one 
 class TorchLayer:
     """One layer on a device: rows over [x; u; 1], rounded, and per-unit values."""
 
-    digits: int
+    digits: int | None  # of the grid, if it is on one
     rows: tuple[Tensor, Tensor, Tensor]  # starts, columns, values
     recurrent: Tensor  # (N, N), dense or sparse
     drive: Tensor  # (N, I), dense or sparse
@@ -36,7 +37,7 @@ class TorchLayer:
     sparse: bool
 
     @classmethod
-    def of(cls, program: Program, digits: int, device: torch.device) -> TorchLayer:
+    def of(cls, program: Program, digits: int | None, device: torch.device) -> TorchLayer:
         """Return the layer of a program whose weights and leaks are rounded already."""
         N, I = program.n_units, program.n_inputs
         columns = program.columns.astype(np.int64)
@@ -98,20 +99,36 @@ class TorchLayer:
         With `fused` the kernels of `cuda_kernels` do it, else torch operations.
         """
         N, T, B = S.shape
-        if fused and self.sparse:
-            lanes = cuda_kernels.lanes_of_a_block(N + self.n_inputs + 1, B)
-            if lanes:
-                parts = (self.rows, self.leak, self.code, U, X, S, self.digits, lanes)
-                cuda_kernels.run_sparse(*parts)
-                return
-        D = torch.mm(self.drive, U.reshape(len(U), T * B)).add_(self.bias).view(N, T, B)
+        lanes = self.sparse_lanes(B) if fused else 0
+        if lanes:
+            parts = (self.rows, self.leak, self.code, U, X, S, self.digits, lanes)
+            cuda_kernels.run_sparse(*parts)
+            return
+        flat = U.reshape(len(U), T * B)
+        if self.drive.is_sparse:
+            S.copy_(torch.mm(self.drive, flat).view(N, T, B))
+        else:
+            torch.mm(self.drive, flat, out=S.view(N, T * B))
+        before = X
         for t in range(T):
-            P = torch.mm(self.recurrent, X).add_(D[:, t])
-            if fused:
-                cuda_kernels.leak_into(P, X, S, self.leak, self.code, t, self.digits)
-            else:
-                X.copy_(self._leaked(X, self._activated(P)))
-                S[:, t] = X
+            self._step(before, S[:, t], fused=fused)
+            before = S[:, t]
+        X.copy_(before)
+
+    def sparse_lanes(self, n_lanes: int) -> int:
+        """Return how many lanes a block of the kernel for sparse layers holds, 0 for none."""
+        if not self.sparse:
+            return 0
+        return cuda_kernels.lanes_of_a_block(self.n_units + self.n_inputs + 1, n_lanes)
+
+    def _step(self, X: Tensor, S: Tensor, *, fused: bool) -> None:
+        """Turn S (N, B), what drives a step, into the states after it; X are those before."""
+        if fused and not self.recurrent.is_sparse:
+            S.addmm_(self.recurrent, X)
+            cuda_kernels.step_into(X, S, (self.bias, self.leak, self.code), self.digits)
+            return
+        P = torch.mm(self.recurrent, X).add_(S).add_(self.bias)
+        S.copy_(self._leaked(X, self._activated(P)))
 
     def _activated(self, P: Tensor) -> Tensor:
         code, units = self.groups[0]
@@ -124,8 +141,12 @@ class TorchLayer:
         return Y
 
     def _leaked(self, X: Tensor, Y: Tensor) -> Tensor:
-        a, G = self.leak[:, None], rounder(self.digits)
-        return ((1.0 - a) * X).add_(Y.mul_(a)).add_(G).sub_(G)
+        a = self.leak[:, None]
+        Z = ((1.0 - a) * X).add_(Y.mul_(a))
+        if self.digits is None:
+            return Z
+        G = rounder(self.digits)
+        return Z.add_(G).sub_(G)
 
 
 def through_layers(

@@ -67,6 +67,11 @@ def automatic_ridge(
                 "behind a secure sum a ridge is chosen by clients only for a regression with an "
                 "intercept; pass ridge='gcv' or a number"
             )
+        if settings.get("devices", "same") != "same":
+            raise ValueError(
+                "behind a secure sum a ridge is chosen by clients only where all compute on the "
+                "CPU or on a grid; pass ridge='gcv' or a number with devices='any'"
+            )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardise")}
         return SelectedRidge(features=features, classes=classes, **left)
     kept: bool | Literal["groups"] = not hidden and not alone

@@ -21,6 +21,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.scaling import Moments, Scaler
 from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.readout.device import same_features
 from catchment.readout.packing import pack, unpack
 from catchment.readout.statistics import RidgeStatistics
 
@@ -41,7 +42,7 @@ def input_scaler(features: EchoStateMap, statistics: RidgeStatistics) -> Scaler:
         raise ValueError(
             "these features do not hold the inputs of every step; use input=True and pool=None"
         )
-    if statistics.fingerprint != features.fingerprint:
+    if not same_features(statistics.fingerprint, features.fingerprint):
         raise ValueError("the statistics come from other features; pass those they were made with")
     first = int(features.bias)
     columns = slice(first, first + features.reservoir.n_inputs)

@@ -9,7 +9,7 @@ The server sees each client's statistics unless a protection hides them; they ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
@@ -19,6 +19,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
 from catchment.errors import FederationError
 from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
@@ -30,6 +31,7 @@ from catchment.federation.rows import stretch
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
 from catchment.readout.accumulation import accumulate
+from catchment.readout.device import DEVICES, Devices, device_for, is_marked, statistics_name
 from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
@@ -43,6 +45,8 @@ from catchment.structure import LATER
 from catchment.wire import NOTHING, Parts
 
 GROUP = 32  # clients served together
+DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
+GROUP_BYTES = 1 << 28  # ...unless what they send is large
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +121,10 @@ class FederatedRidge:
     head
         Another way from the same sums to class scores, such as `Gaussian()`; a regression on
         one-hot targets if not given.
+    devices
+        "any" lets clients compute features without a grid on any device, a GPU or not: their
+        statistics then agree to about 1e-9 and say so in their fingerprint. On a grid every device
+        gives the same integers, and nothing needs to be said.
     """
 
     features: FeatureMap
@@ -130,6 +138,7 @@ class FederatedRidge:
     window: int | None = None
     intercept: bool = True
     head: Head | None = None
+    devices: Devices = field(default="same", metadata={"later": True})
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
@@ -163,6 +172,11 @@ class FederatedRidge:
                 f"window is {self.window} with forgetting {self.forgetting}; "
                 "pass 1 round or more, and no forgetting beside it"
             )
+        if self.devices not in DEVICES or (self.devices == "any" and self.carries):
+            raise ValueError(
+                f"devices is {self.devices!r} with increments {self.increments!r}; pass 'same', or "
+                "'any' with a number of increments: clients that carry their state use one device"
+            )
         if self.head is not None and self.classes is None:
             raise ValueError(
                 f"{type(self.head).__name__} is a head for classes, and there are none; pass "
@@ -173,6 +187,12 @@ class FederatedRidge:
     def standardised(self) -> bool:
         """Whether the ridge acts on features divided by their spread."""
         return self.features.standardise if self.standardise == "auto" else self.standardise
+
+    @property
+    def statistics_name(self) -> str:
+        """The fingerprint that clients' statistics carry."""
+        marked = is_marked(self.features, None, self.devices)
+        return statistics_name(self.features.fingerprint, any_device=marked)
 
     @property
     def needs(self) -> Needs:
@@ -209,7 +229,12 @@ class FederatedRidge:
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side; it does not show in what they send."""
-        if self.increments != 1 or not self.features.per_step:
+        if self.increments != 1:
+            return 1
+        if device_for(self.features, None, self.devices) is not None:
+            fit = GROUP_BYTES // (4 * self.features.n_features**2)
+            return max(1, min(DEVICE_GROUP, fit, n_clients))
+        if not self.features.per_step:
             return 1
         # Several groups per thread, or one group of large clients would keep the others waiting.
         return max(1, min(GROUP, n_clients // (2 * n_threads)))
@@ -218,12 +243,12 @@ class FederatedRidge:
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
     ) -> list[RidgeStatistics]:
         groups = (data() for data, _ in clients)
-        return accumulate_each(self.features, groups, classes=self.classes is not None)
+        classes = self.classes is not None
+        return accumulate_each(self.features, groups, classes=classes, devices=self.devices)
 
     def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics:
-        classes = self.classes is not None
         if self.increments == 1:
-            return accumulate(self.features, data(), threads=1, classes=classes)
+            return self._accumulated(data())
         if isinstance(self.increments, str):
             raise ValueError(
                 "increments is 'new', and nothing here remembers what came before; use the ridge "
@@ -231,8 +256,11 @@ class FederatedRidge:
             )
         place = turn.round % self.increments
         share = place / self.increments, (place + 1) / self.increments
-        new = stretch(data(), *share, washout=self.features.washout)
-        return accumulate(self.features, new, threads=1, classes=classes)
+        return self._accumulated(stretch(data(), *share, washout=self.features.washout))
+
+    def _accumulated(self, data: Iterable[Recording]) -> RidgeStatistics:
+        classes = self.classes is not None
+        return accumulate(self.features, data, threads=1, classes=classes, devices=self.devices)
 
     def broadcast(self, state: RidgeState, turn: Turn) -> Parts:
         """Return which sum increments are added to, where clients carry their state."""
@@ -254,7 +282,7 @@ class FederatedRidge:
         noisy = not turn.client and parts.facts.get("noisy") is True
         check_statistics(
             statistics,
-            fingerprint=self.features.fingerprint,
+            fingerprint=self.statistics_name,
             n_features=self.features.n_features,
             n_targets=len(self.classes) if self.classes else None,
             state_bound=None if noisy else self.features.bounds,

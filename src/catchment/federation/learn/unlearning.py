@@ -285,7 +285,7 @@ def join(
     """
     check_statistics(
         statistics,
-        fingerprint=algorithm.features.fingerprint,
+        fingerprint=algorithm.statistics_name,
         n_targets=len(algorithm.classes) if algorithm.classes else None,
     )
     if client in state.by_client:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import ClassVar
 
 import numpy as np
 
+from catchment.arrays import Array
+from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.rows import targets_of
 from catchment.federation.sums import Tally
+from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, check_channels
@@ -22,6 +26,8 @@ from catchment.readout.storage import to_bytes
 from catchment.structure import Kind, Structure
 from catchment.wire import Parts
 
+GROUP = 256  # clients whose recordings are on a device together...
+STEPS = 4_000_000  # ...unless they are long
 MOST_SHOWN = 30  # clients in a printed table
 KEPT_APART = "it keeps clients apart; pass keep_clients=False"
 
@@ -138,10 +144,12 @@ class Evaluation:
     request; of anything else clients are told which it is, and use what they were given.
     The server learns each client's error sums and, for classes, its confusion counts (and so its
     class balance); with `keep_clients=False` it keeps only their sum.
+    `device` is where this machine's clients predict, which is no part of the plan.
     """
 
     model_under_test: Predictor
     keep_clients: bool = True
+    device: str | None = field(default=None, metadata={"local": True})
 
     @property
     def needs(self) -> Needs:
@@ -159,10 +167,25 @@ class Evaluation:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Score:
         tested = self.model_under_test
         if isinstance(tested, Model):
-            return evaluate(replace(tested, readout=Readout.from_parts(received)), data)
+            sent = replace(tested, readout=Readout.from_parts(received))
+            return evaluate(sent, data, device=self.device)
         if received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server tests another model than this client was given")
-        return evaluate(tested, data, turn.client)
+        return evaluate(tested, data, turn.client, device=self.device)
+
+    def group_size(self, n_clients: int, n_threads: int) -> int:
+        """Return how many clients to serve side by side: many on a device, which wants them."""
+        tested = self.model_under_test
+        if isinstance(tested, Model) and device_for(tested.features, self.device) is not None:
+            return min(GROUP, n_clients)
+        return 1
+
+    def client_updates(self, received: Parts, clients: Sequence[tuple[Data, Turn]]) -> list[Score]:
+        tested = self.model_under_test
+        if not isinstance(tested, Model):
+            return [self.client_update(received, data, turn) for data, turn in clients]
+        sent = replace(tested, readout=Readout.from_parts(received))
+        return evaluate_each(sent, [data for data, _ in clients], device=self.device)
 
     @cached_property
     def _sha256(self) -> str:
@@ -182,14 +205,45 @@ class Evaluation:
         return state.figures
 
 
-def evaluate(model: Predictor, data: Data, client: str = "") -> Score:
+def evaluate(model: Predictor, data: Data, client: str = "", *, device: str | None = None) -> Score:
     """Return the score of a model on one client's raw recordings."""
+    prepared = _prepared(model, data)
+    return _score(model, prepared, model.outputs_of(prepared, client, device=device))
+
+
+def evaluate_each(
+    model: Model, clients: Sequence[Data], *, device: str | None = None
+) -> list[Score]:
+    """Return each client's score; recordings of several clients are run side by side."""
+    found: list[Score] = []
+    waiting: list[list[Recording]] = []
+    n_steps = 0
+    for data in clients:
+        waiting.append(_prepared(model, data))
+        n_steps += sum(recording.n_steps for recording in waiting[-1])
+        if n_steps >= STEPS:
+            found += _scored_together(model, waiting, device)
+            waiting, n_steps = [], 0
+    return found + _scored_together(model, waiting, device)
+
+
+def _scored_together(
+    model: Model, prepared: Sequence[list[Recording]], device: str | None
+) -> list[Score]:
+    outputs = iter(model.outputs_of([one for each in prepared for one in each], device=device))
+    return [_score(model, each, list(islice(outputs, len(each)))) for each in prepared]
+
+
+def _prepared(model: Predictor, data: Data) -> list[Recording]:
     prepared = model.prepare.apply(data())
     if not prepared:
         raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(prepared):
         check_channels(model, recording, k)
-    outputs = model.outputs_of(prepared, client)
+    return prepared
+
+
+def _score(model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Array]) -> Score:
     targets = [
         targets_of(recording, len(y), model.washout if model.per_step else None, k)
         for k, (recording, y) in enumerate(zip(prepared, outputs, strict=True))

@@ -54,6 +54,7 @@ from catchment.federation.runs.training import HARMLESS, TRAINING, Described, de
 from catchment.federation.runs.write import MODEL
 from catchment.federation.sums import Tally
 from catchment.federation.upload_checks import check_statistics
+from catchment.readout.device import same_features, statistics_name
 from catchment.readout.model import Model
 from catchment.readout.packing import unpack
 from catchment.readout.personal_models import PersonalModels
@@ -257,7 +258,9 @@ def _as_kept(trained: Trained, only: str | None) -> Iterator[Check]:
         found = digest_of(kept[name])
         try:
             for one in members_of(kept[name]).values():
-                check_statistics(one, fingerprint=trained.model.features.fingerprint)
+                own = trained.model.features.fingerprint
+                same = same_features(one.fingerprint, own)
+                check_statistics(one, fingerprint=one.fingerprint if same else own)
         except UploadError as error:
             yield Check(what, "differs", found, str(error))
             continue
@@ -408,7 +411,8 @@ def _certificate(folder: Path, trained: Trained, load: Load) -> Iterator[Check]:
     total, kept = trained.sums.total, trained.sums.by_client
     yield compared("certificate: before", told.hash_of(total), told.before)
     fingerprint = trained.model.features.fingerprint
-    yield compared("certificate: features", fingerprint, told.fingerprint)
+    found = statistics_name(told.fingerprint, any_device=False)
+    yield compared("certificate: features", fingerprint, found)
     if told.client not in kept or told.what != ALL:
         held = "not kept here" if told.client not in kept else "a part of what is kept here"
         yield cannot("certificate: after", f"what was removed of {told.client} is {held}")

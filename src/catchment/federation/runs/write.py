@@ -31,6 +31,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, TypeVar, final
 
@@ -242,7 +243,7 @@ class Store:
 
     def note(self, stage: str, entry: Entry) -> None:
         """Write down a message, with the next ones."""
-        shapes = json.dumps([list(shape) for shape in entry.shapes], separators=(",", ":"))
+        shapes = _written_shapes(entry.shapes)
         about = (stage, entry.round, entry.client, entry.direction, entry.purpose, shapes)
         self._entries.append((*about, entry.n_bytes, entry.sha256, entry.epsilon))
         if len(self._entries) >= BATCH:
@@ -381,6 +382,12 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@lru_cache(maxsize=256)
+def _written_shapes(shapes: tuple[tuple[int, ...], ...]) -> str:
+    """Return shapes as JSON, remembered: clients of a round mostly send the same ones."""
+    return json.dumps([list(shape) for shape in shapes], separators=(",", ":"))
 
 
 def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
