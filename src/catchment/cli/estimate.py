@@ -48,14 +48,18 @@ def _print(found: Estimate) -> None:
     several = "" if found.workers == 1 else f", {found.workers} workers"
     typer.echo(f"{found.clients:,} clients of {found.steps:,} steps{several}")
     header = ("stage", "clients", "time", "up", "down")
-    rows: list[tuple[str, ...]] = [
-        (one.name, f"{one.clients:,}", duration(one.seconds), spoken(one.bytes_up),
-         spoken(one.bytes_down))
+    rows = [
+        (
+            one.name,
+            f"{one.clients:,}" if one.clients else "",
+            duration(one.seconds),
+            spoken(one.bytes_up),
+            spoken(one.bytes_down),
+        )
         for one in found.stages
-    ]  # fmt: skip
-    up, down = (
-        sum(getattr(one, name) for one in found.stages) for name in ("bytes_up", "bytes_down")
-    )
+    ]
+    up = sum(one.bytes_up for one in found.stages)
+    down = sum(one.bytes_down for one in found.stages)
     rows.append(("all", "", duration(found.seconds), spoken(up), spoken(down)))
     print_table(header, rows, right=header[1:])
     typer.echo(f"one client sends {spoken(found.upload)} in the training")

@@ -8,6 +8,7 @@ are here.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -33,8 +34,9 @@ MOST = 400  # clients of it
 MANY_ROUNDS = 4  # rounds of a trial, of trainings that take more
 NAME_BYTES = 700  # that this process keeps of a client that trains, whatever the algorithm
 SCORE_BYTES = 2500  # and of one that is tested
+KEPT_BYTES = 500  # that the state grows by with each client, if it keeps more than a digest
 HELD_BYTES = 1 << 28  # of row groups of Parquet files, or of other files' recordings
-BESIDE = "files, comparison"
+START, BESIDE = "start", "files, comparison"
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,11 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a run on invented clients took: seconds and bytes by stage, clients, kept bytes."""
+    """What a run on invented clients took: seconds and bytes by stage, clients, kept bytes.
+
+    `whole` are seconds of everything, `tried` of `rounds` rounds of the training were run, and
+    `peak` is the most memory that the process has had until then.
+    """
 
     clients: int
     seconds: Mapping[str, float]
@@ -109,7 +115,10 @@ class Trial:
     down: Mapping[str, int]
     kept: int
     model: int
+    whole: float
+    tried: int
     rounds: int
+    peak: int
 
     def per_client(self, stage: str, what: Mapping[str, int]) -> int:
         """Return the bytes of a client's messages in a stage."""
@@ -149,15 +158,20 @@ def estimate(
     file.course(shape.about, n_clients=n_clients)  # refused from sizes, or as a run would be
     small = _as_tried(file, n_clients)
     threads = 1 if workers > 1 else None
-    _tried(small, Invented(FEW, shape), threads)  # compiled, and in memory
-    few = _tried(small, Invented(FEW, shape), threads)
-    slowest = max(few.seconds[TRAINING], 1e-3) / FEW
-    more = _tried(small, Invented(_more(slowest), shape), threads)
-    return _of(file, small, shape, n_clients, workers, few, more)
+    since_start = _since_start()
+    rounds = file.run.rounds
+    first = _tried(small, Invented(FEW, shape), threads, rounds)
+    few = _tried(small, Invented(FEW, shape), threads, rounds)
+    more = _tried(small, Invented(_more(few), shape), threads, rounds)
+    # What is imported and compiled when it is first needed is so in a run, too.
+    start = since_start + max(first.whole - few.whole, 0.0)
+    return _of(file, small, shape, n_clients, workers, few, more, start)
 
 
-def _more(seconds: float) -> int:
-    return FEW + min(max(int(SECONDS / seconds), FEW), MOST)
+def _more(few: Trial) -> int:
+    """Return how many clients the larger trial has."""
+    slowest = max(few.seconds[TRAINING], 1e-3) / FEW / max(few.rounds / few.tried, 1)
+    return FEW + min(max(int(SECONDS / slowest), FEW), MOST)
 
 
 def _shape(
@@ -207,7 +221,7 @@ def _fewer(rounds: int | None) -> int | None:
     return rounds if rounds is None else min(rounds, MANY_ROUNDS)
 
 
-def _tried(file: PlanFile, origin: Invented, threads: int | None) -> Trial:
+def _tried(file: PlanFile, origin: Invented, threads: int | None, rounds: int | None) -> Trial:
     """Return what a run on invented clients took."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
@@ -221,20 +235,34 @@ def _tried(file: PlanFile, origin: Invented, threads: int | None) -> Trial:
             ) from error
         whole = time.perf_counter() - began
         kept = sum(path.stat().st_size for path in (folder / "states").rglob(f"{TRAINING}*"))
-        return _trial(origin.clients, done.run, whole, kept, (folder / MODEL).stat().st_size)
+        size = (folder / MODEL).stat().st_size
+        return _trial(origin.clients, done.run, whole, kept, size, rounds)
 
 
-def _trial(clients: int, run: Run, whole: float, kept: int, model: int) -> Trial:
-    seconds = {name: sum(one.seconds for one in own) for name, own in run.rounds.items()}
+def _trial(
+    clients: int, run: Run, whole: float, kept: int, model: int, rounds: int | None
+) -> Trial:
+    """Return a trial; the rounds of the training that were not tried are as the last that was."""
+    tried = len(run.rounds[TRAINING])
+    left = max((rounds or tried) - tried, 0)
+    every = {
+        name: (*own, *([own[-1]] * left if name == TRAINING else ()))
+        for name, own in run.rounds.items()
+    }
+    spent = sum(one.seconds for own in run.rounds.values() for one in own)
+    seconds = {name: sum(one.seconds for one in own) for name, own in every.items()}
     return Trial(
         clients,
-        {**seconds, BESIDE: max(whole - sum(seconds.values()), 0.0)},
-        {name: own[0].n_asked for name, own in run.rounds.items()},
-        {name: sum(one.bytes_up for one in own) for name, own in run.rounds.items()},
-        {name: sum(one.bytes_down for one in own) for name, own in run.rounds.items()},
+        {**seconds, BESIDE: max(whole - spent, 0.0)},
+        {name: own[0].n_asked for name, own in every.items()},
+        {name: sum(one.bytes_up for one in own) for name, own in every.items()},
+        {name: sum(one.bytes_down for one in own) for name, own in every.items()},
         kept,
         model,
-        len(run.rounds[TRAINING]),
+        whole,
+        tried,
+        tried + left,
+        _peak_bytes(),
     )
 
 
@@ -246,21 +274,20 @@ def _of(
     workers: int,
     few: Trial,
     more: Trial,
+    start: float,
 ) -> Estimate:
     """Return the estimate that two trials give."""
     n_train, n_test = _dealt(file, shape, n_clients)
     counts = {EVALUATION: n_test, DELIVERY: n_clients, BESIDE: n_clients}
-    rounds = file.course(shape.about, n_clients=n_clients).rounds or few.rounds
-    stages = []
+    stages = [StageCost(START, 0, start, 0, 0)]
     for name in (*more.asked, BESIDE):
         n = counts.get(name, n_train)
-        times = rounds / few.rounds if name == TRAINING else 1.0
         n_asked = max(round(n * file.run.share), 1) if name == TRAINING else n
         up, down = (
-            round(n_asked * times * more.per_client(name, what)) if name in more.asked else 0
+            n_asked * more.per_client(name, what) if name in more.asked else 0
             for what in (more.up, more.down)
         )
-        seconds = times * _seconds(name, n_asked, workers, few, more)
+        seconds = _seconds(name, n_asked, workers, few, more)
         stages.append(StageCost(name, n_asked, seconds, up, down))
     server, worker = _memory(tried, shape, (n_train, n_test), workers, few, more)
     return Estimate(
@@ -268,11 +295,11 @@ def _of(
         shape.recordings * shape.steps,
         workers,
         tuple(stages),
-        round(more.per_client(TRAINING, more.up) * rounds / few.rounds),
+        more.per_client(TRAINING, more.up),
         server,
         worker,
         more.model,
-        tuple(_notes(file, rounds, few.rounds)),
+        tuple(_notes(file, more.rounds, more.tried)),
     )
 
 
@@ -284,6 +311,9 @@ def _memory(
     kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
     if tried.learn.get("ridge") == "groups":
         kept = 0.0  # the trials have had them all
+    elif kept > KEPT_BYTES:
+        # Files are packed: what the server holds of each client is larger in memory.
+        kept = max(kept, (more.peak - few.peak) / (more.clients - few.clients))
     base = _peak_bytes()
     held = min(HELD_BYTES, (n_train + n_test) * shape.n_bytes)
     server = base + round(n_train * (kept + NAME_BYTES)) + n_test * SCORE_BYTES
@@ -321,9 +351,21 @@ def _notes(file: PlanFile, rounds: int, tried: int) -> list[str]:
         )
     if file.sharing.test == "folds":
         notes.append("the test by folds trains once more for each fold, which is not counted")
-    if rounds != tried:
+    if file.algorithm == "conjugate_gradients" or file.learn.get("upload") == "gradients":
+        notes.append(f"how many rounds gradients take depends on the data: {rounds} in the trial")
+    elif rounds != tried:
         notes.append(f"tried {tried} of {rounds} rounds")
     return notes
+
+
+def _since_start() -> float:
+    """Return the seconds since this process was started; 0 where the system does not say."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return uptime - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
 
 
 def _peak_bytes() -> int:
