@@ -57,7 +57,9 @@ FACES = {
         "forget_rounds make_identities networked new_identity"
     ),
     "privacy.audit": "Finding Outcome Report Setting audit",
-    "engine": "Deadline LocalEngine Processes centralised compare guess local_only run_locally trained",
+    "engine": (
+        "Deadline LocalEngine Processes centralised compare guess local_only run_locally trained"
+    ),
     "engine.device": "Device DeviceHello",
     "engine.flower": "FlowerEngine client_app fit_simulated server_app",
     "engine.ray": "RayEngine RayWorkers ridge_statistics",
