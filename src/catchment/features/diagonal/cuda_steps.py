@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from catchment.arrays import Integers
 from catchment.features.diagonal import kernels
 from catchment.features.diagonal.torch_steps import Lanes, Units
 
@@ -26,7 +27,7 @@ MOST_REPEATS = 8  # units of one kind that a thread holds
 STAGED = 256  # numbers of inputs that wait in shared memory, about
 TILE = 8  # steps whose rows are written together, if a thread holds one unit
 SHARED_BYTES = 48 * 1024  # every card has these
-NOTHING, ROWS, MOMENTS = range(3)
+NOTHING, ROWS, MOMENTS, WALK = range(4)
 
 _NAMES = ("LIMIT", "R_STATE", "R_FACTOR", "R_BENT", "R_BEND", "R_SQUARE", "TOP")
 
@@ -34,6 +35,20 @@ _SOURCE = """
 __device__ __forceinline__ double cut(double x, double limit) {
   return fmin(fmax(x, -limit), limit);
 }
+
+// Do something with each number of a state that a thread holds, and with its place there.
+#define FOR_EACH_HELD(ACTION)                        \\
+  for (int r = 0; r < REPEAT; r++) {                 \\
+    int j = unit + r * apart;                        \\
+    if (modes && j < k) {                            \\
+      ACTION(j, x[r]);                               \\
+      ACTION(k + j, y[r]);                           \\
+    } else if (!modes && j < J) ACTION(N + j, x[r]); \\
+  }
+#define READ(row, value) value = state[(long long)(row) * B + lane]
+#define WRITE(row, value) state[(long long)(row) * B + lane] = value
+#define WRITE_AFTER(row, value) out[(long long)(row) * B + lane] = value
+#define COMPARE_NEXT(row, value) same = same && state[(long long)(row) * B + lane + 1] == value
 
 struct Moments {
   double reference, first, second;
@@ -77,6 +92,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
     int I, int k, int P, int Q, int B, int width, int stage, int mode_threads) {
   extern __shared__ double memory[];
   int N = 2 * k, J = P + Q, lane = blockIdx.x, me = threadIdx.x;
+#if KEEP == 3
+  int stop = (int)column[gridDim.x + lane];
+  lane = (int)column[lane];
+#endif
   double *ring = memory, *staged = ring + 2 * N, *weights = staged + stage * I;
 #if TILE > 0
   // One of a warp, and behind them a second one of those with modes, for the imaginary parts.
@@ -100,11 +119,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
     if (modes && j < k) {
       c0[r] = eigenvalues[j];
       c1[r] = eigenvalues[k + j];
-      x[r] = state[(long long)j * B + lane];
-      y[r] = state[(long long)(k + j) * B + lane];
     } else if (!modes && j < J) {
       leak[r] = leaks[j];
-      x[r] = state[(long long)(N + j) * B + lane];
       if (j < P) {
         i0[r] = factors[j];
         i1[r] = factors[P + j];
@@ -120,6 +136,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
       }
     }
   }
+#pragma unroll
+  FOR_EACH_HELD(READ)
+#if KEEP == 3
+  while (true) {
+#endif
   long long first = begin[lane];
   int T = (int)length[lane];
 #if KEEP == 1
@@ -199,16 +220,26 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
 #endif
     }
   }
+#if KEEP == 3
+#pragma unroll
+    FOR_EACH_HELD(WRITE_AFTER)
+    if (lane + 1 >= stop) return;
+    bool same = true;
+#pragma unroll
+    FOR_EACH_HELD(COMPARE_NEXT)
+    if (__syncthreads_and(same)) return;
+    lane++;
+#pragma unroll
+    FOR_EACH_HELD(WRITE)
+  }
+#else
+#pragma unroll
+  FOR_EACH_HELD(WRITE)
+#endif
+#if KEEP == 2
 #pragma unroll
   for (int r = 0; r < REPEAT; r++) {
     int j = unit + r * apart;
-    if (modes && j < k) {
-      state[(long long)j * B + lane] = x[r];
-      state[(long long)(k + j) * B + lane] = y[r];
-    } else if (!modes && j < J) {
-      state[(long long)(N + j) * B + lane] = x[r];
-    }
-#if KEEP == 2
     long long all = (long long)(I + N + J) * B;
     if (modes && j < k) {
       mx[r].write(out, (long long)(I + j) * B + lane, all);
@@ -216,8 +247,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lanes(
     } else if (!modes && j < J + I) {
       mx[r].write(out, (long long)(j < J ? I + N + j : j - J) * B + lane, all);
     }
-#endif
   }
+#endif
 }
 """
 
@@ -274,14 +305,27 @@ def run_moments(units: Units, u: Tensor, lanes: Lanes, state: Tensor) -> Tensor:
     return found
 
 
+def walk(
+    units: Units,
+    u: Tensor,
+    lanes: Lanes,
+    between: tuple[Integers, Integers],
+    state: Tensor,
+    after: Tensor,
+) -> None:
+    """Do what `torch_steps.walk` does, in one launch."""
+    _launch(units, u, lanes, state, after, np.concatenate(between), WALK, len(between[0]))
+
+
 def _launch(
     units: Units,
     u: Tensor,
     lanes: Lanes,
     state: Tensor,
     out: Tensor | None,
-    column: np.ndarray[Any, Any],
+    column: Integers,
     keep: int,
+    n_blocks: int | None = None,
 ) -> None:
     shape = shape_of_block(units)
     assert shape is not None
@@ -289,7 +333,8 @@ def _launch(
     I, k, stage = units.n_inputs, units.n_modes, staged_steps(units)
     P, B = units.factors.shape[1], state.shape[1]
     device = u.device
-    places = torch.from_numpy(np.stack([lanes.begin, lanes.length, column])).to(device)
+    three = (lanes.begin, lanes.length, column)
+    places = [torch.from_numpy(np.ascontiguousarray(one)).to(device) for one in three]
     rows = state if out is None else out
     width = 1 if out is None else out.stride(0)
     drawn = (units.W, units.eigenvalues, units.factors, units.mixed, units.M, units.leak)
@@ -300,4 +345,5 @@ def _launch(
     with torch.cuda.device(device):
         kernel = _kernel(keep, repeats, tile, device.index or 0)
         arguments = [u, *places, *drawn, state, rows, *sizes]
-        kernel((B, 1, 1), (threads, 1, 1), arguments, shared + tiles if tile else shared)
+        grid = (B if n_blocks is None else n_blocks, 1, 1)
+        kernel(grid, (threads, 1, 1), arguments, shared + tiles if tile else shared)

@@ -72,7 +72,7 @@ def memory_of(inner: DiagonalReservoir) -> float:
     """Return about how many steps the modes and the units that follow them remember together.
 
     >>> round(memory_of(DiagonalReservoir(40, memory=(1, 10), n_inputs=1, pool=None)))
-    20
+    18
     """
     drawn = inner.wiring
     moduli = np.sqrt((drawn.eigenvalues**2).sum(axis=0))
@@ -146,24 +146,26 @@ class DiagonalForm:
         """
         state = self._at_rest(len(cut.first))
         self.steps.run(self.units, u, Lanes(cut.warm, cut.first - cut.warm), state)
+        follows = np.flatnonzero(np.diff(cut.recording) == 0) + 1  # lanes that go on with another
+        if not len(follows):
+            return state
         lanes, after = Lanes(cut.first, cut.end - cut.first), state.clone()
-        goes_on = np.append(np.diff(cut.recording) == 0, False)  # in the next lane
-        ran = np.flatnonzero(goes_on)
-        while len(ran):
-            self._rerun(u, lanes, ran, state, after)
-            there = torch.from_numpy(ran).to(self.device)
-            wrong = (after[:, there] != state[:, there + 1]).any(0)
-            state[:, there + 1] = after[:, there]
-            changed = ran[wrong.cpu().numpy()] + 1
-            ran = changed[goes_on[changed]]
+        self.steps.run(self.units, u, lanes, after)
+        end = np.searchsorted(cut.recording, cut.recording, side="right")
+        wrong = self._mended(state, after, follows)
+        while len(wrong):
+            stop = np.minimum(np.append(wrong[1:], len(end)), end[wrong])
+            self.steps.walk(self.units, u, lanes, (wrong, stop), state, after)
+            wrong = self._mended(state, after, wrong)
         return state
 
-    def _rerun(self, u: Tensor, lanes: Lanes, some: Integers, state: Tensor, after: Tensor) -> None:
-        """Run some lanes from their states to what comes after them."""
+    def _mended(self, state: Tensor, after: Tensor, some: Integers) -> Integers:
+        """Let some lanes begin where those before them ended; return which did not before."""
         place = torch.from_numpy(some).to(self.device)
-        mine = state[:, place].contiguous()
-        self.steps.run(self.units, u, lanes[some], mine)
-        after[:, place] = mine
+        wrong = (after[:, place - 1] != state[:, place]).any(0)
+        state[:, place] = after[:, place - 1]
+        found: Integers = some[wrong.cpu().numpy()]
+        return found
 
     def _step_rows(self, u: Tensor, cut: Cut) -> Iterator[DeviceRows]:
         state = self.starts(u, cut)

@@ -118,6 +118,37 @@ def run_moments(units: Units, u: Tensor, lanes: Lanes, state: Tensor) -> Tensor:
     return found
 
 
+def walk(
+    units: Units,
+    u: Tensor,
+    lanes: Lanes,
+    between: tuple[Integers, Integers],
+    state: Tensor,
+    after: Tensor,
+) -> None:
+    """Run lanes from the first ones given on, until states meet those that were known.
+
+    A lane's last state goes into `after` (H, B) and, where it differs from the next lane's first
+    one in `state` (H, B), in its place: then that lane is run, too, unless it is the stop.
+
+    Parameters
+    ----------
+    between
+        First lanes (n,), and where to stop (n,) at the latest.
+    """
+    at, stop = between
+    while len(at):
+        place = torch.from_numpy(at).to(u.device)
+        mine = state[:, place].contiguous()
+        run(units, u, lanes[at], mine)
+        after[:, place] = mine
+        goes_on = at + 1 < stop
+        place, mine = place[goes_on] + 1, mine[:, goes_on]
+        differs = (state[:, place] != mine).any(0).cpu().numpy()
+        state[:, place] = mine
+        at, stop = at[goes_on][differs] + 1, stop[goes_on][differs]
+
+
 def _each_step(units: Units, u: Tensor, lanes: Lanes, state: Tensor, keep: object) -> None:
     # Longest first, so that the lanes which still run are the first ones.
     by_length = np.argsort(-lanes.length, kind="stable")
