@@ -75,8 +75,8 @@ class Uploaded:
     """
 
     def __init__(self, sequences: Sequence[Array], device: torch.device) -> None:
-        rows = [np.atleast_2d(s) for s in sequences]
-        ends = np.cumsum([len(s) for s in rows])
+        rows = [s if s.ndim == 2 else s[None] for s in sequences]
+        ends = np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)))
         shape = (int(ends[-1]), rows[0].shape[1])
         # From pinned memory a GPU fetches while it computes.
         pinned = device.type == "cuda"
