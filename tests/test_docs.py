@@ -232,7 +232,7 @@ def test_tables_of_a_gpu_are_those_that_were_measured(name: str) -> None:
 
 
 def test_every_map_has_one_digest_on_a_gpu() -> None:
-    results = json.loads((gpu_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
+    results = json.loads((grid_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
     digests = {line["map"]: line["same digest"] for line in results["digests"]}
     assert set(digests) == set(gpu_cases.CASES)
     assert all(digests.values())
