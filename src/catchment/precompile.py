@@ -15,7 +15,14 @@ from catchment import verbs
 from catchment.bit_packing import packed, unpacked
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
-from catchment.features import DiagonalReservoir, EchoState, Hydra, MiniRocket, WindowStatistics
+from catchment.features import (
+    DiagonalReservoir,
+    EchoState,
+    Hydra,
+    MiniRocket,
+    WindowStatistics,
+    WithNorm,
+)
 from catchment.features.pipeline import AnyMap
 
 # Sequences side by side are padded to 1, 8, 16, 32 or 64; each width is a kernel of its own.
@@ -52,7 +59,8 @@ def _cases() -> Iterator[tuple[AnyMap, int]]:
         yield EchoState(20, grid=None, feature_grid=None), width
         yield EchoState(20, precision="float32"), width
     yield EchoState(300, density=0.5), 12  # dense enough for a product of matrices
-    for described in (MiniRocket(84), Hydra(8), WindowStatistics(), DiagonalReservoir(16)):
+    windows = (MiniRocket(84), Hydra(8), WindowStatistics(), WithNorm(WindowStatistics()))
+    for described in (*windows, DiagonalReservoir(16)):
         yield described, 3
         yield described, 48
 

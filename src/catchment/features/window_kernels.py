@@ -1,4 +1,6 @@
-"""The compiled loops of window statistics; all of them add whole numbers, so no order matters.
+"""The compiled loops of window statistics, and of the norm of inputs.
+
+All of them add whole numbers, so no order matters.
 
 A batch is n recordings of equal length with I channels, as whole numbers (n, I, T). Spectra come
 from two matrix products outside: of the sums and of the differences of values that lie equally far
@@ -140,3 +142,20 @@ def log2_of(value):
             mantissa >>= 1
             found |= 1
     return found
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def beside_norm(u, unit, largest, usual, out):
+    """Put inputs u (T, I), and the length of each less `usual` / unit, into out (T, I + 1).
+
+    Inputs are cut off at `largest` and rounded to whole numbers of 1 / unit before they are
+    squared.
+    """
+    T, I = u.shape
+    for t in range(T):
+        total = np.int64(0)
+        for i in range(I):
+            x = np.int64(np.rint(min(max(u[t, i], -largest), largest) * unit))
+            total += x * x
+            out[t, i] = u[t, i]
+        out[t, I] = (np.floor(np.sqrt(np.float64(total))) - usual) / unit

@@ -132,8 +132,9 @@ def with_norm(u: Array) -> Array:
     >>> with_norm(np.array([[3.0, 4.0], [0.0, 0.0]]))[:, 2].round(3)
     array([ 3.586, -1.414])
     """
-    unit = 2.0**DIGITS
-    x = np.rint(np.clip(u, -RANGE, RANGE) * unit).astype(np.int64)
+    from catchment.features.window_kernels import beside_norm
+
     usual = math.isqrt(u.shape[1] << 2 * DIGITS)
-    length = np.floor(np.sqrt((x * x).sum(axis=1))) - usual
-    return np.column_stack([u, length / unit])
+    found = np.empty((len(u), u.shape[1] + 1))
+    beside_norm(u, 2.0**DIGITS, RANGE, usual, found)
+    return found
