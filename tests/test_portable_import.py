@@ -60,7 +60,7 @@ for found in pkgutil.walk_packages(catchment.__path__, "catchment.", onerror=str
     except MissingExtraError:
         pass
     except Exception as error:
-        if getattr(error, "name", None) not in extras:
+        if str(getattr(error, "name", None)).partition(".")[0] not in extras:
             failed[found.name] = repr(error)
 print(json.dumps([tried, failed]))
 """

@@ -14,7 +14,7 @@ from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.projected import Projected
 from catchment.features.random_convolutions.minirocket import MiniRocket
 from catchment.features.sizes import gram_bytes, is_large, n_features_of
-from catchment.federation.course import TRAINING
+from catchment.federation.course import DELIVERY, EVALUATION, TRAINING
 from catchment.federation.runs.write import MODEL
 from catchment.plans import parse_plan, run_plan
 from catchment.plans.estimate import estimate
@@ -88,8 +88,11 @@ def test_clients_that_are_not_there_yet_are_counted(tmp_path: Path) -> None:
     words = ["estimate", str(place), "--clients", "1000000", "--steps", "30", "--json"]
     many = json.loads(CliRunner().invoke(app, words).output)
     assert many["clients"] == 1_000_000
-    training = next(stage for stage in many["stages"] if stage["name"] == TRAINING)
+    stages = {stage["name"]: stage for stage in many["stages"]}
+    training = stages[TRAINING]
     assert training["clients"] == 750_000
+    # Of so many clients those that are tested are given the model.
+    assert stages[DELIVERY]["clients"] == stages[EVALUATION]["clients"] == 250_000
     assert training["bytes_up"] == 750_000 * many["upload"]
     assert many["server_bytes"] > 1_000_000 * 500
     shown = CliRunner().invoke(app, [*words[:-1], "--workers", "16"])

@@ -229,7 +229,7 @@ class Adapted:
 
     def checked_rows(self, z: Array) -> Array:
         """Return rows that are finite and within their bounds, on the grid if there is one."""
-        if not (np.abs(z) <= self._limits).all():
+        if not (np.abs(z) <= self.limits).all():
             if not np.isfinite(z).all():
                 raise ValueError(f"{self.name} gave features that are not finite; mend its rows")
             raise ValueError(
@@ -241,7 +241,7 @@ class Adapted:
         return on_grid(z, digits_after_point(self.bounds, self.grid), self.grid)
 
     @cached_property
-    def _limits(self) -> Array:
+    def limits(self) -> Array:
         """Bounds (F,) with room for rounding; finite, so that no infinite feature is within."""
         return np.minimum(self.bounds * (1 + 1e-9), np.finfo(np.float64).max)
 

@@ -160,7 +160,7 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
 
 def checked_rows(features: Adapted, z: Tensor) -> Tensor:
     """Return rows (F, n) that are finite and within their bounds, on the grid if there is one."""
-    limits = torch.from_numpy(features._limits).to(z.device)
+    limits = torch.from_numpy(features.limits).to(z.device)
     lowest, highest = torch.aminmax(z, dim=1) if z.shape[1] else (limits, limits)
     if not bool(((-limits <= lowest) & (highest <= limits)).all()):
         features.checked_rows(z.cpu().numpy().T)  # which says what is wrong

@@ -8,7 +8,6 @@ are here.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
@@ -158,7 +157,7 @@ def estimate(
     file.course(shape.about, n_clients=n_clients)  # refused from sizes, or as a run would be
     small = _as_tried(file, n_clients)
     threads = 1 if workers > 1 else None
-    since_start = _since_start()
+    since_start = time.process_time()  # imports, nearly all of it
     rounds = file.run.rounds
     first = _tried(small, Invented(FEW, shape), threads, rounds)
     few = _tried(small, Invented(FEW, shape), threads, rounds)
@@ -278,7 +277,9 @@ def _of(
 ) -> Estimate:
     """Return the estimate that two trials give."""
     n_train, n_test = _dealt(file, shape, n_clients)
-    counts = {EVALUATION: n_test, DELIVERY: n_clients, BESIDE: n_clients}
+    # Of very many clients those that are tested are given the model.
+    n_given = n_test if n_train > MANY and n_test else n_clients
+    counts = {EVALUATION: n_test, DELIVERY: n_given, BESIDE: n_clients}
     stages = [StageCost(START, 0, start, 0, 0)]
     for name in (*more.asked, BESIDE):
         n = counts.get(name, n_train)
@@ -326,7 +327,7 @@ def _seconds(stage: str, n: int, workers: int, few: Trial, more: Trial) -> float
     large = more.asked.get(stage, more.clients)
     each = max(more.seconds[stage] - few.seconds[stage], 0.0) / max(large - small, 1)
     fixed = max(more.seconds[stage] - large * each, 0.0)
-    return fixed + n * each / (workers if stage in (TRAINING, EVALUATION) or n == large else 1)
+    return fixed + n * each / (1 if stage == BESIDE else workers)
 
 
 def _dealt(file: PlanFile, shape: Shape, n_clients: int) -> tuple[int, int]:
@@ -358,21 +359,11 @@ def _notes(file: PlanFile, rounds: int, tried: int) -> list[str]:
     return notes
 
 
-def _since_start() -> float:
-    """Return the seconds since this process was started; 0 where the system does not say."""
-    try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        uptime = float(Path("/proc/uptime").read_text().split()[0])
-        return uptime - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
-        return 0.0
-
-
 def _peak_bytes() -> int:
     """Return the most memory that this process has had."""
     try:
         import resource
-    except ImportError:  # on Windows: about what the library takes
+    except ModuleNotFoundError:  # on Windows: about what the library takes
         return 200_000_000
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from catchment.arrays import Array, Integers
 from catchment.features.echo_state.torch_form import TorchBlock, TorchForm
+from catchment.features.torch_exact import root
 
 LOWEST = -(2**62)  # below every whole number of a grid
 HALF = 32  # binary digits of the lower part of a sum of squares
@@ -142,18 +143,7 @@ class TorchFold:
         total = self.high * (1 << HALF) + self.low
         squares = total - 2 * m * self.first + T * m * m
         d = (self.first - T * m).double() / T.double()
-        return correct_root(squares.double() / T.double() - d * d)
-
-
-def correct_root(x: Tensor) -> Tensor:
-    """Return square roots as IEEE 754 rounds them.
-
-    Those of GPUs and of numpy are; torch on the CPU may ask a library that is off by the last bit.
-
-    >>> correct_root(torch.tensor([4.0, 2.0], dtype=torch.float64))
-    tensor([2.0000, 1.4142], dtype=torch.float64)
-    """
-    return torch.from_numpy(np.sqrt(x.numpy())) if x.device.type == "cpu" else torch.sqrt(x)
+        return root(squares.double() / T.double() - d * d)
 
 
 def _long_deviations(S1: Integers, low: Integers, high: Integers, T: Integers) -> Array:
