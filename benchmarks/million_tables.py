@@ -34,7 +34,7 @@ def runs_table(results: Results) -> str:
             [
                 _spaced(row["clients"]),
                 _machine(row),
-                f"{row['workers']} {OURS[row['engine']]}" if row["workers"] > 1 else "one process",
+                _by(row),
                 f"{row['seconds']:.0f}",
                 _spaced(row["clients per second"]),
                 f"{main}, {worker if row['workers'] > 1 else '-'}, {every}",
@@ -77,6 +77,12 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "runs": runs_table,
     "others": others_table,
 }
+
+
+def _by(row: Results) -> str:
+    if (row["engine"], row["workers"]) == ("processes", 1):
+        return "one process"
+    return f"{row['workers']} {OURS[row['engine']]}"
 
 
 def _spaced(number: int) -> str:

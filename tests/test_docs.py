@@ -238,6 +238,29 @@ def test_every_map_has_one_digest_on_a_gpu() -> None:
     assert all(digests.values())
 
 
+def test_what_the_readme_says_of_a_gpu_was_measured() -> None:
+    results = json.loads((grid_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
+    (row,) = (
+        line
+        for line in (ROOT / "README.md").read_text("utf-8").splitlines()
+        if "| on a GPU |" in line
+    )
+    states = results["echo_states"][0]
+    assert (states["units"], states["sequences"]) == (1000, 256)
+    assert f"{states['grid']:.1f} million client-steps a second through 1000 units" in row
+    assert f"under CUDA graphs does {states['plain graph']:.1f};" in row
+    (times,) = re.findall(
+        r"^\| default \| .* \| (\d+\.\d) \|$", gpu_tables.measured("gpu statistics"), re.M
+    )
+    assert f"the default map {times} times as fast as 16 cores" in row
+
+
+def test_the_changelog_says_nothing_twice() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("\n## [0.2.0]")[0].splitlines()
+    said = [line for line in lines if line]
+    assert sorted(said) == sorted(set(said))
+
+
 @pytest.mark.parametrize("name", million_tables.TABLES)
 def test_tables_of_many_clients_are_those_that_were_measured(name: str) -> None:
     table = million_tables.TABLES[name](json.loads(million_tables.FILE.read_text("utf-8")))

@@ -10,6 +10,7 @@ import hashlib
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -104,7 +105,7 @@ def sha256(model: Any) -> str:
     return hashlib.sha256(to_bytes(model)).hexdigest()
 
 
-def busy_workers() -> Iterator[int]:
+def busy_workers(doing: bytes = b"MapBatches") -> Iterator[int]:
     """Yield the processes of this program's Ray that add a block right now."""
     parents = {}
     for place in Path("/proc").glob("[0-9]*"):
@@ -115,7 +116,7 @@ def busy_workers() -> Iterator[int]:
             continue
         parents[int(place.name)] = int(words[1]), title
     for pid, (parent, title) in parents.items():
-        if title.startswith(b"ray::MapBatches") and parents.get(parent, (0,))[0] == os.getpid():
+        if title.startswith(b"ray::" + doing) and parents.get(parent, (0,))[0] == os.getpid():
             yield pid
 
 
@@ -182,6 +183,28 @@ def tree(_: Path) -> None:
         assert there.state.parts().to_bytes() == here.state.parts().to_bytes()
         # Whole numbers come as three sums; others as twelve, which have an order.
         assert seen.done == [n * BLOCK for n in came]
+
+
+def killed_tree(_: Path) -> None:
+    """A node and then a server of a tree are killed at work: both are started again."""
+    victims: list[int] = []
+    clients: dict[str, Source] = {f"c{k:05d}": partial(wave, k) for k in range(N_BLOCKS * BLOCK)}
+    here = run_locally(ridge(), clients, threads=1)
+
+    def kill() -> None:
+        for doing in (b"_Node.add", b"_Server.add"):
+            while not (busy := list(busy_workers(doing))):
+                time.sleep(0.01)
+            os.kill(busy[0], signal.SIGKILL)
+            victims.append(busy[0])
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    there = run_locally(ridge(), clients, workers=RayWorkers(tree=(2, 2)))
+    killer.join(timeout=60)
+    assert len(set(victims)) == 2
+    assert sha256(there.model) == sha256(here.model)
+    assert there.records[0].n_used == N_BLOCKS * BLOCK
 
 
 def by_address(folder: Path) -> None:

@@ -21,7 +21,15 @@ import numpy as np
 import pytest
 from flwr.simulation import run_simulation
 from tests.contracts.cases import Case, cases, series, step_features
-from tests.engine.on_ray import aggregated, by_address, command, killed, one_sentence, tree
+from tests.engine.on_ray import (
+    aggregated,
+    by_address,
+    command,
+    killed,
+    killed_tree,
+    one_sentence,
+    tree,
+)
 from tests.privacy.test_every_algorithm import REFUSED, hideable
 
 from catchment.data.recording import Recording
@@ -272,7 +280,7 @@ def _wave(rng: np.random.Generator, n: int = 30) -> Any:
 CHECKS = {
     check.__name__: check
     for check in (
-        *(killed, one_sentence, tree, command, aggregated, by_address),
+        *(killed, killed_tree, one_sentence, tree, command, aggregated, by_address),
         *(quick, one_call, apps, plan_files, every_algorithm, many_clients),
     )
 }
