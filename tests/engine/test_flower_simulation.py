@@ -24,8 +24,8 @@ def test_killed_workers_a_tree_and_a_lake_on_ray_then_simulated_plans_and_faults
 
 
 @pytest.mark.long
-def test_what_ray_gives_up_an_aggregation_and_a_cluster() -> None:
-    assert_done("one_sentence", "aggregated", "by_address", seconds=900)
+def test_what_ray_gives_up_a_killed_tree_an_aggregation_and_a_cluster() -> None:
+    assert_done("killed_tree", "one_sentence", "aggregated", "by_address", seconds=900)
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -123,10 +124,12 @@ def run(
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
+    again = ["catchment", "run", str(plan_file), "--out", str(folder), "--resume"]
     where = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree}
-    said = (f" {option} {value}" for option, value in where.items() if value not in (None, "local"))
-    again = f"catchment run {plan_file} --out {folder} --resume{''.join(said)}"
-    with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
+    for option, value in {**where, "--threads": threads, "--data": data}.items():
+        again += [] if value in (None, Engine.local) else [option, str(value)]
+    again += [word for text in device or () for word in ("--device", text)]
+    with stoppable(shlex.join(again)), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
             devices=devices, workers=processes, keep_every=keep_every,
