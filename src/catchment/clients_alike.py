@@ -74,8 +74,8 @@ def shared_by(
     Those that cannot be read are left to the run, which names them. Devices are asked only if there
     are no recordings here, and know their classes by number: `classes` are their names.
     """
-    asked = isinstance(clients, LazyClients)
-    devices = [one for one in clients.values() if isinstance(one, Device)] if not asked else []
+    lazy = isinstance(clients, LazyClients)
+    devices = [one for one in clients.values() if isinstance(one, Device)] if not lazy else []
     if len(devices) == len(clients):
         return _shared_by_devices(devices, classes)
     found: Counter[Shared] = Counter()
