@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from catchment.federation.client import Request
 from catchment.federation.influence import Claim, Screen, claimed
@@ -24,9 +24,6 @@ from catchment.federation.running_sums import BLOCK, PLAIN, Outline, Sums
 from catchment.federation.runs.ledger import Entry
 from catchment.wire import Parts
 
-S = TypeVar("S")
-U = TypeVar("U")
-R = TypeVar("R")
 AnyPlan = Plan[Any, Any, Any]
 Looked = tuple[Additive, Outline, Claim]
 
