@@ -73,6 +73,32 @@ def test_what_comes_out_is_what_went_in(value: Parts) -> None:
 
 
 @settings(max_examples=60)
+@given(value=values | st.builds(Parts, st.text(), st.dictionaries(st.text(), st.text())))
+def test_what_is_known_without_reading_is_what_is_read(value: Parts) -> None:
+    """To the bit, in the same order, and in memory of its own."""
+    known = value.as_read()
+    if known is None:
+        return
+    read = Parts.from_bytes(value.to_bytes())
+    assert same(known, read)
+    assert [*known.facts] == [*read.facts]
+    pairs = [*zip(known.arrays, read.arrays, strict=True)]
+    assert all(a.flags.writeable == b.flags.writeable for a, b in pairs)
+    assert all(a.strides == b.strides for a, b in pairs)
+    assert not any(map(np.shares_memory, known.arrays, value.arrays))
+
+
+def test_statistics_are_known_without_reading_and_surprises_are_not() -> None:
+    """Of half a character, a name that is a number or a long text only reading tells."""
+    one = np.arange(3)
+    assert Parts("ridge-statistics", {"fingerprint": "f", "grid": "[8]"}, (one,)).as_read()
+    odd: list[Any] = ["\ud800", "x" * 2000, 2**70, [1], float("1e300")]
+    assert not any(Parts("k", {"a": fact}).as_read() for fact in odd)
+    assert Parts("k", {1: "a"}).as_read() is None  # type: ignore[dict-item]
+    assert Parts("k", {}, (one[::2],)).as_read() is None
+    assert Parts("k", {}, (one.astype(">i8"),)).as_read() is None
+
+
 @given(value=values, data=st.data())
 def test_any_flipped_bit_is_found(value: Parts, data: st.DataObject) -> None:
     message = bytearray(value.to_bytes())

@@ -24,6 +24,9 @@ from catchment.features import (
     WithNorm,
 )
 from catchment.features.pipeline import AnyMap
+from catchment.federation.upload_checks import check_statistics
+from catchment.readout.grid import Grid
+from catchment.readout.statistics import RidgeStatistics
 
 # Sequences side by side are padded to 1, 8, 16, 32 or 64; each width is a kernel of its own.
 WIDTHS = (1, 3, 12, 24, 48)
@@ -48,7 +51,16 @@ def compile_kernels() -> Compiled:
     for described, width in _cases():
         _learn(described, width)
     unpacked(memoryview(packed(np.arange(600))), 600)  # as messages are
+    _check_and_add()
     return Compiled(compilations.count - before, time.perf_counter() - start, compilations.kept)
+
+
+def _check_and_add() -> None:
+    """Read the statistics of a client on a grid as a server does, and add them."""
+    rows, targets = np.ones((2, 3)), np.eye(2)
+    statistics = RidgeStatistics.from_states(rows, targets, grid=Grid(8, ((3, 8),)))
+    check_statistics(statistics, fingerprint="", state_bound=np.ones(3))
+    statistics + statistics
 
 
 def _cases() -> Iterator[tuple[AnyMap, int]]:

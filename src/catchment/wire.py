@@ -39,6 +39,7 @@ MAX_MESSAGE = 1 << 32
 MAX_DEPTH = 64
 MOST_TEXT = 300  # characters of a reason that somebody else gives
 SHORT_HEADER = 1 << 12  # headers of up to this many bytes are remembered once read
+FEW, SHORT_FACT = 16, 1000  # facts, arrays and characters of a fact in a plain message
 _PREFIX = struct.Struct("<4sHQ32s")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _TYPES = {
@@ -103,6 +104,21 @@ class Parts:
             )
         arrays = tuple(_read(placed, payload) for placed in layout.arrays)
         return cls(layout.kind, _copied(layout.facts), arrays)
+
+    def as_read(self) -> Parts | None:
+        """Return what is read of the message of this value, without reading it.
+
+        None where only reading tells: of facts that are not plain, of unusual arrays.
+
+        >>> Parts("pair", {"unit": "m"}, (np.array([1.0]),)).as_read().arrays
+        (array([1.]),)
+        """
+        arrays = self.arrays
+        if len(arrays) > FEW or not (all(map(_is_plain, arrays)) and _are_facts_plain(self)):
+            return None
+        # Copies, as reading makes them: who answers and who reads share nothing.
+        copies = tuple(array.copy() for array in arrays)
+        return Parts(self.kind, dict(sorted(self.facts.items())), copies)
 
     def expect(self, kind: str, n_arrays: int) -> Parts:
         """Return self; IntegrityError if it is another kind of value or has other arrays."""
@@ -285,6 +301,22 @@ _decode = json.JSONDecoder(
 def _readable(header: object) -> None:
     """Raise ValueError if text holds half a character, which nothing can write or print."""
     json.dumps(header, ensure_ascii=False).encode()
+
+
+def _is_plain(array: NDArray[Any]) -> bool:
+    """Return whether reading certainly gives an array of the same kind."""
+    usual = type(array) is np.ndarray and array.dtype.isnative and array.flags.c_contiguous
+    return usual and 0 < array.ndim <= 8 and array.size > 0
+
+
+def _are_facts_plain(parts: Parts) -> bool:
+    """Return whether reading certainly gives the very facts: a few, short, and no lists."""
+    facts = parts.facts
+    return len(facts) <= FEW and all(
+        (type(one) is str and len(one) <= SHORT_FACT and one.isascii())
+        or (k > len(facts) and (one is None or type(one) is bool))
+        for k, one in enumerate((parts.kind, *facts, *facts.values()))
+    )
 
 
 def _copied(facts: dict[str, Fact]) -> dict[str, Fact]:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from catchment.data.lazy_clients import Chosen, LazyClients
 from catchment.errors import CatchmentError
-from catchment.federation.client import Elsewhere, Node, answer_together
+from catchment.federation.client import Elsewhere, Node, written_together
 from catchment.federation.client_names import check_client_names
 from catchment.federation.increments import carries
 from catchment.federation.loop import Engine, Keeper, Reply, Result, Watch, run
@@ -66,8 +66,9 @@ class LocalEngine(Generic[S, U, R]):
 
         def answer(clients: Sequence[str]) -> list[Reply]:
             nodes = [self._node(client) for client in clients]
-            replies = answer_together(nodes, letters[clients[0]])
-            return [Reply(client, reply) for client, reply in zip(clients, replies, strict=True)]
+            written = written_together(nodes, letters[clients[0]])
+            pairs = zip(clients, written, strict=True)
+            return [Reply(client, one.message, written=one) for client, one in pairs]
 
         groups = ordered_map(answer, _groups(letters, size), threads=self.threads)
         return (reply for group in groups for reply in group)

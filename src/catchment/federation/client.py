@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 from catchment.data.prepare import RAW
 from catchment.errors import CatchmentError, IntegrityError
@@ -193,11 +193,28 @@ def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
         )
 
 
+class Written(NamedTuple):
+    """A reply, and what is read of it where that is known without reading."""
+
+    message: bytes
+    content: Parts | None = None
+
+    @classmethod
+    def of(cls, upload: Upload) -> Written:
+        parts = upload.parts()
+        return cls(parts.to_bytes(), parts.as_read())
+
+
 def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[bytes]:
     """Return the replies of several clients of one machine to one and the same request.
 
     If that fails for any of them, each answers by itself, so that only the culprit is refused.
     """
+    return [written.message for written in written_together(nodes, message)]
+
+
+def written_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Written]:
+    """Return what `answer_together` does, for whoever reads the replies in this very process."""
     plan = nodes[0].plan
     alone = plan.masking is not None or any(
         node.ledger is not None or conforms(node.data, Elsewhere) for node in nodes
@@ -213,9 +230,9 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[byte
                 ]
                 uploads = plan.algorithm.client_updates(request.payload, clients)
                 return [
-                    node._protected(upload, turn).parts().to_bytes()
+                    Written.of(node._protected(upload, turn))
                     for node, upload, turn in zip(nodes, uploads, turns, strict=True)
                 ]
         except REFUSED:
             log.debug("clients answer one by one: together they cannot", exc_info=True)
-    return [node.answer(message) for node in nodes]
+    return [Written(node.answer(message)) for node in nodes]

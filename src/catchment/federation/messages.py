@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from catchment.errors import CatchmentError, IntegrityError, UploadError
-from catchment.federation.client import Request
+from catchment.federation.client import Request, Written
 from catchment.federation.plan import Turn
 from catchment.federation.runs.ledger import Entry
 from catchment.parallel import available_cores, ordered_map
@@ -27,11 +27,15 @@ Watch = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class Reply:
-    """A client's answer as bytes, or the reason why there is none."""
+    """A client's answer as bytes, or the reason why there is none.
+
+    Where it was written in this process, `written` may say what is read of these very bytes.
+    """
 
     client: str
     message: bytes | None
     error: str = ""
+    written: Written | None = field(default=None, repr=False, compare=False)
 
 
 class Engine(Protocol):
@@ -230,6 +234,10 @@ def _opened(reply: Reply) -> tuple[Reply, Parts | str | None]:
     """Return a reply with its content, or with what is wrong with it."""
     if reply.message is None:
         return reply, None
+    written = reply.written
+    # Somebody may have put other bytes in their place on the way.
+    if written is not None and written.content is not None and written.message is reply.message:
+        return reply, written.content
     try:
         return reply, Parts.from_bytes(reply.message, header_limit=REPLY_HEADER)
     except Exception as error:

@@ -16,11 +16,12 @@ from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
-from catchment.readout.integers import largest
+from catchment.readout.integers import is_plain, largest
 from catchment.readout.packing import mirror_lower, unpack_lower
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import SUMS, RidgeStatistics
 
 TOLERANCE = 1e-7  # per row of a matrix of moments with ones on its diagonal: float32 is off by 6e-8
+_LARGEST = 1 << 62  # of the compiled look at whole numbers
 SLACK = 0.02  # of the weight: what a compressed upload may be off by
 
 
@@ -84,6 +85,10 @@ def check_statistics(
         )
     if grid != "any":
         _check_grid(statistics, grid, bounded=state_bound is not None)
+    if state_bound is not None and _passes_whole(
+        statistics, state_bound, constant=constant, one_hot=one_hot
+    ):
+        return
     statistics = statistics.floats
     M = lower_moment_matrix(statistics)
     if state_bound is not None:
@@ -139,9 +144,41 @@ def _can_be_moments(M: Array) -> bool:
     slack = TOLERANCE * len(M)
     diagonal *= 1.0 + slack
     diagonal[diagonal == 0.0] = slack
+    return _has_factor(M)
+
+
+def _has_factor(M: Array) -> bool:
     factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)
     # A number that is not finite ends up in a pivot.
     return info == 0 and bool(np.isfinite(factor.diagonal().sum()))
+
+
+def _passes_whole(
+    statistics: RidgeStatistics, bound: float | Array, *, constant: bool, one_hot: bool
+) -> bool:
+    """Whether whole numbers certainly pass, in one compiled look at them.
+
+    Of those that do not, the checks one by one say which of them and why.
+    """
+    grid, weight = statistics.grid, statistics.weight
+    sums = tuple(vars(statistics)[name] for name in SUMS)
+    if grid is None or not all(is_plain(one) for one in sums):
+        return False
+    limit = int(weight) << 2 * grid.bits
+    if limit >= _LARGEST or not statistics.n_features:
+        return False
+    from catchment.readout.whole_kernels import passes
+
+    n = 1 + statistics.n_features + statistics.n_targets
+    M = np.empty((n, n))
+    squares = np.square(np.broadcast_to(bound, statistics.n_features)) * weight * (1 + SLACK)
+    slack = SLACK * weight + TOLERANCE, TOLERANCE * n
+    scales = grid.scale, grid.target_scale
+    most = int(weight) << grid.bits, limit
+    # Filled row by row: read column by column, as LAPACK does, that is the lower triangle.
+    return bool(
+        passes(sums, weight, *scales, most, squares, (constant, one_hot), slack, M)
+    ) and _has_factor(M.T)
 
 
 def _check_grid(statistics: RidgeStatistics, grid: Grid | None, *, bounded: bool) -> None:

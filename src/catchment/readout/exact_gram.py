@@ -9,6 +9,7 @@ summed is added to totals in int64, and before these could overflow their upper 
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -255,12 +256,41 @@ def statistics_of(
     """
     F, P = grid.n_features, len(places)
     K = (edge.shape[1] - 1) // P
-    below = edge[F:-1].astype(object)
+    below = edge[F:-1]
     weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
     if constant:
         unit = 1 << int(grid.digits[0])
         gram = _times(_times(gram, slice(F), unit), slice(1), unit)
         edge = _times(edge, slice(1), unit)
+    sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][_upper(K)])
+    if places != (0,):
+        sums = _of_pieces(below.astype(object), edge, places)
+    target_sum, cross, target_gram = sums
+    return RidgeStatistics(
+        n_rows,
+        weight,
+        integers.canonical(edge[:, -1].copy()),
+        target_sum,
+        gram,
+        cross,
+        target_gram,
+        fingerprint,
+        grid,
+    )
+
+
+@lru_cache(maxsize=16)
+def _upper(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of a packed upper triangle in a matrix (n, n)."""
+    rows, columns = np.triu_indices(n)
+    return rows, columns
+
+
+def _of_pieces(
+    below: integers.Whole, edge: integers.Whole, places: tuple[int, ...]
+) -> tuple[integers.Whole, integers.Whole, integers.Whole]:
+    """Return Y'1, Z'Y and the packed triangle of Y'Y from the sums of pieces of targets."""
+    F, K = len(edge), below.shape[0] // len(places)
     cross = np.zeros((F, K), dtype=np.int64)
     target_sum, target_gram = np.zeros(K, dtype=object), np.zeros((K, K), dtype=object)
     square = np.triu(below[:, :-1]) + np.triu(below[:, :-1], 1).T
@@ -272,17 +302,7 @@ def statistics_of(
         for q, other in enumerate(places):
             block = square[mine, q * K : (q + 1) * K]
             target_gram = target_gram + block * (unit << PIECE * other)
-    return RidgeStatistics(
-        n_rows,
-        weight,
-        integers.canonical(edge[:, -1].copy()),
-        target_sum,
-        gram,
-        cross,
-        target_gram[np.triu_indices(K)],
-        fingerprint,
-        grid,
-    )
+    return target_sum, cross, target_gram[_upper(K)]
 
 
 def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:

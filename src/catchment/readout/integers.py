@@ -7,6 +7,8 @@ is cut into limbs of 40 binary digits, which leaves 23 for sums of limbs before 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,32 @@ def added(one: Whole, other: Whole) -> Whole:
         if signs.min(initial=0) >= 0:
             return total
     return canonical(one.astype(object) + other.astype(object))
+
+
+def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
+    """Return the exact sum of each array and its counterpart, in one pass where all are int64.
+
+    >>> added_all([np.array([1]), np.array([2])], [np.array([3]), np.array([4])])
+    [array([4]), array([6])]
+    """
+    if all(map(is_plain, (*some, *others))):
+        from catchment.readout.whole_kernels import add_int64
+
+        total = np.empty(sum(one.size for one in some), dtype=np.int64)
+        flat = (tuple(one.reshape(-1) for one in side) for side in (some, others))
+        if add_int64(*flat, total):
+            ends = list(accumulate(one.size for one in some))
+            return [
+                total[end - one.size : end].reshape(one.shape)
+                for one, end in zip(some, ends, strict=True)
+            ]
+    return [added(one, other) for one, other in zip(some, others, strict=True)]
+
+
+def is_plain(array: Whole) -> bool:
+    """Return whether compiled kernels take an array: int64, one number beside the other."""
+    flags = array.flags
+    return array.dtype == np.int64 and flags.c_contiguous and flags.writeable
 
 
 def subtracted(one: Whole, other: Whole) -> Whole:

@@ -265,8 +265,12 @@ class RidgeStatistics(Structure):
         assert other.grid is not None
         digits = max(self.grid.target_digits, other.grid.target_digits)
         one, two = self._in_units(digits), other._in_units(digits)
-        how = integers.added if sign > 0 else integers.subtracted
-        sums: dict[str, Any] = {name: how(getattr(one, name), getattr(two, name)) for name in SUMS}
+        pairs = [(vars(one)[name], vars(two)[name]) for name in SUMS]
+        if sign > 0:
+            found = integers.added_all(*zip(*pairs, strict=True))
+        else:
+            found = [integers.subtracted(a, b) for a, b in pairs]
+        sums: dict[str, Any] = dict(zip(SUMS, found, strict=True))
         n_rows = self.n_rows + sign * other.n_rows
         if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
             raise ValueError(
@@ -353,6 +357,8 @@ class RidgeStatistics(Structure):
         On a grid they stay whole numbers if the factor is one, and are `floats` otherwise.
         """
         if self.grid is not None and float(factor).is_integer():
+            if factor == 1:
+                return self
             whole = int(factor)
             sums: dict[str, Any] = {
                 name: integers.multiplied(getattr(self, name), whole) for name in SUMS
