@@ -1,13 +1,18 @@
 """Rows are sealed as JSON, a line each, whatever they hold."""
 
 import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.federation.client_names import check_client_names
+from catchment.federation.runs.read import read_run
 from catchment.federation.runs.seals import _lines
+from catchment.federation.runs.write import DATABASE, Store
 
 CELLS = st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.just("], [")
 
@@ -36,3 +41,12 @@ def test_names_together_are_refused_where_one_of_them_is(names: list[object]) ->
 @pytest.mark.parametrize("name", ["", " a", "a ", ".", "..", "a\nb", "a" * 201, 3, None, "../a"])
 def test_a_name_is_refused_among_others(name: object) -> None:
     assert is_refused(["ann", name, "bob"])
+
+
+def test_whoever_writes_a_folder_need_not_compare_its_seals(tmp_path: Path) -> None:
+    with Store(tmp_path / "run", fingerprint="a") as store:
+        store.write_facts({"title": "one"})
+    with closing(sqlite3.connect(tmp_path / "run" / DATABASE)) as database, database:
+        database.execute("UPDATE facts SET value = 'two' WHERE name = 'title'")
+    assert read_run(tmp_path / "run").damage
+    assert not read_run(tmp_path / "run", seals=False).damage
