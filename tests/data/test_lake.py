@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import catchment as ct
 from catchment.data.lake.held import HELD, Held
+from catchment.data.lazy_clients import Changed, Chosen, part_of
 from catchment.data.recording import Recording
 from catchment.errors import MissingExtraError
 
@@ -178,6 +179,22 @@ def test_only_row_groups_of_asked_clients_are_read(tmp_path: Path) -> None:
     for name in sorted(lake):
         lake[name]()
     assert HELD.n_reads - before == 8
+
+
+@pytest.mark.parametrize("names", [["1", "10"], ["9", "10"], ["2"], ["1", "2", "9"]])
+def test_a_part_has_these_clients_in_this_order_and_nothing_else(
+    tmp_path: Path, names: list[str]
+) -> None:
+    write(tmp_path / "a.parquet", {"who": [10, 10, 9, 2], "x": [1.0, 2.0, 3.0, 4.0]}, group=3)
+    write(tmp_path / "b.parquet", {"who": [1, 9], "x": [5.0, 6.0]})
+    lake = ct.read_lake(tmp_path, client="who")
+    some = part_of(Chosen(Changed(lake, lambda source: source), lake), names)
+    again = pickle.loads(pickle.dumps(lake.part(names)))
+    assert list(some) == list(again) == names
+    assert [again[name].pieces for name in names] == [lake[name].pieces for name in names]
+    assert_same(again, {name: lake[name]() for name in names})
+    with pytest.raises(KeyError):
+        part_of(Chosen(lake, names), ["7", *names])
 
 
 def test_a_process_holds_so_many_bytes_of_row_groups(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar, final
 
 S = TypeVar("S")
@@ -22,6 +22,21 @@ class LazyClients(Mapping[str, R]):
     @abstractmethod
     def columns(self) -> Mapping[str, str]:
         """How files name what is no channel, for models to keep."""
+
+    def part(self, names: Sequence[str]) -> Mapping[str, R]:
+        """Return these clients in this order, as little as can be sent to another process."""
+        return {name: self[name] for name in names}
+
+
+def part_of(clients: Mapping[str, S], names: Sequence[str]) -> Mapping[str, S]:
+    """Return some clients of a mapping in this order, as little as can be sent to another process.
+
+    >>> part_of({"ann": [1], "bob": [2], "eve": [3]}, ["eve", "ann"])
+    {'eve': [3], 'ann': [1]}
+    """
+    if isinstance(clients, LazyClients | Chosen):
+        return clients.part(names)
+    return {name: clients[name] for name in names}
 
 
 @final
@@ -40,6 +55,15 @@ class Chosen(Mapping[str, S]):
         if name not in self:
             raise KeyError(name)
         return self._clients[name]
+
+    def part(self, names: Sequence[str]) -> Mapping[str, S]:
+        """Return these clients in this order; KeyError if one is not among those chosen."""
+        at = bisect_left(self._names, names[0]) if names else 0
+        if self._names[at : at + len(names)] != list(names):
+            for name in names:
+                if name not in self:
+                    raise KeyError(name)
+        return part_of(self._clients, names)
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
@@ -74,6 +98,9 @@ class Changed(LazyClients[R], Generic[S, R]):
     @property
     def columns(self) -> Mapping[str, str]:
         return self._clients.columns if isinstance(self._clients, LazyClients) else {}
+
+    def part(self, names: Sequence[str]) -> Mapping[str, R]:
+        return Changed(part_of(self._clients, names), self._change)
 
     def __getitem__(self, name: str) -> R:
         return self._change(self._clients[name])

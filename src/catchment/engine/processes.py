@@ -1,8 +1,9 @@
 """Clients of this machine in processes of their own: many small ones on all cores.
 
-Clients go to worker processes in blocks of 256, and the sum of each block comes back: the same bits
-as in one process (`catchment.federation.blocks`). Where there is less than two blocks to do, and
-wherever clients must be asked one by one, this process does it.
+Clients go to worker processes in blocks of 256, and the sum of each block comes back, or one of
+several blocks where sums have no order: the same bits as in one process
+(`catchment.federation.blocks`). Where there is less than two blocks to do, and wherever clients
+must be asked one by one, this process does it.
 
 Workers are joblib's: they start without running the program again, whatever it calls is sent to
 them, lambdas included, and they wait a while for the next run. What all blocks share, the plan and
@@ -28,9 +29,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from catchment.data.lazy_clients import LazyClients, part_of
 from catchment.engine.local import AnySource, LocalEngine, Workers
 from catchment.errors import FederationError
-from catchment.federation.blocks import BlockSum, sum_block
+from catchment.federation.blocks import BlockSum, sum_block, together
 from catchment.federation.client import Elsewhere
 from catchment.federation.increments import carries
 from catchment.federation.messages import Engine, Reply
@@ -38,12 +40,16 @@ from catchment.federation.plan import Plan
 from catchment.protocols import conforms
 
 MOST_DEATHS = 3  # of workers over one block
+MOST_BLOCKS = 8  # of one task: what is lost where a worker dies, and seen at once
+TASKS = 8  # per worker, if there is enough to do
 IDLE = 300  # seconds that workers wait for the next run
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
 }  # fmt: skip
 
 Sources = Mapping[str, AnySource]
+Blocks = Sequence[Sources | None]
+Found = Sequence[BlockSum | None]
 AnyPlan = Plan[Any, Any, Any]
 
 
@@ -88,7 +94,11 @@ class Processes:
         if len(blocks) - first < 2 or carries(self.here.plan.algorithm):
             yield from (None for _ in blocks[first:])
             return
-        tasks = (sources_of(self.here.sources, block) for block in blocks[first:])
+        n = blocks_per_task(len(blocks) - first, self.workers)
+        tasks = (
+            [sources_of(self.here.sources, block) for block in blocks[begin : begin + n]]
+            for begin in range(first, len(blocks), n)
+        )
         with _shared((self.here.plan, message)) as path:
             yield from _Pool(self.workers, path).sums(tasks)
 
@@ -122,11 +132,22 @@ def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | N
     return sum_block(plan, message, LocalEngine(plan, sources, threads=1), tuple(sources))
 
 
-def sources_of(every: Sources, block: Sequence[str]) -> dict[str, AnySource] | None:
+def sources_of(every: Sources, block: Sequence[str]) -> Sources | None:
     """Return the sources of a block's clients, None if one is a device, which is asked here."""
-    found = {client: every[client] for client in block}
+    found = part_of(every, block)
+    if isinstance(found, LazyClients):
+        return found  # all of them are functions
     away = any(conforms(source, Elsewhere) for source in found.values())
     return None if away else found
+
+
+def blocks_per_task(n_blocks: int, workers: int) -> int:
+    """Return how many blocks a worker is sent at a time, whose sum it sends back where it can.
+
+    >>> blocks_per_task(40, 2), blocks_per_task(4000, 16)
+    (2, 8)
+    """
+    return max(1, min(MOST_BLOCKS, n_blocks // (TASKS * workers)))
 
 
 @lru_cache(maxsize=1)
@@ -180,28 +201,28 @@ class _Pool:
     def __init__(self, workers: int, path: str) -> None:
         self.workers, self.path = workers, path
 
-    def sums(self, tasks: Iterator[dict[str, AnySource] | None]) -> Iterator[BlockSum | None]:
-        """Yield a result for each task in order; at most two per worker are under way."""
+    def sums(self, tasks: Iterator[Blocks]) -> Iterator[BlockSum | None]:
+        """Yield the results of each task in order; at most two per worker are under way."""
         pending: deque[_Task] = deque()
         try:
-            for sources in tasks:
-                pending.append(_Task(sources))
+            for blocks in tasks:
+                pending.append(_Task(blocks))
                 self._start(pending[-1])
                 if len(pending) >= 2 * self.workers:
-                    yield self._first(pending)
+                    yield from self._first(pending)
             while pending:
-                yield self._first(pending)
+                yield from self._first(pending)
         finally:
             for task in pending:
                 if task.future is not None:
                     task.future.cancel()
 
-    def _first(self, pending: deque[_Task]) -> BlockSum | None:
-        """Return the first result; workers that died meanwhile are replaced."""
+    def _first(self, pending: deque[_Task]) -> Found:
+        """Return the first results; workers that died meanwhile are replaced."""
         task = pending[0]
         while task.future is not None:
             try:
-                result: BlockSum | None = task.future.result()
+                result = task.future.result()
                 break
             except BrokenProcessPool as error:
                 task.deaths += 1
@@ -211,15 +232,15 @@ class _Pool:
                     if one.future is not None and not _is_good(one.future):
                         self._start(one)
         else:
-            result = None
+            result = [None] * len(task.blocks)
         pending.popleft()
         return result
 
     def _start(self, task: _Task) -> None:
-        if task.sources is None:
+        if not any(task.blocks):
             return
         # Written here: what cannot be sent, or cannot be read there, is no death of a worker.
-        content = _written(task.sources, "a client's source")
+        content = _written(task.blocks, "a client's source")
         try:
             task.future = _workers(self.workers).submit(_work, self.path, content)
         except BrokenProcessPool:
@@ -229,10 +250,10 @@ class _Pool:
 
 @dataclass(eq=False)
 class _Task:
-    """The sources of a block, None if it is not for workers, and where its sum will come from."""
+    """Blocks in a row, None for one that is not for workers, and where sums will come from."""
 
-    sources: dict[str, AnySource] | None
-    future: Future[BlockSum | None] | None = None
+    blocks: Blocks
+    future: Future[Found] | None = None
     deaths: int = 0
 
 
@@ -242,17 +263,18 @@ def _is_good(future: Future[Any]) -> bool:
 
 
 def _death_sentence(pending: Iterable[_Task]) -> str:
-    names = [name for task in pending for name in task.sources or ()]
+    names = [name for task in pending for one in task.blocks for name in one or ()]
     return (
         f"worker processes died {MOST_DEATHS} times over some of the clients {names[0]} to "
         f"{names[-1]}, most likely for want of memory; use fewer workers"
     )
 
 
-def _work(path: str, content: bytes) -> BlockSum | None:
-    """Return the sum of a block; this runs in a worker."""
+def _work(path: str, content: bytes) -> Found:
+    """Return the sum of blocks, or of each where they are better not added here; in a worker."""
     plan, message = _read_shared(path)
-    return sum_sources(plan, message, _read(content))
+    blocks: Blocks = _read(content)
+    return together(plan, [sum_sources(plan, message, one) if one else None for one in blocks])
 
 
 @lru_cache(maxsize=1)

@@ -9,19 +9,24 @@ every number, every refusal and every row of the ledger is that of one process.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice
-from operator import itemgetter
+from operator import add, itemgetter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from catchment.federation.client import Request
-from catchment.federation.influence import Claim, Screen, claimed
+from catchment.federation.influence import Claim, Screen, claimed, in_rows
 from catchment.federation.messages import Adding, Engine, Post, Refusal
 from catchment.federation.plan import Additive, Plan, Turn
 from catchment.federation.prefix import Prefix, PrefixKeeper
 from catchment.federation.reading import readers
 from catchment.federation.running_sums import BLOCK, PLAIN, Outline, Sums
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.ledger import Entries, Entry
+from catchment.structure import is_whole
 from catchment.wire import Parts
 
 AnyPlan = Plan[Any, Any, Any]
@@ -43,7 +48,7 @@ class BlockSum:
     outline
         Of the first answer in the sum.
     claims
-        What each client in the sum says of its size.
+        (n, 4) what each client in the sum says of its size, as `influence.in_rows` has it.
     entries
         The ledger's rows of all answers.
     bytes_up
@@ -58,8 +63,8 @@ class BlockSum:
     clients: tuple[str, ...] = ()
     total: Additive | None = None
     outline: Outline = PLAIN
-    claims: tuple[Claim, ...] = ()
-    entries: tuple[Entry, ...] = ()
+    claims: NDArray[np.float64] = field(default_factory=lambda: in_rows(()))
+    entries: Entries = field(default_factory=Entries)
     bytes_up: int = 0
     refused: tuple[Refusal, ...] = ()
     n_blocks: int = 1
@@ -98,10 +103,57 @@ def sum_block(
         clients=tuple(sums.used),
         total=sums.total(1) if claims else None,
         outline=first,
-        claims=tuple(claims),
-        entries=tuple(entries),
+        claims=in_rows(claims),
+        entries=Entries.of(entries),
         bytes_up=post.bytes_up,
         refused=tuple(post.refused),
+    )
+
+
+def together(plan: AnyPlan, found: Sequence[BlockSum | None]) -> Sequence[BlockSum | None]:
+    """Return blocks in a row as one, if that may be and nothing is seen that speaks against it.
+
+    A client that claims too much is asked one by one with all others of its sum, so blocks with
+    such clients stay as they are.
+    """
+    blocks = [block for block in found if block is not None]
+    clients = [client for block in blocks for client in block.clients]
+    screen = Screen(plan.limits, len(clients), lambda *_: None)
+    if len(found) < 2 or len(blocks) < len(found):
+        return found
+    if not screen.pass_together(clients, np.concatenate([block.claims for block in blocks])):
+        return found
+    one = joined(blocks)
+    return found if one is None else [one]
+
+
+def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
+    """Return blocks in a row as one; None if they do not add or their sum has an order.
+
+    >>> joined([BlockSum(("ann",))]) is None
+    True
+    """
+    totals = [block.total for block in blocks if block.total is not None]
+    if not totals or not all(map(is_whole, totals)):
+        return None
+    try:
+        with np.errstate(over="raise"):
+            total = reduce(add, totals)
+    except Exception:  # they do not add: the server finds out whose fault it is
+        return None
+    if not is_whole(total):
+        return None
+    first = next(block for block in blocks if block.total is not None)
+    return BlockSum(
+        asked=tuple(name for block in blocks for name in block.asked),
+        clients=tuple(name for block in blocks for name in block.clients),
+        total=total,
+        outline=first.outline,
+        claims=np.concatenate([block.claims for block in blocks]),
+        entries=Entries.joined(block.entries for block in blocks),
+        bytes_up=sum(block.bytes_up for block in blocks),
+        refused=tuple(refusal for block in blocks for refusal in block.refused),
+        n_blocks=sum(block.n_blocks for block in blocks),
     )
 
 

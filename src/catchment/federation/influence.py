@@ -165,6 +165,19 @@ def _most(held: Any) -> float:
     return float(held)
 
 
+def in_rows(claims: Sequence[Claim]) -> NDArray[np.float64]:
+    """Return (n, 4): rows, weight, weight per row, and clients, which is NaN if not said.
+
+    >>> in_rows([Claim(40.0, 40.0, 1.0)])
+    array([[40., 40.,  1., nan]])
+    """
+    told = [
+        (one.rows, one.weight, one.per_row, np.nan if one.clients is None else one.clients)
+        for one in claims
+    ]
+    return np.array(told, np.float64).reshape(-1, 4)
+
+
 class ScreenState(NamedTuple):
     """What is known of the clients so far, and the uploads that are kept back."""
 
@@ -259,13 +272,18 @@ class Screen:
                 self._too_large(one[0], one[2])
         self._refuse_late()
 
-    def pass_together(self, clients: Sequence[str], claims: Sequence[Claim]) -> bool:
+    def pass_together(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
         """Take note of uploads that are added already; False, and no note, if one may not be.
 
         That is, if one of them would be refused or kept back, were they to come one by one.
+
+        Parameters
+        ----------
+        claims
+            (n, 4) of each client, as `in_rows` has them.
         """
         if self._compares and (self._first or len(self._sizes) + len(claims) < FEWEST):
-            return not claims
+            return len(claims) == 0
         before = self.mark()
         if self._all_pass(clients, claims):
             return True
@@ -295,16 +313,25 @@ class Screen:
         self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
         self._held = [(client, update, claim_of(update)) for client, update in state.held]
 
-    def _all_pass(self, clients: Sequence[str], claims: Sequence[Claim]) -> bool:
+    def _all_pass(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
+        if not _within(self._limits, claims):
+            return False
+        if not self._compares or len(claims) == 0:
+            return True
+        sizes = np.maximum(claims[:, 0], claims[:, 1])
+        largest = sizes.max()
+        if self._limit == np.inf or largest > self._limit:
+            return self._each_passes(clients, sizes.tolist())
+        # None is too large for the median that is known, which therefore stays as it is.
+        self._sizes.frombytes(sizes.tobytes())
+        self._n_filled += int(np.count_nonzero(sizes > 0))
+        last = max(clients[k] for k in np.flatnonzero(sizes == largest).tolist())
+        self._largest = max(self._largest, (float(largest), last))
+        return True
+
+    def _each_passes(self, clients: Sequence[str], sizes: Sequence[float]) -> bool:
         waiting: list[tuple[str, float]] = []
-        for client, claim in zip(clients, claims, strict=True):
-            try:
-                claim.check(self._limits)
-            except UploadError:
-                return False
-            if not self._compares:
-                continue
-            size = claim.size
+        for client, size in zip(clients, sizes, strict=True):
             self._note(size)
             waiting.append((client, size))
             if len(self._sizes) < FEWEST:
@@ -369,6 +396,15 @@ class Screen:
                 f"{self._sentence(client, Claim(weight=size))}, else leave it out: it came before "
                 "the others were known, and cannot be taken out of the sum"
             )
+
+
+def _within(limits: Limits, claims: NDArray[np.float64]) -> bool:
+    """Return whether one client could claim each of these, as `Claim.check` has it."""
+    rows, weight, per_row, clients = claims.T
+    heaviest = limits.max_rows * limits.max_weight * (1 + SLACK)
+    fit = (rows <= limits.max_rows) & (weight <= heaviest)
+    fit &= per_row <= limits.max_weight * (1 + SLACK)
+    return bool((fit & (np.isnan(clients) | (clients == 1))).all())
 
 
 def check_total(value: object, limits: Limits, n_clients: int) -> None:

@@ -17,7 +17,7 @@ from catchment.federation.messages import Engine, Post, Record, Refusal, Reply, 
 from catchment.federation.plan import Additive, Exacting, Journal, Plan, Turn
 from catchment.federation.reading import readers
 from catchment.federation.running_sums import reasons
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.ledger import Entries, Entry
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.wire import NOTHING, Parts
@@ -111,6 +111,13 @@ class Counting(Protocol):
         """Take note of who is in the sum of a round whose state is kept."""
 
 
+@runtime_checkable
+class NotesMany(Protocol):
+    """A keeper that writes down the messages of many clients at once."""
+
+    def note_all(self, entries: Entries) -> None: ...
+
+
 class Keeper(Protocol[S]):
     """Where a run is written down, so that it can be explained and resumed."""
 
@@ -166,6 +173,7 @@ def run(
             if isinstance(exacting, Exacting):
                 exacting.before(turn)
         post = Post(plan.fingerprint(), turn, engine, note, watch, context)
+        post.note_all = keeper.note_all if isinstance(keeper, NotesMany) else None
         payload = algorithm.broadcast(state, turn)
         total, n_used, publish = gather(plan, post, payload, journal, keeper)
         for protection, inner in reversed(list(zip(plan.plain, readers(plan), strict=False))):

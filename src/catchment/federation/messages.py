@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 from catchment.errors import CatchmentError, IntegrityError, UploadError
 from catchment.federation.client import Request, Written
 from catchment.federation.plan import Turn
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.ledger import Entries, Entry
 from catchment.parallel import available_cores, ordered_map
 from catchment.wire import NOTHING, Parts, digest, plain_text
 
@@ -121,6 +121,7 @@ class Post:
     refused: list[Refusal] = field(default_factory=list)
     done: int = 0  # answers to the letters that are out
     after: Callable[[str], None] | None = None  # called with who answered last
+    note_all: Callable[[Entries], None] | None = None  # notes many at once, where that is quicker
 
     def letter(self, payload: Parts) -> bytes:
         """Return the one letter to everybody, which counts as sent."""
@@ -138,7 +139,9 @@ class Post:
         """Note what came from a block of clients that were asked and added elsewhere."""
         self.bytes_up += block.bytes_up
         self.refused.extend(block.refused)
-        if self.note:
+        if self.note_all:
+            self.note_all(block.entries)
+        elif self.note:
             for entry in block.entries:
                 self.note(entry)
         self._progress(block.asked[-1], len(block.asked), len(self.turn.cohort))

@@ -126,7 +126,7 @@ def keep_worst(
     if judge is None or recordings is None:
         return
     try:
-        run = read_run(store.folder)
+        run = read_run(store.folder, seals=False)
         counts = {k: one.counts.confusion for k, one in known.items() if one.counts is not None}
         write_served(store, About(run, client, held, judge, model, counts).served(recordings))
     except (CatchmentError, ValueError, ArithmeticError) as error:

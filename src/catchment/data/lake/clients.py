@@ -94,6 +94,10 @@ class Lake(LazyClients[LakeClient]):
     def __getitem__(self, name: str) -> LakeClient:
         return LakeClient(name, self.reader, self.index.pieces(self.index.place(name)))
 
+    def part(self, names: Sequence[str]) -> Lake:
+        """Return these clients in this order, with nothing of all others."""
+        return Lake(self.index.part(names), self.reader, self.client)
+
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False

@@ -82,6 +82,35 @@ class Index:
         path = self.files[self.paths.item(group)]
         return Piece(path, self.numbers.item(group), self.starts.item(run), self.stops.item(run))
 
+    def part(self, names: Sequence[str]) -> Index:
+        """Return where the rows of some clients are, in this order; KeyError if one has none."""
+        places = self._places(names)
+        at = np.sort(places)
+        begins = self.first[at]
+        counts = self.first[at + 1] - begins
+        first = np.append(0, np.cumsum(counts))
+        runs = np.repeat(begins - first[:-1], counts) + np.arange(first[-1])
+        used, groups = np.unique(self.groups[runs], return_inverse=True)
+        files, paths = np.unique(self.paths[used], return_inverse=True)
+        return Index(
+            [self.names[k] for k in at.tolist()],
+            None if (at == places).all() else np.searchsorted(at, places).astype(np.int32),
+            first,
+            groups.astype(np.int32),
+            self.starts[runs],
+            self.stops[runs],
+            paths.astype(np.int32),
+            self.numbers[used],
+            [self.files[k] for k in files.tolist()],
+        )
+
+    def _places(self, names: Sequence[str]) -> Rows:
+        """Return (n,) where clients stand among the names."""
+        at = self.place(names[0]) if names else 0
+        if self.names[at : at + len(names)] == list(names):  # most are neighbours
+            return np.arange(at, at + len(names))
+        return np.array([self.place(name) for name in names], np.int64)
+
     def n_rows(self) -> Rows:
         """Return (n,) how many rows each client has, in the order of `names`."""
         lengths = (self.stops - self.starts).astype(np.int64)

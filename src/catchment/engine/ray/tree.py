@@ -13,16 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import cycle, islice
-from operator import add
 from typing import Any
-
-import numpy as np
 
 from catchment.engine.ray.engine import MOST_RETRIES, Agreed, Rows, sum_of_row, unless_failed
 from catchment.federation.blocks import BlockSum
-from catchment.structure import is_whole
+from catchment.federation.blocks import joined as joined_blocks
 
 MOST_BLOCKS = 16  # of one node in one stretch: what is lost where a server dies, and seen at once
 AHEAD = 2  # stretches with one server
@@ -106,27 +103,5 @@ def joined(found: Sequence[Found]) -> list[Found]:
     True
     """
     blocks = [one for one in found if isinstance(one, BlockSum)]
-    totals = [block.total for block in blocks if block.total is not None]
-    if len(blocks) < len(found) or not totals or not all(map(is_whole, totals)):
-        return list(found)
-    try:
-        with np.errstate(over="raise"):
-            total = reduce(add, totals)
-    except Exception:  # they do not add: the server finds out whose fault it is
-        return list(found)
-    if not is_whole(total):
-        return list(found)
-    first = next(block for block in blocks if block.total is not None)
-    return [
-        BlockSum(
-            asked=tuple(name for block in blocks for name in block.asked),
-            clients=tuple(name for block in blocks for name in block.clients),
-            total=total,
-            outline=first.outline,
-            claims=tuple(claim for block in blocks for claim in block.claims),
-            entries=tuple(entry for block in blocks for entry in block.entries),
-            bytes_up=sum(block.bytes_up for block in blocks),
-            refused=tuple(refusal for block in blocks for refusal in block.refused),
-            n_blocks=sum(block.n_blocks for block in blocks),
-        )
-    ]
+    one = joined_blocks(blocks) if len(blocks) == len(found) else None
+    return list(found) if one is None else [one]

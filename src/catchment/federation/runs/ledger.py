@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from catchment.wire import Fact, Parts, digest, plain_text
 
@@ -35,6 +39,92 @@ class Entry:
         sha256 = digest(message).hex()
         about = (round_, client, direction, plain_text(parts.kind, 80), shapes)
         return cls(*about, len(message), sha256, _epsilon(parts.facts))
+
+
+class About(NamedTuple):
+    """What the messages of many clients have in common."""
+
+    round: int
+    direction: Literal["down", "up"]
+    purpose: str
+    shapes: tuple[tuple[int, ...], ...]
+    epsilon: float | None
+
+
+def _no_numbers() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Messages of many clients in a few columns, which take little to send and to write down.
+
+    Parameters
+    ----------
+    clients
+        Of each message.
+    abouts
+        What messages have in common, each once.
+    which
+        (n,) for each message, which of these it has.
+    n_bytes
+        (n,) its length.
+    sha256
+        32 bytes for each message.
+
+    >>> one = Entry(0, "ann", "up", "sum", ((2,),), 64, "00" * 32)
+    >>> list(Entries.of([one])) == [one]
+    True
+    """
+
+    clients: tuple[str, ...] = ()
+    abouts: tuple[About, ...] = ()
+    which: NDArray[np.int64] = field(default_factory=_no_numbers)
+    n_bytes: NDArray[np.int64] = field(default_factory=_no_numbers)
+    sha256: bytes = b""
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Entries:
+        """Return messages as columns."""
+        every = list(entries)
+        known: dict[tuple[About, str], int] = {}
+        which = [
+            # By its words, too: 0.0 and -0.0 are one to a dictionary.
+            known.setdefault((about, repr(about.epsilon)), len(known))
+            for about in map(_about, every)
+        ]
+        return cls(
+            tuple(entry.client for entry in every),
+            tuple(about for about, _ in known),
+            np.array(which, np.int64),
+            np.array([entry.n_bytes for entry in every], np.int64),
+            bytes.fromhex("".join(entry.sha256 for entry in every)),
+        )
+
+    @classmethod
+    def joined(cls, several: Iterable[Entries]) -> Entries:
+        """Return all messages of several, in their order."""
+        return cls.of(chain.from_iterable(several))
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def __iter__(self) -> Iterator[Entry]:
+        for client, k, n_bytes, sha256 in self.rows():
+            about = self.abouts[k]
+            head = (about.round, client, about.direction, about.purpose, about.shapes)
+            yield Entry(*head, n_bytes, sha256, about.epsilon)
+
+    def rows(self) -> Iterator[tuple[str, int, int, str]]:
+        """Yield of each message: its client, what it has in common by place, length and hash."""
+        digits = self.sha256.hex()
+        hashes = (digits[at : at + 64] for at in range(0, len(digits), 64))
+        which, n_bytes = self.which.tolist(), self.n_bytes.tolist()
+        yield from zip(self.clients, which, n_bytes, hashes, strict=True)
+
+
+def _about(entry: Entry) -> About:
+    return About(entry.round, entry.direction, entry.purpose, entry.shapes, entry.epsilon)
 
 
 def _epsilon(facts: Mapping[str, Fact]) -> float | None:

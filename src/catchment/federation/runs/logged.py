@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from catchment.federation.loop import Keeper, Record
+from catchment.federation.loop import Keeper, NotesMany, Record
 from catchment.federation.prefix import PrefixKeeper
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.ledger import Entries, Entry
 from catchment.wire import Parts
 
 S = TypeVar("S")
@@ -33,6 +33,13 @@ class Logged(Generic[S]):
 
     def note(self, entry: Entry) -> None:
         self.keeper.note(entry)
+
+    def note_all(self, entries: Entries) -> None:
+        if isinstance(self.keeper, NotesMany):
+            self.keeper.note_all(entries)
+        else:
+            for entry in entries:
+                self.keeper.note(entry)
 
     @property
     def every(self) -> float:

@@ -138,8 +138,16 @@ class Run:
         )
 
 
-def read_run(folder: str | Path) -> Run:
+def read_run(folder: str | Path, *, seals: bool = True) -> Run:
     """Return what a run's folder says.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    seals
+        Whether to compare the seals with every row, for `Run.damage`; whoever is writing the folder
+        need not.
 
     >>> read_run("no/such/run")
     Traceback (most recent call last):
@@ -148,7 +156,7 @@ def read_run(folder: str | Path) -> Run:
     folder = Path(folder)
     with closing(_connected(folder)) as database:
         try:
-            return _run(folder, database)
+            return _run(folder, database, seals)
         except (sqlite3.DatabaseError, ValueError, TypeError, KeyError) as error:
             raise IntegrityError(f"{folder / DATABASE} is damaged ({error})") from error
 
@@ -214,7 +222,7 @@ def _connected(folder: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
-def _run(folder: Path, database: sqlite3.Connection) -> Run:
+def _run(folder: Path, database: sqlite3.Connection, seals: bool) -> Run:
     facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
     if facts.get("format") != str(FORMAT):
         raise IntegrityError(
@@ -255,7 +263,7 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
-        damage(database),
+        damage(database) if seals else (),
         last_seal(database),
         tuple(map(DrawnRecording.from_dict, json.loads(facts.get("drawn", "[]")))),
         _served(database),

@@ -11,6 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Iterable, Sequence
+from json.encoder import encode_basestring_ascii
+from typing import Any
 
 OF_ROUNDS = ("messages", "rounds", "figures", "refusals", "digests")
 OF_RESULTS = (
@@ -104,4 +107,27 @@ def _of_results(database: sqlite3.Connection) -> str:
 def _enter(seal: hashlib._Hash, table: str, rows: sqlite3.Cursor) -> None:
     seal.update(f"{table}\n".encode())
     while some := rows.fetchmany(SOME):
-        seal.update("".join(f"{_as_json(row)}\n" for row in some).encode())
+        seal.update(_lines(some).encode())
+
+
+def _lines(rows: Sequence[Sequence[Any]]) -> str:
+    """Return each row as a line of JSON.
+
+    >>> _lines([("a", 1), ("b], [c", None)])
+    '["a", 1]\\n["b], [c", null]\\n'
+    """
+    # By columns: a round may have millions of rows, and the words of most are alike.
+    columns = [_cells(column) for column in zip(*rows, strict=True)]
+    return "[" + "]\n[".join(map(", ".join, zip(*columns, strict=True))) + "]\n"
+
+
+def _cells(column: tuple[Any, ...]) -> Iterable[str]:
+    """Return each value as JSON."""
+    kinds = set(map(type, column))
+    if kinds == {str}:
+        if column.count(column[0]) == len(column):
+            return (_as_json(column[0]),) * len(column)
+        return map(encode_basestring_ascii, column)
+    if kinds == {type(None)}:
+        return ("null",) * len(column)
+    return map(int.__repr__ if kinds == {int} else _as_json, column)

@@ -40,7 +40,7 @@ from catchment.federation.learn.digests import Digest, digests_of
 from catchment.federation.loop import Record, Refusal
 from catchment.federation.plan import Plan, describe
 from catchment.federation.prefix import EVERY
-from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.ledger import Entries, Entry
 from catchment.federation.runs.seals import (
     SEALS,
     break_results,
@@ -242,9 +242,15 @@ class Store:
 
     def note(self, stage: str, entry: Entry) -> None:
         """Write down a message, with the next ones."""
-        shapes = json.dumps([list(shape) for shape in entry.shapes], separators=(",", ":"))
-        about = (stage, entry.round, entry.client, entry.direction, entry.purpose, shapes)
-        self._entries.append((*about, entry.n_bytes, entry.sha256, entry.epsilon))
+        self.note_all(stage, Entries.of([entry]))
+
+    def note_all(self, stage: str, entries: Entries) -> None:
+        """Write down messages, with the next ones."""
+        shapes = [json.dumps(about.shapes, separators=(",", ":")) for about in entries.abouts]
+        for client, k, n_bytes, sha256 in entries.rows():
+            about = entries.abouts[k]
+            what = (about.direction, about.purpose, shapes[k], n_bytes, sha256, about.epsilon)
+            self._entries.append((stage, about.round, client, *what))
         if len(self._entries) >= BATCH:
             with self.transaction():
                 self.flush()
@@ -489,6 +495,9 @@ class StageKeeper(Generic[S, U, R]):
 
     def note(self, entry: Entry) -> None:
         self._store.note(self._stage, entry)
+
+    def note_all(self, entries: Entries) -> None:
+        self._store.note_all(self._stage, entries)
 
     def close_round(self, state: S, record: Record) -> None:
         whole = self._plan.whole
