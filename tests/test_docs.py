@@ -248,11 +248,7 @@ def test_what_the_readme_says_of_a_gpu_was_measured() -> None:
     states = results["echo_states"][0]
     assert (states["units"], states["sequences"]) == (1000, 256)
     assert f"{states['grid']:.1f} million client-steps a second through 1000 units" in row
-    assert f"under CUDA graphs does {states['plain graph']:.1f};" in row
-    (times,) = re.findall(
-        r"^\| default \| .* \| (\d+\.\d) \|$", gpu_tables.measured("gpu statistics"), re.M
-    )
-    assert f"the default map {times} times as fast as 16 cores" in row
+    assert f"under CUDA graphs does {states['plain graph']:.1f} |" in row
 
 
 def test_the_changelog_says_nothing_twice() -> None:
