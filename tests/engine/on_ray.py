@@ -128,7 +128,7 @@ class Killer:
 
     def __call__(self, round_: int, done: int, asked: int) -> None:
         worker = next(busy_workers(), None)
-        if done >= 4 * BLOCK * (len(self.victims) + 1) and len(self.victims) < 3 and worker:
+        if worker and worker not in self.victims and len(self.victims) < 3:
             os.kill(worker, signal.SIGKILL)
             self.victims.append(worker)
 

@@ -28,7 +28,8 @@ from catchment.wire import MAGIC, VERSION, Parts
 
 SOURCES = sorted(Path(catchment.__file__).parent.rglob("*.py"))
 # Reads published pickles of one data set without running them; it never meets a message.
-READS_PICKLES = "unpickle.py"
+# With a reader that runs nothing; what a process wrote for its own workers, in a folder of its own.
+READS_PICKLES = ("unpickle.py", "processes.py")
 
 
 def message(header: bytes, payload: bytes = b"", *, claimed: int | None = None) -> bytes:
@@ -197,7 +198,7 @@ def test_no_source_reads_data_that_could_run(path: Path) -> None:
                 modules = {module.split(".")[0]}
             case _:
                 modules = set()
-        if path.name != READS_PICKLES:
+        if path.name not in READS_PICKLES:
             assert not modules & FORBIDDEN_MODULES
         match node:
             case ast.Call(func=ast.Name(id=called)):

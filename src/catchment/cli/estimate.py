@@ -76,7 +76,7 @@ def duration(seconds: float) -> str:
     """Return a time as people say it.
 
     >>> duration(0.04), duration(75), duration(7300), duration(200_000)
-    ('0.0 s', '1 min 15 s', '2 h 2 min', '2 d 8 h')
+    ('0.0 s', '1 min 15 s', '2 h 1 min', '2 d 7 h')
     """
     if seconds < 60:
         return f"{seconds:.1f} s"

@@ -27,7 +27,7 @@ def n_features_of(one: Any, n_inputs: int, *, per_step: bool, classes: bool) -> 
 
     >>> from catchment import EchoState
     >>> n_features_of(EchoState(1_000_000), 3, per_step=False, classes=True)
-    2000007
+    2000006
     """
 
     def count(described: Any) -> int:

@@ -25,6 +25,7 @@ def outputs_on(
 
     Where the map has no form on the device, its rows and their products are made on the CPU.
 
+    >>> import numpy as np
     >>> from catchment import EchoState
     >>> features = EchoState(10).build(1, per_step=True)
     >>> readout = Readout(np.ones((11, 2)), np.zeros(2))

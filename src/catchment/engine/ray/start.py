@@ -91,7 +91,7 @@ def _refuse_silent(address: str) -> None:
 def in_one_line(error: BaseException) -> str:
     """Return what an error says without its line breaks, cut off where it is long.
 
-    >>> in_one_line(ValueError("no\n  answer"))
+    >>> in_one_line(ValueError("no\\n  answer"))
     'no answer'
     """
     return " ".join(str(error).split())[:300] or type(error).__name__
