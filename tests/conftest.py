@@ -9,8 +9,11 @@ import pytest
 from hypothesis import settings
 
 # An example that takes long on a busy machine is no failure. A build machine draws the same
-# examples every time, everybody else new ones.
-settings.register_profile("catchment", deadline=None, derandomize=bool(os.environ.get("CI")))
+# examples every time, and fewer where a test does not say how many; everybody else new ones.
+CI = bool(os.environ.get("CI"))
+settings.register_profile(
+    "catchment", deadline=None, derandomize=CI, max_examples=50 if CI else 100
+)
 settings.load_profile("catchment")
 
 
