@@ -17,7 +17,7 @@ from benchmarks.grid_tables import RESULTS, ROOT, markdown
 
 PAGE = ROOT / "docs" / "guides" / "scale.md"
 FILE = RESULTS / "million.json"
-OURS = {"processes": "workers", "ray": "Ray"}
+OURS = {"processes": "workers", "ray": "workers of Ray"}
 
 Results = Mapping[str, Any]
 
