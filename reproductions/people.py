@@ -43,12 +43,17 @@ class People:
     channels: tuple[str, ...]
     classes: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    fold: int = 0
 
     @property
     def n_sequences(self) -> int:
         return sum(
             len(s) for part in (self.train, self.validation, self.test) for s in part.values()
         )
+
+    @property
+    def everyone(self) -> Clients:
+        return together(self.train, self.validation, self.test)
 
     def within(self, steps: int) -> People:
         """Return these people with about this many steps in all, the same share of each subject's.
@@ -93,13 +98,18 @@ def people(
     >>> people("synthetic").name
     'synthetic'
     """
+    return split(recorded(name, paper=paper, directory=directory), seed=seed)
+
+
+def recorded(name: str, *, paper: Paper = "fedip", directory: Path | None = None) -> Dataset:
+    """Return the recordings of a set of people, cut as a paper cuts them."""
     if name == SYNTHETIC:
-        return synthetic_people(seed=seed)
+        return invented_people()
     if name not in SETS:
         raise ValueError(
             f"no set of people is called {name!r}; use {', '.join((*SETS, SYNTHETIC))}"
         )
-    return split(_loaded(name, paper, directory), seed=seed)
+    return _loaded(name, paper, directory)
 
 
 def available(directory: Path | None = None) -> tuple[str, ...]:
@@ -113,12 +123,16 @@ def synthetic_people(*, n_users: int = 15, windows: int = 60, seed: int = 0) -> 
     >>> len(synthetic_people(n_users=5, windows=4).train)
     3
     """
+    return split(invented_people(n_users=n_users, windows=windows, seed=seed), seed=seed)
+
+
+def invented_people(*, n_users: int = 15, windows: int = 60, seed: int = 0) -> Dataset:
+    """Return the recordings of invented people."""
     users = synthetic_wearables(n_users, seed, windows_per_user=windows)
     note = "invented signals: the figures say nothing about people"
-    data = Dataset(
+    return Dataset(
         name=SYNTHETIC, clients=users, channels=CHANNELS, classes=ACTIVITIES, notes=(note,)
     )
-    return split(data, seed=seed)
 
 
 def split(data: Dataset, *, seed: int = 0, official: bool = False) -> People:
@@ -146,6 +160,44 @@ def split(data: Dataset, *, seed: int = 0, official: bool = False) -> People:
         classes=data.classes,
         notes=data.notes,
     )
+
+
+def rotations(data: Dataset, *, folds: int = 5, seed: int = 0) -> tuple[People, ...]:
+    """Return a data set's subjects split `folds` times, so that everybody is tested once.
+
+    People are dealt to folds at random. In each split one fold tests, the next one validates, and
+    the others train: whatever is chosen in a split is chosen by people who are not tested in it.
+
+    >>> split_five = rotations(invented_people(n_users=10, windows=2))
+    >>> sorted(name for one in split_five for name in one.test) == sorted(split_five[0].everyone)
+    True
+    """
+    scaled = scale_each(data.clients)
+    if not 3 <= folds <= len(scaled):
+        raise ValueError(f"folds is {folds}; pass 3 to {len(scaled)}, the number of subjects")
+    order = np.random.default_rng([seed, 0xF01D]).permutation(len(scaled))
+    names = sorted(scaled)
+    groups = [[names[k] for k in order[fold::folds]] for fold in range(folds)]
+    splits = []
+    for fold in range(folds):
+        test, validation = groups[fold], groups[(fold + 1) % folds]
+        train = [name for name in names if name not in {*test, *validation}]
+        parts = [
+            {name: scaled[name] for name in sorted(part)} for part in (train, validation, test)
+        ]
+        splits.append(
+            People(
+                name=data.name,
+                train=parts[0],
+                validation=parts[1],
+                test=parts[2],
+                channels=data.channels,
+                classes=data.classes,
+                notes=data.notes,
+                fold=fold,
+            )
+        )
+    return tuple(splits)
 
 
 def thin(sequences: list[Recording], cap: int) -> list[Recording]:

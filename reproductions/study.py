@@ -20,6 +20,7 @@ from catchment.features.echo_state.recipe import Recipe
 from catchment.federation.messages import Record
 from catchment.search.cells import Cell
 from catchment.search.space import Adaptation
+from reproductions.intervals import Interval, deviation, over_people, paired
 from reproductions.people import People
 
 Began = Callable[[str], None]
@@ -35,6 +36,7 @@ class Selected:
     validation: float
     pool: str
     adaptation: dict[str, Value] | None = None
+    fold: int = 0
 
     @classmethod
     def of(
@@ -44,9 +46,10 @@ class Selected:
         validation: float,
         pool: str,
         adaptation: Adaptation | None = None,
+        fold: int = 0,
     ) -> Selected:
         settings = None if adaptation is None else asdict(adaptation)
-        return cls(method, recipe.to_json(), validation, pool, settings)
+        return cls(method, recipe.to_json(), validation, pool, settings, fold)
 
 
 @dataclass(frozen=True)
@@ -112,15 +115,46 @@ class SetResult:
         """Return the repetitions of one method at one share."""
         return tuple(c for c in self.cells if c.method == method and c.share == share)
 
+    def values(self, method: str, share: float, what: str = "test") -> list[float]:
+        """Return a number of each repetition, the mean over folds."""
+        cells = self.of(method, share)
+        return [
+            float(np.mean([getattr(cell, what) for cell in cells if cell.repetition == k]))
+            for k in sorted({cell.repetition for cell in cells})
+        ]
+
     def mean(self, method: str, share: float, what: str = "test") -> float:
         """Return the mean over repetitions, NaN if there are none."""
-        values = [getattr(cell, what) for cell in self.of(method, share)]
+        values = self.values(method, share, what)
         return float(np.mean(values)) if values else float("nan")
 
     def deviation(self, method: str, share: float, what: str = "test") -> float:
-        """Return the standard deviation over repetitions, NaN if there are none."""
-        values = [getattr(cell, what) for cell in self.of(method, share)]
-        return float(np.std(values)) if values else float("nan")
+        """Return the standard deviation over repetitions, NaN of fewer than two."""
+        return deviation(self.values(method, share, what))
+
+    def counts(self, method: str, share: float) -> list[dict[str, tuple[float, float]]]:
+        """Return for each repetition every test subject's right sequences, and all of them."""
+        cells = self.of(method, share)
+        return [
+            {
+                name: (float(np.trace(c)), float(np.sum(c)))
+                for cell in cells
+                if cell.repetition == k
+                for name, c in cell.confusions.items()
+            }
+            for k in sorted({cell.repetition for cell in cells})
+        ]
+
+    def interval(self, method: str, share: float) -> Interval:
+        """Return the accuracy over all test subjects, with an interval over them and repetitions.
+
+        It counts sequences, not folds: with unequal subjects it is not quite `mean`.
+        """
+        return over_people(self.counts(method, share))
+
+    def difference(self, method: str, other: str, share: float) -> Interval:
+        """Return how far a method is ahead of another, over the same subjects and repetitions."""
+        return paired(self.counts(method, share), self.counts(other, share))
 
     @property
     def largest_gap(self) -> float:
@@ -167,6 +201,20 @@ def merged(old: StudyResult, new: StudyResult) -> StudyResult:
     """Return the old result with the new one's sets in place of those of the same name."""
     sets = {one.name: one for one in (*old.sets, *new.sets)}
     return replace(new, sets=tuple(sets.values()))
+
+
+def joined(old: SetResult, new: SetResult) -> SetResult:
+    """Return two results of one set, of different folds, as one."""
+    both = {cell.fold for cell in old.cells} & {cell.fold for cell in new.cells}
+    if old.name != new.name or both:
+        raise ValueError(f"{old.name} and {new.name} share folds {sorted(both)}; join each once")
+    return replace(
+        old,
+        cells=old.cells + new.cells,
+        selected=old.selected + new.selected,
+        remarks=old.remarks + new.remarks,
+        seconds=old.seconds + new.seconds,
+    )
 
 
 def environment() -> dict[str, Value]:

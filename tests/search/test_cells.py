@@ -87,7 +87,8 @@ def test_a_cell_counts_rows_not_subjects() -> None:
     made = cell("m", chosen, train=subjects, test=subjects, share=1.0, repetition=0)
     assert made.test == 0.75
     assert made.by_subject == {"a": 1.0, "b": 0.0}
-    assert made.spread == 0.5
+    assert made.spread == np.sqrt(0.5)
+    assert made.confusion.confusion.tolist() == [[3, 0], [1, 0]]
     assert np.isnan(made.gap)
 
 

@@ -9,7 +9,7 @@ computed from the pooled rows by another route, and the distance of its scores i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
@@ -155,7 +155,8 @@ class Cell:
     """One method on one share of the training subjects: accuracies, and how it was had.
 
     `gap` is the largest difference between the scores of the exact federated readout and of the
-    pooled rows' on the test subjects; it is NaN for methods that claim no equality.
+    pooled rows' on the test subjects; it is NaN for methods that claim no equality. `confusions`
+    has each test subject's counts, true classes by rows, and `fold` says who the subjects are.
     """
 
     method: str
@@ -167,11 +168,21 @@ class Cell:
     by_subject: Mapping[str, float]
     ridge: float
     gap: float = float("nan")
+    confusions: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    fold: int = 0
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the test subjects' accuracies."""
-        return float(np.std(list(self.by_subject.values())))
+        """Standard deviation of the test subjects' accuracies, NaN of one subject."""
+        values = list(self.by_subject.values())
+        return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+
+    @property
+    def confusion(self) -> ClassCounts:
+        """All test subjects' counts together."""
+        if not self.confusions:
+            raise ValueError("this cell was made without confusions; run it again")
+        return reduce(add, (ClassCounts(np.array(c)) for c in self.confusions.values()))
 
 
 def cell(
@@ -183,6 +194,7 @@ def cell(
     share: float,
     repetition: int,
     pooled: Readout | None = None,
+    fold: int = 0,
 ) -> Cell:
     """Return what a readout does on its training and on the test subjects."""
     counts = scores(chosen.readout, test)
@@ -199,4 +211,6 @@ def cell(
         {name: count.accuracy for name, count in counts.items()},
         chosen.ridge,
         gap,
+        {name: count.confusion.tolist() for name, count in counts.items()},
+        fold,
     )
