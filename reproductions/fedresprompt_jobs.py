@@ -24,7 +24,8 @@ from catchment.partial.local import LocalSteps
 from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import EdgeController, Example, Projection
-from catchment.prompt.exchange import LanguageServer, Traffic, as_tokens
+from catchment.prompt.exchange import LanguageServer, Traffic
+from catchment.prompt.questions import as_tokens
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.start import label_targets, values_of
 from catchment.readout.readout import Readout

@@ -26,7 +26,7 @@ from catchment.partial.local import LocalSteps
 from catchment.partial.words import gaussian
 from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import Example
-from catchment.prompt.exchange import as_tokens
+from catchment.prompt.questions import as_tokens
 from catchment.wire import Parts
 
 try:
