@@ -37,6 +37,7 @@ LOCKSTEP: dict[str, Runner] = {
     "torch": torch_lockstep,
     "jax": jax_lockstep,
 }
+TITLES = {"numpy": "numpy", "numpy csr": "numpy, W sparse", "torch": "torch", "jax": "JAX"}
 NEEDS = {"torch": "torch", "jax": "jax", "esnfed": "esnfed", "esnfed sparse": "esnfed"}
 BESIDE = ("numpy loop", "esnfed", "esnfed sparse")  # one sequence after the other
 
@@ -92,7 +93,7 @@ def lockstep_table(results: Mapping[str, Any]) -> str:
     """Return CPU microseconds per step and ratios of every machine, as Markdown."""
     names = [OURS, *LOCKSTEP]
     lines = [
-        "| job | units, connected | machine | catchment | numpy | numpy, W sparse | torch | JAX "
+        f"| job | units, connected | machine | catchment | {' | '.join(TITLES.values())} "
         "| numpy loop | faster than numpy in lockstep | than the best of them |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -106,7 +107,7 @@ def lockstep_table(results: Mapping[str, Any]) -> str:
             lines.append(
                 f"| {name} {job['kind']} | {job['units']}, {job['density']:.0%} | {part['short']} "
                 f"| {' | '.join(cells)} | {micro['numpy loop']:.1f} | {dense:.1f}× "
-                f"| {ratio:.1f}× ({who}) |"
+                f"| {ratio:.1f}× ({TITLES[who]}) |"
             )
     return "\n".join(lines)
 
@@ -138,11 +139,10 @@ def keep(jobs: Mapping[str, Any], repeats: int, out: Path) -> None:
     """Write what is measured so far; other machines and other jobs stay as they are."""
     old = json.loads(out.read_text())["machines"] if out.exists() else []
     about = {**machine(), "torch": _version("torch"), "jax": _version("jax")}
-    short = about["processor"]
-    mine = [part for part in old if part["machine"]["processor"] == short]
+    mine = [part for part in old if part["machine"]["processor"] == about["processor"]]
     before = mine[0]["jobs"] if mine else {}
     part = {
-        "short": short,
+        "short": str(about["processor"]).replace("(R)", "").removesuffix(" Processor"),
         "machine": about,
         "repeats": repeats,
         "load": os.getloadavg()[0],
