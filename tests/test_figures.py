@@ -254,6 +254,13 @@ def test_two_people_decide_the_figure_of_uci_har() -> None:
     assert "two of them are wrong more often than all others together" in words("docs/measured.md")
 
 
+def test_the_guide_has_the_race_of_the_page() -> None:
+    guide = (ROOT / "docs" / "guides" / "partial-networks.md").read_text(encoding="utf-8")
+    rate = rates()
+    for runner in {name for name, _ in rate}:
+        assert f" | {rate[runner, True]} | {rate[runner, False]} |" in guide
+
+
 def test_readouts_of_all_runners_agree() -> None:
     for part in benchmark("lockstep")["machines"]:
         for job in part["jobs"].values():
