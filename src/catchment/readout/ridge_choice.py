@@ -178,7 +178,7 @@ def choose_by_gcv(
         coarse = left >= finest * spectrum.target_moments.sum()
         tried = tried[coarse] if coarse.any() else tried[-1:]
     scores = np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in tried])
-    return RidgeChoice(tried, scores, _best(tried, scores, per_output))
+    return RidgeChoice(tried, scores, best_ridge(tried, scores, per_output))
 
 
 def choose_by_blocks(
@@ -227,7 +227,7 @@ def choose_by_blocks(
     errors = np.array(list(ordered_map(held_out, filled, threads=threads)))
     weights = np.array([block.weight for block in filled])
     mean = errors.sum(axis=0) / weights.sum()
-    return RidgeChoice(tried, mean, _best(tried, mean, per_output), errors, weights)
+    return RidgeChoice(tried, mean, best_ridge(tried, mean, per_output), errors, weights)
 
 
 def held_out_errors(
@@ -279,7 +279,12 @@ def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
     return np.asarray(n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2)
 
 
-def _best(ridges: Array, errors: Array, per_output: bool) -> float | Array:
+def best_ridge(ridges: Array, errors: Array, per_output: bool) -> float | Array:
+    """Return the ridge, or one for each of K outputs, with the least of errors (R, K).
+
+    >>> best_ridge(np.array([0.1, 1.0]), np.array([[3.0], [2.0]]), per_output=False)
+    1.0
+    """
     if not np.isfinite(errors).any():
         raise ValueError(
             f"no ridge between {ridges.min():g} and {ridges.max():g} leaves a degree of freedom; "
