@@ -14,6 +14,11 @@ from catchment.faces import face
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.readout.accumulation import accumulate as accumulate
+    from catchment.readout.factor_accumulation import accumulate_factors as accumulate_factors
+    from catchment.readout.factor_choice import (
+        choose_by_factor_blocks as choose_by_factor_blocks,
+    )
+    from catchment.readout.factors import RidgeFactors as RidgeFactors
     from catchment.readout.forecast import forecast_direct as forecast_direct
     from catchment.readout.forecast import horizon_targets as horizon_targets
     from catchment.readout.grid import Grid as Grid
@@ -44,6 +49,9 @@ __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "accumulation": ["accumulate"],
+        "factor_accumulation": ["accumulate_factors"],
+        "factor_choice": ["choose_by_factor_blocks"],
+        "factors": ["RidgeFactors"],
         "forecast": ["forecast_direct", "horizon_targets"],
         "grid": ["Grid"],
         "heads": ["Gaussian", "Unit"],

@@ -123,7 +123,7 @@ def factor_grid(spectrum: FactorSpectrum, n_ridges: int = N_RIDGES) -> Array:
 
     >>> s = FactorSpectrum.of(RidgeFactors.from_states(np.array([[0.0], [2.0]]), np.zeros((2, 1))))
     >>> factor_grid(s, 3).round(24)
-    array([2.000000e-23, 1.999999e-11, 2.000000e+01])
+    array([2.e-23, 2.e-11, 2.e+01])
     """
     squares = np.square(spectrum.values)
     scale = float(squares.mean())

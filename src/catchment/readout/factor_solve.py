@@ -81,9 +81,7 @@ def factor_path(
     if len(values) < SPECTRUM_FROM:
         return [solve_factors(factors, value, intercept=intercept, scale=scale) for value in values]
     spectrum = FactorSpectrum.of(factors, intercept=intercept, scale=scale)
-    return [
-        _readout(factors, spectrum.weights(value), value, intercept, scale) for value in values
-    ]
+    return [_readout(factors, spectrum.weights(value), value, intercept, scale) for value in values]
 
 
 def factor_errors(factors: RidgeFactors, readouts: Sequence[Readout]) -> Array:

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Annotated, ClassVar, NoReturn
 
 import numpy as np
@@ -176,6 +177,16 @@ class RidgeFactors(Structure):
     def n_targets(self) -> int:
         return len(self.target_mean)
 
+    @property
+    def feature_sum(self) -> Array:
+        """The sum (F,) of every feature over the rows."""
+        return self.weight * self.feature_mean
+
+    @property
+    def target_sum(self) -> Array:
+        """The sum (K,) of every target over the rows; of classes it counts them, to rounding."""
+        return self.weight * self.target_mean
+
     @cached_property
     def inner(self) -> Array:
         """The factor (F + K, F + K) of the rows less their means: [[A, B], [0, D]]."""
@@ -310,16 +321,16 @@ class RidgeFactors(Structure):
             )
 
 
-Statistic = RidgeStatistics | RidgeFactors
+def merged_factors(by_client: Mapping[str, RidgeFactors]) -> RidgeFactors:
+    """Return the merge of clients' factors, in the order of their names.
 
-
-def as_sums(value: Statistic) -> RidgeStatistics:
-    """Return sums: themselves, or what factors amount to.
-
-    >>> as_sums(RidgeFactors.zero(2, 1)).n_features
-    2
+    >>> one = RidgeFactors.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> merged_factors({"bob": one, "ann": one}).n_rows
+    6
     """
-    return value.statistics if isinstance(value, RidgeFactors) else value
+    if not by_client:
+        raise ValueError("there are no factors; pass those of at least one client")
+    return reduce(add, (by_client[name] for name in sorted(by_client)))
 
 
 def without_each(parts: Sequence[RidgeFactors]) -> list[RidgeFactors]:
