@@ -28,6 +28,7 @@ from catchment.arrays import Array
 from catchment.parallel import ordered_map
 from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.packing import unpack_lower
+from catchment.readout.precision import smallest_ridge, warn_of_edge
 from catchment.readout.readout import Readout
 from catchment.readout.solve import (
     EPS,
@@ -153,7 +154,8 @@ def choose_by_gcv(
     ----------
     ridges
         (R,) ridges to try. If not given, those of `ridge_grid` and on to the largest eigenvalue
-        that the features may have, which is where the best may lie if rows are few.
+        that the features may have, which is where the best may lie if rows are few; and smaller
+        ones, as far as sums can tell them, if the smallest is the best.
     per_output
         Whether each output chooses for itself.
     finest
@@ -177,7 +179,16 @@ def choose_by_gcv(
         left = np.array([spectrum.squared_errors(ridge).sum() for ridge in tried])
         coarse = left >= finest * spectrum.target_moments.sum()
         tried = tried[coarse] if coarse.any() else tried[-1:]
-    scores = np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in tried])
+
+    def scored(some: Array) -> Array:
+        return np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in some])
+
+    scores = scored(tried)
+    if ridges is None and finest == 0:
+        more = _smaller(statistics, tried, scores)
+        if len(more):
+            tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
+            warn_of_edge(statistics, tried, scores)
     return RidgeChoice(tried, scores, best_ridge(tried, scores, per_output))
 
 
@@ -197,7 +208,8 @@ def choose_by_blocks(
     blocks
         Statistics of at least two disjoint sets of rows: stretches of time, sequences or clients.
     ridges
-        (R,) ridges to try; `ridge_grid` of all rows if not given.
+        (R,) ridges to try. If not given, `ridge_grid` of all rows; and smaller ones, as far as sums
+        can tell them, if the smallest of these is the best.
     per_output
         Whether each output chooses for itself.
     standardise
@@ -219,14 +231,23 @@ def choose_by_blocks(
         )
     total = reduce(add, filled)
     scale = scale_of(total, standardise)
-    tried = _tried(total if scale is None else rescaled(total, scale), ridges)
-
-    def held_out(block: RidgeStatistics) -> Array:
-        return held_out_errors(total - block, block, tried, intercept=intercept, scale=scale)
-
-    errors = np.array(list(ordered_map(held_out, filled, threads=threads)))
+    acted_on = total if scale is None else rescaled(total, scale)
     weights = np.array([block.weight for block in filled])
+
+    def held_out(some: Array) -> Array:
+        def of(block: RidgeStatistics) -> Array:
+            return held_out_errors(total - block, block, some, intercept=intercept, scale=scale)
+
+        return np.array(list(ordered_map(of, filled, threads=threads)))
+
+    tried = _tried(acted_on, ridges)
+    errors = held_out(tried)
     mean = errors.sum(axis=0) / weights.sum()
+    more = _smaller(acted_on, tried, mean) if ridges is None else tried[:0]
+    if len(more):
+        tried, errors = np.concatenate([more, tried]), np.hstack([held_out(more), errors])
+        mean = errors.sum(axis=0) / weights.sum()
+        warn_of_edge(acted_on, tried, mean)
     return RidgeChoice(tried, mean, best_ridge(tried, mean, per_output), errors, weights)
 
 
@@ -258,6 +279,16 @@ def _varies(statistics: RidgeStatistics) -> bool:
 def _wide_grid(statistics: RidgeStatistics) -> Array:
     low, high = ridge_grid(statistics, 2)
     return np.geomspace(low, high * statistics.n_features, N_GCV)
+
+
+def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:
+    """Return smaller ridges, as far apart as these, if the smallest of these is the best of all."""
+    scores = errors.sum(axis=1)
+    if len(tried) < 2 or not np.isfinite(scores[0]) or scores.argmin() != 0:
+        return tried[:0]
+    step, limit = np.log(tried[1] / tried[0]), smallest_ridge(statistics)
+    n_more = int(np.log(tried[0] / limit) / step) if 0 < limit < tried[0] else 0
+    return np.asarray(tried[0] * np.exp(step * np.arange(-n_more, 0)))
 
 
 def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:
