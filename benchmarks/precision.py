@@ -72,7 +72,7 @@ def cells(n_seeds: int = N_SEEDS) -> Iterator[Cell]:
             for inputs in ("as they are", "standardised"):
                 for units in (300, 100):
                     for states in ("float64", "grid"):
-                        yield Cell(series, inputs, states, units, seed)  # type: ignore[arg-type]
+                        yield Cell(series, inputs, states, units, seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,9 @@ def measured(cell: Cell) -> dict[str, Any]:
         found[name] = {**found[like], **_scored(_chosen(path, data), data)}
     features = runs["factors, gcv"][1].model.features
     z = np.concatenate([features.rows([r.u for r in part])[0] for part in clients.values()])
-    y = np.concatenate([part[0].y[WASHOUT:] for part in clients.values()])
+    y = np.concatenate(
+        [r.y[WASHOUT:] for part in clients.values() for r in part if r.y is not None]
+    )
     found["rows, best"], s = _of_rows(z, y, data)
     at = solved_by(z, y, found["factors, best"]["ridge"], "numpy")
     same = found["factors, best"]["error"] / _error(at, data.test) - 1
@@ -226,10 +228,10 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         key = (row["series"], row["inputs"], row["states"], str(row["units"]))
         groups.setdefault(key, []).append(row)
-    for key, group in sorted(groups.items(), key=lambda one: (one[0][0] != "Mackey-Glass", one[0])):
+    for name, group in sorted(groups.items(), key=lambda one: (one[0][0] == "Lorenz", one[0])):
         condition = np.median([row["condition"] for row in group])
         errors = (np.mean([row["ways"][way]["error"] for row in group]) for way in WAYS)
-        told = (*key, f"{condition:.0e}", *(f"{error:.3g}" for error in errors))
+        told = (*name, f"{condition:.0e}", *(f"{error:.3g}" for error in errors))
         lines.append(f"| {' | '.join(told)} |")
     return "\n".join(lines)
 

@@ -40,7 +40,7 @@ def smallest_ridge(statistics: RidgeStatistics) -> float:
     if known.weight <= 0:
         return 0.0
     centred = max(float(raw - np.square(known.feature_sum).sum() / known.weight), 0.0)
-    return EPS * max(8.0 * float(raw) / max(F, 1) ** 0.5, 4.0 * centred)
+    return EPS * max(8.0 * float(raw) / float(np.sqrt(max(F, 1))), 4.0 * centred)
 
 
 def warn_of_small_ridge(
