@@ -184,9 +184,9 @@ def load_factors(path: str | Path) -> RidgeFactors:
     with Path(path).open("rb") as file:
         header, tensors = _read(file, str(path), "factors")
     try:
-        numbers = (typed(tensors, name, np.float64) for name in FACTORS)
+        held: dict[str, Any] = {name: typed(tensors, name, np.float64) for name in FACTORS}
         counts = int(header["n_rows"]), float(header["weight"])
-        return RidgeFactors(*counts, *numbers, str(header["fingerprint"]))
+        return RidgeFactors(*counts, **held, fingerprint=str(header["fingerprint"]))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise IntegrityError(
             f"{path} does not describe factors ({type(error).__name__}: {error}); save it again"
