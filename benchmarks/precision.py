@@ -8,6 +8,7 @@ cross-validation, or on a stretch between training and test ("best"); the test s
 nothing. The inputs are as they are, or standardised; the states float64, or on the default grid.
 
     python -m benchmarks.precision               # every cell, kept as it ends; --resume goes on
+    python -m benchmarks.precision --workers 8   # side by side; --seeds 9 adds reservoirs
     python -m benchmarks.precision --quick       # one small cell
 """
 
@@ -17,7 +18,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ from catchment.readout.metrics import nrmse
 from catchment.readout.readout import Readout
 from catchment.run import Run
 
+PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 HORIZONS = {"Mackey-Glass": 6, "Lorenz": 10}
 TRAIN, VALID, TEST, WASHOUT = 6000, 1000, 1000, 100
 N_CLIENTS, N_SEEDS = 5, 5
@@ -218,14 +220,14 @@ def _of_rows(z: Array, y: Array, data: Stretches) -> tuple[dict[str, Any], Array
     return {**found, "bytes": 8 * z.size // N_CLIENTS, "seconds": seconds}, s
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Mapping[str, Any]], units: Sequence[int] = (100, 300)) -> str:
     """Return the mean errors over seeds, a line for each series, inputs, states and units."""
     lines = [
         f"| series | inputs | states | units | condition | {' | '.join(WAYS)} |",
         f"|{'---|' * (5 + len(WAYS))}",
     ]
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
+    for row in (one for one in rows if one["units"] in units):
         key = (row["series"], row["inputs"], row["states"], str(row["units"]))
         groups.setdefault(key, []).append(row)
     for name, group in sorted(groups.items(), key=lambda one: (one[0][0] == "Lorenz", one[0])):
@@ -249,6 +251,21 @@ def costs(rows: Sequence[Mapping[str, Any]]) -> str:
             told.append(f"{np.median([one['seconds'] for one in ours]):.2f}")
         lines.append(f"| {way} | {' | '.join(told)} |")
     return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[Sequence[Mapping[str, Any]]], str]] = {
+    "precision": lambda rows: table(rows, units=(300,)),
+    "precision costs": costs,
+}
+
+
+def with_tables(page: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a page with its tables as they were measured."""
+    for name, made in TABLES.items():
+        head, _, rest = page.partition(f"<!-- table: {name} -->\n\n")
+        after = rest.partition("\n\n")[2]
+        page = f"{head}<!-- table: {name} -->\n\n{made(rows)}\n\n{after}"
+    return page
 
 
 def report(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -295,6 +312,8 @@ def main(arguments: Sequence[str], folder: Path = RESULTS) -> None:
     settings["horizons"] = HORIZONS
     write("precision", {"settings": settings, "rows": rows}, folder=folder)
     (folder / "precision.md").write_text(report(rows), encoding="utf-8")
+    if folder == RESULTS:
+        PAGE.write_text(with_tables(PAGE.read_text("utf-8"), rows), encoding="utf-8")
 
 
 def _file(folder: Path, cell: Cell) -> Path:

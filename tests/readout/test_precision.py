@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from functools import cache
 
 import numpy as np
 import pytest
+from benchmarks import precision
 
 from catchment import EchoState, Recording
 from catchment.arrays import Array
@@ -98,7 +100,7 @@ def test_the_choice_goes_on_to_smaller_ridges_where_the_smallest_is_the_best() -
     assert after.block_errors is not None
     assert after.block_errors.shape == (4, len(after.ridges), 1)
     # Of the sum itself more can be learned still than ridges that it can tell have.
-    with pytest.warns(PrecisionWarning, match="and the error still falls there") as told:
+    with pytest.warns(PrecisionWarning, match="error still falls there") as told:
         choice = choose_by_gcv(total)
     assert len(told) == 1
     assert choice.at_edge
@@ -124,3 +126,49 @@ def test_on_a_grid_it_is_the_same_limit() -> None:
     assert total.grid is not None
     assert smallest_ridge(total) == smallest_ridge(total.floats) > 0
     assert smallest_ridge(RidgeStatistics.zero(3, 1)) == 0
+
+
+MEASURED = json.loads((precision.RESULTS / "precision.json").read_text(encoding="utf-8"))["rows"]
+
+
+def test_the_tables_of_the_docs_are_those_that_were_measured() -> None:
+    page = precision.PAGE.read_text(encoding="utf-8")
+    assert precision.with_tables(page, MEASURED) == page
+    for name in precision.TABLES:
+        assert f"<!-- table: {name} -->" in page
+    written = (precision.RESULTS / "precision.md").read_text(encoding="utf-8")
+    assert written == precision.report(MEASURED)
+
+
+def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
+    def error(way: str, series: str, inputs: str, states: str) -> float:
+        found = [
+            row["ways"][way]["error"]
+            for row in MEASURED
+            if (row["series"], row["inputs"], row["states"]) == (series, inputs, states)
+            and row["units"] == 300
+        ]
+        assert len(found) >= 5
+        return float(np.mean(found))
+
+    hard = ("Mackey-Glass", "as they are", "float64")
+    assert error("sums, by clients", *hard) > 3 * error("factors, by clients", *hard)
+    assert error("sums, best", *hard) > 2 * error("factors, best", *hard)
+    assert error("factors, best", *hard) == pytest.approx(error("rows, best", *hard), rel=1e-3)
+    # What the guide says to try first, and what is not to be gained.
+    scaled = ("Mackey-Glass", "standardised", "float64")
+    assert error("sums, by clients", *scaled) < 0.5 * error("factors, best", *hard)
+    assert error("sums, best", *scaled) < 1.05 * error("factors, best", *scaled)
+    for inputs in ("as they are", "standardised"):
+        lorenz_ = ("Lorenz", inputs, "float64")
+        assert error("sums, best", *lorenz_) < 1.01 * error("factors, best", *lorenz_)
+    on_grid = ("Mackey-Glass", "as they are", "grid")
+    assert error("sums, by clients", *on_grid) > 1.15 * error("factors, by clients", *on_grid)
+    for row in MEASURED:
+        ways = row["ways"]
+        # Whole numbers of a grid travel in a few bits less.
+        most = 1.01 if row["states"] == "float64" else 1.15
+        assert ways["factors, gcv"]["bytes"] < most * ways["sums, gcv"]["bytes"]
+        assert row["off rows"] < 1e-6
+        of_rows = ways["rows, best"]
+        assert of_rows["by scipy"] == pytest.approx(of_rows["error"], rel=1e-6)

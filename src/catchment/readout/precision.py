@@ -24,7 +24,7 @@ from catchment.errors import PrecisionWarning
 from catchment.readout.statistics import RidgeStatistics
 
 EPS: Final = float(np.finfo(np.float64).eps)
-STILL_FALLS = 0.8  # of the error at the ridge before: a smaller one would lower it much further
+STILL_FALLS = 0.8  # of the error, for half a power of ten: a smaller ridge would lower it further
 WORTH_TELLING = 1e-6  # share of the targets' variance: below it few miss digits
 
 
@@ -75,7 +75,7 @@ def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> N
     Parameters
     ----------
     ridges
-        (R,) tried, ascending.
+        (R,) tried, ascending from the smallest that the statistics can tell.
     errors
         (R, K) what each scored.
     """
@@ -83,15 +83,14 @@ def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> N
     if len(ridges) < 2 or not np.isfinite(scores[:2]).all() or scores.argmin() != 0:
         return
     variance = float(statistics.target_moments().sum() / max(statistics.weight, 1e-300))
-    if scores[0] <= WORTH_TELLING * variance or scores[0] > STILL_FALLS * scores[1]:
-        return
-    if ridges[0] > 2 * smallest_ridge(statistics):
+    half_decades = np.log(ridges[1] / ridges[0]) / np.log(10**0.5)
+    falls = (scores[0] / scores[1]) ** (1 / half_decades) if scores[1] > 0 else 1.0
+    if scores[0] <= WORTH_TELLING * variance or falls > STILL_FALLS:
         return
     warnings.warn(
         f"the best ridge is {ridges[0]:.0e}, the smallest that sums of products can tell here "
-        f"({_condition(statistics)}), and the error still falls there "
-        f"({1 - scores[0] / scores[1]:.0%} over the last step): the rows hold digits that sums "
-        f"lose; {REMEDY}",
+        f"({_condition(statistics)}), and the squared error still falls there by {1 - falls:.0%} "
+        f"for half a power of ten: the rows hold digits that sums lose; {REMEDY}",
         PrecisionWarning,
         stacklevel=4,
     )

@@ -282,13 +282,15 @@ def _wide_grid(statistics: RidgeStatistics) -> Array:
 
 
 def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:
-    """Return smaller ridges, as far apart as these, if the smallest of these is the best of all."""
+    """Return smaller ridges, down to what sums can tell, if the smallest of these is the best."""
     scores = errors.sum(axis=1)
     if len(tried) < 2 or not np.isfinite(scores[0]) or scores.argmin() != 0:
         return tried[:0]
-    step, limit = np.log(tried[1] / tried[0]), smallest_ridge(statistics)
-    n_more = int(np.log(tried[0] / limit) / step) if 0 < limit < tried[0] else 0
-    return np.asarray(tried[0] * np.exp(step * np.arange(-n_more, 0)))
+    limit = smallest_ridge(statistics)
+    if not 0 < limit < tried[0]:
+        return tried[:0]
+    n_more = int(np.ceil(np.log(tried[0] / limit) / np.log(tried[1] / tried[0])))
+    return np.geomspace(limit, tried[0], n_more + 1)[:-1]
 
 
 def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:
