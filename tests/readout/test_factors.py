@@ -36,6 +36,7 @@ from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
 from catchment.readout.solve import path_errors, solve_path, solve_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import load_statistics
+from catchment.structure import measured
 
 
 def rows(n: int = 60, F: int = 5, K: int = 2, seed: int = 0) -> tuple[Array, Array, Array]:
@@ -228,6 +229,9 @@ def test_they_travel_and_are_compared_to_the_bit() -> None:
     numbers = (sum(array.size for array in one.parts().arrays) for one in (factors, sums))
     assert len(set(numbers)) == 1
     assert factors + RidgeFactors.zero(5, 2, "f") == factors
+    # By this the rules on rows per feature know them.
+    (known,) = measured(factors)
+    assert (known.rows, known.sizes) == (60, {"features": 5, "targets": 2})
     half = factors.scaled(0.5)
     np.testing.assert_allclose((half + half).solve(0.2)(z), factors.solve(0.2)(z), rtol=1e-10)
 

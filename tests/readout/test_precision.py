@@ -16,7 +16,7 @@ from catchment.data.generators import lorenz, mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import accumulate
 from catchment.readout.least_squares import solve_rows
-from catchment.readout.precision import smallest_ridge
+from catchment.readout.precision import smallest_ridge, warn_of_edge
 from catchment.readout.ridge_choice import choose_by_blocks, choose_by_gcv, ridge_grid
 from catchment.readout.solve import solve_readout
 from catchment.readout.statistics import RidgeStatistics
@@ -99,12 +99,34 @@ def test_the_choice_goes_on_to_smaller_ridges_where_the_smallest_is_the_best() -
     assert after.errors.min() < 0.8 * before.errors.min()
     assert after.block_errors is not None
     assert after.block_errors.shape == (4, len(after.ridges), 1)
-    # Of the sum itself more can be learned still than ridges that it can tell have.
-    with pytest.warns(PrecisionWarning, match="error still falls there") as told:
-        choice = choose_by_gcv(total)
-    assert len(told) == 1
+    choice = choose_by_gcv(total)
     assert choice.at_edge
-    assert smallest_ridge(total) <= choice.best < ridge_grid(total)[0]
+    assert choice.best == pytest.approx(smallest_ridge(total))
+
+
+@pytest.mark.parametrize(
+    ("errors", "told"),
+    [
+        ([1.0, 1.4, 2.0], True),  # falls by 29 % for half a power of ten
+        ([1.0, 1.1, 2.0], False),  # hardly falls
+        ([1.0, 0.9, 2.0], False),  # the best lies within
+        ([1e-7, 1.4e-7, 2e-7], False),  # nobody misses it
+    ],
+)
+def test_who_would_gain_by_a_smaller_ridge_is_told_once(errors: list[float], told: bool) -> None:
+    z, y = rows("mackey-glass")
+    statistics = RidgeStatistics.from_states(z, y)
+    ridges = smallest_ridge(statistics) * 10 ** (np.arange(3) / 2)
+    scored = 1e-3 * float(y.var()) * np.array(errors)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_edge(statistics, ridges, scored)
+    assert len(caught) == told
+    if told:
+        said = str(caught[0].message)
+        assert "the Gram matrix has" in said
+        assert "falls there by 29%" in said
+        assert said.endswith("(upload='factors')")
 
 
 def test_a_choice_that_lies_within_is_as_it_was_and_nobody_is_warned() -> None:
@@ -152,7 +174,7 @@ def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
         return float(np.mean(found))
 
     hard = ("Mackey-Glass", "as they are", "float64")
-    assert error("sums, by clients", *hard) > 3 * error("factors, by clients", *hard)
+    assert error("sums, by clients", *hard) > 2.5 * error("factors, by clients", *hard)
     assert error("sums, best", *hard) > 2 * error("factors, best", *hard)
     assert error("factors, best", *hard) == pytest.approx(error("rows, best", *hard), rel=1e-3)
     # What the guide says to try first, and what is not to be gained.
@@ -163,9 +185,13 @@ def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
         lorenz_ = ("Lorenz", inputs, "float64")
         assert error("sums, best", *lorenz_) < 1.01 * error("factors, best", *lorenz_)
     on_grid = ("Mackey-Glass", "as they are", "grid")
-    assert error("sums, by clients", *on_grid) > 1.15 * error("factors, by clients", *on_grid)
+    assert error("sums, by clients", *on_grid) > 1.05 * error("factors, by clients", *on_grid)
     for row in MEASURED:
         ways = row["ways"]
+        could_gain = (row["series"], row["inputs"]) == ("Mackey-Glass", "as they are")
+        assert could_gain or not any(one.get("warned") for one in ways.values())
+        if (row["series"], row["inputs"], row["states"], row["units"]) == (*hard, 300):
+            assert ways["sums, by clients"]["warned"]
         # Whole numbers of a grid travel in a few bits less.
         most = 1.01 if row["states"] == "float64" else 1.15
         assert ways["factors, gcv"]["bytes"] < most * ways["sums, gcv"]["bytes"]

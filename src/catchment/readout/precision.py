@@ -77,7 +77,7 @@ def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> N
     ridges
         (R,) tried, ascending from the smallest that the statistics can tell.
     errors
-        (R, K) what each scored.
+        (R, K) of each on rows that were left out; scores of GCV would fall for dependent rows.
     """
     scores = errors.sum(axis=1)
     if len(ridges) < 2 or not np.isfinite(scores[:2]).all() or scores.argmin() != 0:

@@ -188,7 +188,6 @@ def choose_by_gcv(
         more = _smaller(statistics, tried, scores)
         if len(more):
             tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
-            warn_of_edge(statistics, tried, scores)
     return RidgeChoice(tried, scores, best_ridge(tried, scores, per_output))
 
 
