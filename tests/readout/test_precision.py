@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from benchmarks import precision
+from benchmarks.record import RESULTS
 
 from catchment import EchoState, Recording
 from catchment.arrays import Array
@@ -150,7 +151,7 @@ def test_on_a_grid_it_is_the_same_limit() -> None:
     assert smallest_ridge(RidgeStatistics.zero(3, 1)) == 0
 
 
-MEASURED = json.loads((precision.RESULTS / "precision.json").read_text(encoding="utf-8"))["rows"]
+MEASURED = json.loads((RESULTS / "precision.json").read_text(encoding="utf-8"))["rows"]
 
 
 def test_the_tables_of_the_docs_are_those_that_were_measured() -> None:
@@ -158,7 +159,7 @@ def test_the_tables_of_the_docs_are_those_that_were_measured() -> None:
     assert precision.with_tables(page, MEASURED) == page
     for name in precision.TABLES:
         assert f"<!-- table: {name} -->" in page
-    written = (precision.RESULTS / "precision.md").read_text(encoding="utf-8")
+    written = (RESULTS / "precision.md").read_text(encoding="utf-8")
     assert written == precision.report(MEASURED)
 
 
