@@ -31,9 +31,10 @@ FACES = {
     ),
     "readout": (
         "ClassCounts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor Readout "
-        "RidgeChoice RidgeStatistics SlidingWindow Unit accumulate accuracy bayesian_readout "
-        "choose_by_blocks choose_by_gcv conformal_quantile conformal_readout forecast_direct "
-        "horizon_targets load_statistics nrmse save_statistics train"
+        "RidgeChoice RidgeFactors RidgeStatistics SlidingWindow Unit accumulate "
+        "accumulate_factors accuracy bayesian_readout choose_by_blocks choose_by_factor_blocks "
+        "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
+        "load_factors load_statistics nrmse save_factors save_statistics train"
     ),
     "federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
@@ -42,7 +43,8 @@ FACES = {
     ),
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
-        "DeepRidge Ensemble FederatedPlasticity FederatedRidge FederatedScaling GradientAveraging "
+        "DeepRidge Ensemble FactoredRidge FederatedPlasticity FederatedRidge FederatedScaling "
+        "GradientAveraging "
         "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
         "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums "
         "group_of join joint_features mixed personalise towards unlearn unlearn_rows"

@@ -107,6 +107,10 @@ class CoarseTargetsWarning(UserWarning):
     """Targets are so small that a grid keeps few of their digits; the message says how many."""
 
 
+class PrecisionWarning(UserWarning):
+    """Sums of products have too few digits for what the data hold; the message gives the remedy."""
+
+
 class RefusedClientsWarning(UserWarning):
     """A run did without some of its clients; the message names them and says why."""
 

@@ -185,7 +185,9 @@ def federate(
     upload
         What clients send, all of it exact: "statistics"; "smallest", the same numbers in fewer
         where a client has fewer rows than features; "gradients", over rounds, for very many
-        features; or "auto", the cheapest, and `.upload` says why.
+        features; "factors", QR factors of the rows, with the digits that sums lose on noise-free
+        series, which no protection hides; or "auto", the cheapest of the others, and `.upload`
+        says why.
     classes
         Names of the outputs if they are classes; those of the recordings if not given, and to be
         given if all clients are devices.

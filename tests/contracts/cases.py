@@ -27,6 +27,7 @@ from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.conjugate_gradients import ConjugateGradients
 from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble
+from catchment.federation.learn.factored import FactoredRidge
 from catchment.federation.learn.input_scaling import FederatedScaling
 from catchment.federation.learn.optimisers import Adam, Momentum, Yogi
 from catchment.federation.learn.personal import PersonalReadouts
@@ -138,6 +139,8 @@ def cases() -> tuple[Case, ...]:
         _case("ridge-number", FederatedRidge(features=z, ridge=1e-3, keep_clients=False), series()),
         _case("ridge-gcv", FederatedRidge(features=z, ridge="gcv", per_output=True), series()),
         _case("ridge-classes", FederatedRidge(features=p, classes=CLASSES), waves()),
+        _case("factors", FactoredRidge(features=z), series()),
+        _case("factors-classes", FactoredRidge(features=p, classes=CLASSES), waves()),
         _case("ridge-scaled", FederatedRidge(features=z, standardise=True), series()),
         _case("ridge-increments", FederatedRidge(features=z, increments=2), series(), rounds=2),
         _case("ridge-forgetting", FederatedRidge(features=z, forgetting=0.5), series(), rounds=2),

@@ -215,7 +215,7 @@ def test_an_iterator_is_read_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None
 def test_long_sequences_close_a_window_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WINDOW_STEPS", 50)
     sequences = recorded([30, 30, 80, 10])
-    assert [len(window) for window in module._windows(iter(sequences))] == [2, 1, 1]
+    assert [len(window) for window in module.in_windows(iter(sequences))] == [2, 1, 1]
     assert_equal_to_rows(accumulate(FEATURES, sequences), *rows(FEATURES, sequences))
 
 

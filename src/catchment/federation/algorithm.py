@@ -150,10 +150,12 @@ class Needs:
         How many rounds it takes.
     other_targets
         Whether its messages are about other targets than those of the recordings' rows.
+    unchanged
+        Why no protection may change a message, and what to do instead; nothing if they may.
 
     >>> Needs(rounds=2) | Needs(each_client="it keeps clients apart; pass keep_clients=False")
     Needs(each_client='it keeps clients apart; pass keep_clients=False', data_choice='',
-          per_sequence=False, rounds=2, other_targets=False)
+          per_sequence=False, rounds=2, other_targets=False, unchanged='')
     """
 
     each_client: str = ""
@@ -161,6 +163,7 @@ class Needs:
     per_sequence: bool = False
     rounds: int = 1
     other_targets: bool = False
+    unchanged: str = ""
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -169,6 +172,7 @@ class Needs:
             per_sequence=self.per_sequence or other.per_sequence,
             rounds=max(self.rounds, other.rounds),
             other_targets=self.other_targets or other.other_targets,
+            unchanged=self.unchanged or other.unchanged,
         )
 
 
@@ -506,7 +510,8 @@ def as_algorithm(value: Learner[S, U, R_co] | Algorithm[S, U, R_co]) -> Complete
     ...     def server_update(self, state, total, turn): return max(state, total)
     ...     def result(self, state): return state
     >>> as_algorithm(Longest()).needs
-    Needs(each_client='', data_choice='', per_sequence=False, rounds=1, other_targets=False)
+    Needs(each_client='', data_choice='', per_sequence=False, rounds=1, other_targets=False,
+          unchanged='')
     """
     return value if isinstance(value, Completed) else Completed(value)
 

@@ -245,6 +245,12 @@ class Plan(Generic[S, U, R]):
                 p.beside(masking) if isinstance(p, Settling) else p for p in self.protections
             )
             object.__setattr__(self, "protections", tuple(settled))
+        unchanged = needs_of(self.algorithm).unchanged
+        if unchanged and self.plain:
+            raise ValueError(
+                f"{type(self.algorithm).__name__} sends what {type(self.plain[0]).__name__} cannot "
+                f"change: {unchanged}"
+            )
         for protection in self.protections:
             if isinstance(protection, Exacting):
                 protection.check(self)

@@ -14,6 +14,11 @@ from catchment.faces import face
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.readout.accumulation import accumulate as accumulate
+    from catchment.readout.factor_accumulation import accumulate_factors as accumulate_factors
+    from catchment.readout.factor_choice import (
+        choose_by_factor_blocks as choose_by_factor_blocks,
+    )
+    from catchment.readout.factors import RidgeFactors as RidgeFactors
     from catchment.readout.forecast import forecast_direct as forecast_direct
     from catchment.readout.forecast import horizon_targets as horizon_targets
     from catchment.readout.grid import Grid as Grid
@@ -34,7 +39,9 @@ if TYPE_CHECKING:
     from catchment.readout.ridge_choice import choose_by_blocks as choose_by_blocks
     from catchment.readout.ridge_choice import choose_by_gcv as choose_by_gcv
     from catchment.readout.statistics import RidgeStatistics as RidgeStatistics
+    from catchment.readout.storage import load_factors as load_factors
     from catchment.readout.storage import load_statistics as load_statistics
+    from catchment.readout.storage import save_factors as save_factors
     from catchment.readout.storage import save_statistics as save_statistics
     from catchment.readout.uncertainty import bayesian_readout as bayesian_readout
     from catchment.readout.uncertainty import conformal_quantile as conformal_quantile
@@ -44,6 +51,9 @@ __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "accumulation": ["accumulate"],
+        "factor_accumulation": ["accumulate_factors"],
+        "factor_choice": ["choose_by_factor_blocks"],
+        "factors": ["RidgeFactors"],
         "forecast": ["forecast_direct", "horizon_targets"],
         "grid": ["Grid"],
         "heads": ["Gaussian", "Unit"],
@@ -55,7 +65,7 @@ __all__, __getattr__, __dir__ = face(
         "readout": ["Readout"],
         "ridge_choice": ["RidgeChoice", "choose_by_blocks", "choose_by_gcv"],
         "statistics": ["RidgeStatistics"],
-        "storage": ["load_statistics", "save_statistics"],
+        "storage": ["load_factors", "load_statistics", "save_factors", "save_statistics"],
         "uncertainty": ["bayesian_readout", "conformal_quantile", "conformal_readout"],
     },
 )

@@ -102,7 +102,7 @@ def accumulate(
     total: RidgeStatistics | None = None
     place = device_for(features, device, devices)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
-    for window in _windows(sequences, together):
+    for window in in_windows(sequences, together):
         part = _window_statistics(features, window, threads, classes, place)
         total = part if total is None else total + part
     if total is None:
@@ -128,7 +128,7 @@ def accumulate_with_rows(
     >>> total == accumulate(features, data), rows.shape
     (True, (3, 62))
     """
-    windows = [list(window) for window in _windows(sequences)]
+    windows = [list(window) for window in in_windows(sequences)]
     rows = [features.rows([s.u for s in window], threads=threads) for window in windows]
     if features.per_step:
         every = chain.from_iterable(windows)
@@ -143,9 +143,10 @@ def accumulate_with_rows(
     return total, np.concatenate([z for window in rows for z in window])
 
 
-def _windows(
+def in_windows(
     sequences: Iterable[Recording], together: int = WINDOW_SEQUENCES
 ) -> Iterator[list[Recording]]:
+    """Yield sequences that are looked at together, as they come."""
     window: list[Recording] = []
     steps = 0
     for sequence in sequences:
@@ -417,7 +418,7 @@ class _Job:
         """
         n_rows, helped = 0, self.helped
         parts = [self.empty() for _ in range(self.n_parts)]
-        columns = _Columns.of(batch, self.targets, self.roots)
+        columns = Columns.of(batch, self.targets, self.roots)
         pending: deque[Future[None]] = deque()
         with ExitStack() as stack:
             helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in parts] if helped else []
@@ -443,7 +444,7 @@ class _Job:
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class Columns:
     """The targets and weights of a batch's lanes, arranged like its blocks."""
 
     targets: SideBySide  # (K, steps, B), NaN where there are none
@@ -453,7 +454,7 @@ class _Columns:
     weighted: bool
 
     @classmethod
-    def of(cls, batch: Batch, targets: Sequence[Array], root_of: Array) -> _Columns:
+    def of(cls, batch: Batch, targets: Sequence[Array], root_of: Array) -> Columns:
         lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
         ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
         for b, lane in enumerate(lanes):

@@ -28,6 +28,7 @@ from catchment.arrays import Array
 from catchment.parallel import ordered_map
 from catchment.readout.feature_scale import for_raw_features, rescaled, scale_of
 from catchment.readout.packing import unpack_lower
+from catchment.readout.precision import smallest_ridge, warn_of_edge
 from catchment.readout.readout import Readout
 from catchment.readout.solve import (
     EPS,
@@ -153,7 +154,8 @@ def choose_by_gcv(
     ----------
     ridges
         (R,) ridges to try. If not given, those of `ridge_grid` and on to the largest eigenvalue
-        that the features may have, which is where the best may lie if rows are few.
+        that the features may have, which is where the best may lie if rows are few; and smaller
+        ones, as far as sums can tell them, if the smallest is the best.
     per_output
         Whether each output chooses for itself.
     finest
@@ -177,8 +179,16 @@ def choose_by_gcv(
         left = np.array([spectrum.squared_errors(ridge).sum() for ridge in tried])
         coarse = left >= finest * spectrum.target_moments.sum()
         tried = tried[coarse] if coarse.any() else tried[-1:]
-    scores = np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in tried])
-    return RidgeChoice(tried, scores, _best(tried, scores, per_output))
+
+    def scored(some: Array) -> Array:
+        return np.array([_gcv(spectrum, ridge, statistics.weight) for ridge in some])
+
+    scores = scored(tried)
+    if ridges is None and finest == 0:
+        more = _smaller(statistics, tried, scores)
+        if len(more):
+            tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
+    return RidgeChoice(tried, scores, best_ridge(tried, scores, per_output))
 
 
 def choose_by_blocks(
@@ -197,7 +207,8 @@ def choose_by_blocks(
     blocks
         Statistics of at least two disjoint sets of rows: stretches of time, sequences or clients.
     ridges
-        (R,) ridges to try; `ridge_grid` of all rows if not given.
+        (R,) ridges to try. If not given, `ridge_grid` of all rows; and smaller ones, as far as sums
+        can tell them, if the smallest of these is the best.
     per_output
         Whether each output chooses for itself.
     standardise
@@ -219,15 +230,24 @@ def choose_by_blocks(
         )
     total = reduce(add, filled)
     scale = scale_of(total, standardise)
-    tried = _tried(total if scale is None else rescaled(total, scale), ridges)
-
-    def held_out(block: RidgeStatistics) -> Array:
-        return held_out_errors(total - block, block, tried, intercept=intercept, scale=scale)
-
-    errors = np.array(list(ordered_map(held_out, filled, threads=threads)))
+    acted_on = total if scale is None else rescaled(total, scale)
     weights = np.array([block.weight for block in filled])
+
+    def held_out(some: Array) -> Array:
+        def of(block: RidgeStatistics) -> Array:
+            return held_out_errors(total - block, block, some, intercept=intercept, scale=scale)
+
+        return np.array(list(ordered_map(of, filled, threads=threads)))
+
+    tried = _tried(acted_on, ridges)
+    errors = held_out(tried)
     mean = errors.sum(axis=0) / weights.sum()
-    return RidgeChoice(tried, mean, _best(tried, mean, per_output), errors, weights)
+    more = _smaller(acted_on, tried, mean) if ridges is None else tried[:0]
+    if len(more):
+        tried, errors = np.concatenate([more, tried]), np.hstack([held_out(more), errors])
+        mean = errors.sum(axis=0) / weights.sum()
+        warn_of_edge(acted_on, tried, mean)
+    return RidgeChoice(tried, mean, best_ridge(tried, mean, per_output), errors, weights)
 
 
 def held_out_errors(
@@ -260,6 +280,18 @@ def _wide_grid(statistics: RidgeStatistics) -> Array:
     return np.geomspace(low, high * statistics.n_features, N_GCV)
 
 
+def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:
+    """Return smaller ridges, down to what sums can tell, if the smallest of these is the best."""
+    scores = errors.sum(axis=1)
+    if len(tried) < 2 or not np.isfinite(scores[0]) or scores.argmin() != 0:
+        return tried[:0]
+    limit = smallest_ridge(statistics)
+    if not 0 < limit < tried[0]:
+        return tried[:0]
+    n_more = int(np.ceil(np.log(tried[0] / limit) / np.log(tried[1] / tried[0])))
+    return np.geomspace(limit, tried[0], n_more + 1)[:-1]
+
+
 def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:
     if ridges is None:
         return ridge_grid(statistics)
@@ -279,7 +311,12 @@ def _gcv(spectrum: Spectrum, ridge: float, n: float) -> Array:
     return np.asarray(n * np.maximum(spectrum.squared_errors(ridge), floor) / left**2)
 
 
-def _best(ridges: Array, errors: Array, per_output: bool) -> float | Array:
+def best_ridge(ridges: Array, errors: Array, per_output: bool) -> float | Array:
+    """Return the ridge, or one for each of K outputs, with the least of errors (R, K).
+
+    >>> best_ridge(np.array([0.1, 1.0]), np.array([[3.0], [2.0]]), per_output=False)
+    1.0
+    """
     if not np.isfinite(errors).any():
         raise ValueError(
             f"no ridge between {ridges.min():g} and {ridges.max():g} leaves a degree of freedom; "

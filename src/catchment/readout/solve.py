@@ -4,8 +4,9 @@ The intercept is not penalised: G and C are centred first and the intercept is t
 the mean prediction. Normal equations lose digits of the weights as the ridge falls (relative error
 about 1e-12 at ridge 1, 1e-6 at 1e-6 and 1e-3 at 1e-10 for states of condition 7e7), far fewer of
 the predictions. One eigendecomposition serves any number of ridges but is 2 to 30 times less
-accurate below ridge 1e-4, so it is used only where it is faster. Below 1e-8 keep the rows and use
-`solve_rows` of rows.py, which never forms G.
+accurate below ridge 1e-4, so it is used only where it is faster. What is below the limit of
+`catchment.readout.precision` takes QR factors (`catchment.readout.factors`), or the rows and
+`solve_rows` of least_squares.py, which never form G.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy.linalg import eigh, eigvalsh, lapack
 from catchment.arrays import Array
 from catchment.errors import SingularError
 from catchment.readout.feature_scale import for_raw_features, rescaled
+from catchment.readout.precision import smallest_ridge, warn_of_small_ridge
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import RidgeStatistics
 
@@ -26,6 +28,8 @@ EPS = float(np.finfo(np.float64).eps)
 
 # An eigendecomposition costs as much as this many Cholesky factorisations.
 SPECTRUM_FROM = 15
+# Times the trace of G and rounding: a larger ridge is beyond doubt, unless means are much larger.
+NEAR = 1024
 
 
 def solve_readout(
@@ -71,7 +75,9 @@ def solve_readout(
         solved = _cholesky_solve(A, C[:, columns], float(value))
         if solved is None:
             raise _singular_statistics(statistics, float(value), intercept)
-        weights[:, columns] = solved
+        weights[:, columns], near = solved
+        if near is not None:
+            warn_of_small_ridge(statistics, float(value), *near)
     return readout_from(statistics, weights, ridge, intercept=intercept)
 
 
@@ -297,8 +303,14 @@ def _system(statistics: RidgeStatistics, intercept: bool) -> tuple[Array, Array]
     return statistics.lower_moments(intercept=intercept)
 
 
-def _cholesky_solve(A: Array, C: Array, ridge: float) -> Array | None:
-    """Return (A + ridge I)^-1 C from the lower triangle of A, overwritten; None if singular."""
+def _cholesky_solve(
+    A: Array, C: Array, ridge: float
+) -> tuple[Array, tuple[float, Array] | None] | None:
+    """Return (A + ridge I)^-1 C from the lower triangle of A, overwritten; None if singular.
+
+    Of a ridge near rounding also an estimate of the smallest eigenvalue of A + ridge I, scaled to a
+    diagonal of ones, and the diagonal.
+    """
     diagonal = A.ravel(order="K")[:: len(A) + 1]
     diagonal += ridge
     before = diagonal.copy()
@@ -309,7 +321,10 @@ def _cholesky_solve(A: Array, C: Array, ridge: float) -> Array | None:
     if info or ((factor.diagonal() ** 2 < noise) & (ridge < 2 * EPS * before)).any():
         return None
     weights: Array = lapack.dpotrs(factor, C, lower=1)[0]
-    return weights
+    if not len(A) or ridge > NEAR * EPS * before.sum():
+        return weights, None
+    scaled = factor / np.sqrt(before)[:, None]
+    return weights, (float(lapack.dpocon(scaled, 1.0, uplo="L")[0]), before)
 
 
 def _singular_statistics(
@@ -317,11 +332,18 @@ def _singular_statistics(
 ) -> SingularError:
     G, _ = statistics.lower_moments(intercept=intercept)
     eigenvalues: Array = eigvalsh(G, check_finite=False).astype(np.float64)
-    return singular_error(eigenvalues, ridge, statistics.n_rows)
+    return singular_error(eigenvalues, ridge, statistics.n_rows, enough=smallest_ridge(statistics))
 
 
-def singular_error(eigenvalues: Array, ridge: float, n_rows: int | None) -> SingularError:
+def singular_error(
+    eigenvalues: Array, ridge: float, n_rows: int | None, *, enough: float = 0.0
+) -> SingularError:
     """Return the error that names rank, condition and remedy, from ascending eigenvalues (F,) of G.
+
+    Parameters
+    ----------
+    enough
+        The smallest ridge that the statistics can tell, as far as it is known.
 
     >>> print(singular_error(np.array([0.0, 2.0]), 0.0, 10))
     2 features in 10 rows have rank 1 (condition inf), which ridge 0 does not mend; use a ridge of
@@ -332,8 +354,9 @@ def singular_error(eigenvalues: Array, ridge: float, n_rows: int | None) -> Sing
     smallest = max(float(eigenvalues[0]), 0.0) + ridge
     condition = (largest + ridge) / smallest if smallest > 0 else float("inf")
     rows = "" if n_rows is None else f" in {n_rows} rows"
+    advised = max(2 * enough, 16 * EPS * largest, 1e-12)
     return SingularError(
         f"{F} features{rows} have rank {rank} (condition {condition:.0e}), which ridge {ridge:g} "
-        f"does not mend; use a ridge of {max(1e3 * F * EPS * largest, 1e-12):.0e} or more, "
-        "or leave out features that repeat others"
+        f"does not mend; use a ridge of {advised:.0e} or more, or leave out features that repeat "
+        "others"
     )

@@ -33,6 +33,8 @@ from catchment.features.feature_map import FeatureMap
 from catchment.features.kept import restored
 from catchment.features.pipeline import Pipeline
 from catchment.files import replace_file
+from catchment.readout.factors import NUMBERS as FACTORS
+from catchment.readout.factors import RidgeFactors
 from catchment.readout.grid import Grid
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
 from catchment.readout.model import Model
@@ -155,6 +157,39 @@ def load_statistics(path: str | Path) -> RidgeStatistics:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise IntegrityError(
             f"{path} does not describe statistics ({type(error).__name__}: {error}); save it again"
+        ) from error
+
+
+def save_factors(factors: RidgeFactors, path: str | Path) -> Path:
+    """Write QR factors to a file, whole or not at all, and return its path.
+
+    >>> import tempfile
+    >>> factors = RidgeFactors.from_states(np.eye(3), np.ones((3, 1)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     same = load_factors(save_factors(factors, Path(folder) / "client.safetensors"))
+    >>> same == factors
+    True
+    """
+    names = ("n_rows", "weight", "fingerprint")
+    facts: Header = {"kind": "factors", **{name: getattr(factors, name) for name in names}}
+    replace_file(Path(path), _packed(facts, {name: getattr(factors, name) for name in FACTORS}))
+    return Path(path)
+
+
+def load_factors(path: str | Path) -> RidgeFactors:
+    """Return the factors of a file that `save_factors` wrote, equal to those saved.
+
+    IntegrityError if the file is damaged, of another kind, or of a newer format.
+    """
+    with Path(path).open("rb") as file:
+        header, tensors = _read(file, str(path), "factors")
+    try:
+        held: dict[str, Any] = {name: typed(tensors, name, np.float64) for name in FACTORS}
+        counts = int(header["n_rows"]), float(header["weight"])
+        return RidgeFactors(*counts, **held, fingerprint=str(header["fingerprint"]))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise IntegrityError(
+            f"{path} does not describe factors ({type(error).__name__}: {error}); save it again"
         ) from error
 
 
@@ -343,7 +378,7 @@ def _read(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
         )
     header = _checked_header(raw, path)
     found = header.get("kind")
-    if found != kind if kind else found == "statistics":
+    if found != kind if kind else found in ("statistics", "factors"):
         raise IntegrityError(f"{path} holds {found!r}, this reads {kind or 'what predicts'!r}")
     content = raw + file.read()
     try:

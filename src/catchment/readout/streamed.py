@@ -48,7 +48,7 @@ def streamed_statistics(
     def work(group: list[tuple[Recording, Array]]) -> RidgeStatistics:
         if len(group) > 1:
             return _together(features, group, grid, n_rows)
-        parts = [_of(features, *part, grid) for part in _blocks(features, *group[0], n_rows)]
+        parts = [_of(features, *part, grid) for part in row_blocks(features, *group[0], n_rows)]
         return reduce(add, parts)
 
     with single_blas_thread():
@@ -73,7 +73,7 @@ def _groups(
     yield group
 
 
-def _blocks(features: Adapted, recording: Recording, y: Array, n_rows: int) -> Iterator[Part]:
+def row_blocks(features: Adapted, recording: Recording, y: Array, n_rows: int) -> Iterator[Part]:
     """Yield the rows of a recording that have targets, at least one block."""
     y = np.broadcast_to(y, (recording.n_steps, y.shape[-1]))
     wanted: Booleans = np.logical_not(np.isnan(y).any(axis=1))
@@ -89,7 +89,7 @@ def _blocks(features: Adapted, recording: Recording, y: Array, n_rows: int) -> I
 def _together(
     features: Adapted, group: list[tuple[Recording, Array]], grid: Grid | None, n_rows: int
 ) -> RidgeStatistics:
-    parts = [part for one in group for part in _blocks(features, *one, n_rows)]
+    parts = [part for one in group for part in row_blocks(features, *one, n_rows)]
     z, y, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return _of(features, z, y, weight, grid)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from catchment.federation.learn.ensemble import Ensemble as Ensemble
     from catchment.federation.learn.ensemble import ReservoirEnsemble as ReservoirEnsemble
     from catchment.federation.learn.ensemble import joint_features as joint_features
+    from catchment.federation.learn.factored import FactoredRidge as FactoredRidge
     from catchment.federation.learn.groups import group_of as group_of
     from catchment.federation.learn.input_scaling import FederatedScaling as FederatedScaling
     from catchment.federation.learn.optimisers import Adagrad as Adagrad
@@ -56,6 +57,7 @@ __all__, __getattr__, __dir__ = face(
         "conjugate_gradients": ["ConjugateGradients"],
         "deep": ["DeepRidge"],
         "ensemble": ["Ensemble", "ReservoirEnsemble", "joint_features"],
+        "factored": ["FactoredRidge"],
         "groups": ["group_of"],
         "input_scaling": ["FederatedScaling"],
         "optimisers": ["Adagrad", "Adam", "Mean", "Momentum", "Yogi"],

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import TypeVar
 
-from catchment.readout.statistics import RidgeStatistics
+from catchment.federation.algorithm import Additive
 
 N_GROUPS = 32
 MANY = 1_000  # clients above which "auto" leaves out groups, not clients
+
+V = TypeVar("V", bound=Additive)
 
 
 def group_of(client: str) -> int:
@@ -26,20 +29,21 @@ def group_of(client: str) -> int:
     return int.from_bytes(digest[:8], "big") % N_GROUPS
 
 
-def group_sums(by_client: Mapping[str, RidgeStatistics]) -> dict[int, RidgeStatistics]:
+def group_sums(by_client: Mapping[str, V]) -> dict[int, V]:
     """Return the sums of the groups that clients are in, from what each client gave.
 
     >>> import numpy as np
+    >>> from catchment.readout.statistics import RidgeStatistics
     >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
     >>> {k: one.n_rows for k, one in group_sums({"ann": s, "bob": s, "cid": s}).items()}
     {14: 3, 25: 3, 26: 3}
     """
-    sums: dict[int, RidgeStatistics] = {}
+    sums: dict[int, V] = {}
     for name in sorted(by_client):
         pool(sums, group_of(name), by_client[name])
     return {group: sums[group] for group in sorted(sums)}
 
 
-def pool(sums: dict[int, RidgeStatistics], group: int, new: RidgeStatistics) -> None:
+def pool(sums: dict[int, V], group: int, new: V) -> None:
     """Add statistics to those of a group."""
     sums[group] = sums[group] + new if group in sums else new

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 
@@ -475,7 +475,14 @@ def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) 
     return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
 
 
-def has_a_class_alone(by_client: Mapping[Any, RidgeStatistics]) -> bool:
+class HasTargetSum(Protocol):
+    """Statistics of any kind that know the sum of each target."""
+
+    @property
+    def target_sum(self) -> Array: ...
+
+
+def has_a_class_alone(by_client: Mapping[Any, HasTargetSum]) -> bool:
     """Whether one client, or group of them, has all rows of a class.
 
     Target sums of one-hot rows count them.

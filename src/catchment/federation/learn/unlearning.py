@@ -27,6 +27,7 @@ from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.digests import digest_of, is_exact, without
 from catchment.federation.learn.ensemble import Members
+from catchment.federation.learn.factored import FactoredRidge, FactoredState
 from catchment.federation.learn.groups import group_of
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.running_sums import Sums
@@ -196,6 +197,19 @@ def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> U
     how: How = "equality" if exact else "summed-anew"
     certificate = _certificate(client, ALL, state.total, after, removed, how, *about)
     return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
+
+
+def unlearn_factors(
+    algorithm: FactoredRidge, state: FactoredState, client: str
+) -> Unlearned[FactoredState]:
+    """Return the state of a ridge from QR factors without a client: the others, merged anew."""
+    rest = algorithm.without(state, client)
+    removed = state.by_client[client]
+    assert state.total is not None
+    assert rest.total is not None
+    about = (removed.fingerprint, removed.n_rows)
+    certificate = _certificate(client, ALL, state.total, rest.total, removed, "summed-anew", *about)
+    return Unlearned(rest, certificate)
 
 
 def unlearn_member(members: Members, client: str) -> Unlearned[Members]:

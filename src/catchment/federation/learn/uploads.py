@@ -4,9 +4,13 @@
     smallest     as many rows of the Gram matrix as the client has rows, where that is less; once,
                  and only where the server sees clients one by one
     gradients    F K float64 numbers a round, over rounds; they add
+    factors      F^2 / 2 float64 numbers, once; they are merged, and nothing can hide them
 
-All three end in the same readout: the first two to the bit, gradients to a tolerance of
-1e-10. The rule: where the server sees clients one by one and statistics are whole numbers, each
+All four end in the same readout: the first two to the bit, gradients to a tolerance of
+1e-10, factors to the digits of the rows, which sums of noise-free series do not have. They are
+taken if asked for.
+
+The rule: where the server sees clients one by one and statistics are whole numbers, each
 client sends the smaller of the first two. Where a sum hides them, and the ridge is a
 number, gradients are taken if statistics are more than 100 MB and even the most rounds of gradients
 are fewer bytes; below that one round is worth more than bytes. Else statistics.
@@ -19,15 +23,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from catchment.features.feature_map import FeatureMap
-from catchment.federation.learn.automatic import Ridge, automatic_ridge
+from catchment.federation.learn.automatic import Ridge, automatic_factors, automatic_ridge
 from catchment.federation.learn.conjugate_gradients import ConjugateGradients
 from catchment.federation.plan import Learner, Masking, Protection
 from catchment.federation.smallest_upload import SmallestUpload
 from catchment.readout.grid import Grid
 from catchment.readout.packing import packed_length
 
-UploadKind = Literal["auto", "statistics", "smallest", "gradients"]
-UPLOADS = ("auto", "statistics", "smallest", "gradients")
+UploadKind = Literal["auto", "statistics", "smallest", "gradients", "factors"]
+UPLOADS = ("auto", "statistics", "smallest", "gradients", "factors")
 MASKED_WHOLE, MASKED_FLOAT = 8, 16  # bytes of a number in a secure sum
 LARGE = 100_000_000  # bytes of statistics, below which nobody waits for many rounds
 
@@ -36,7 +40,7 @@ LARGE = 100_000_000  # bytes of statistics, below which nobody waits for many ro
 class UploadChoice:
     """What clients send, and why in one sentence."""
 
-    how: Literal["statistics", "smallest", "gradients"]
+    how: Literal["statistics", "smallest", "gradients", "factors"]
     reason: str
 
 
@@ -74,6 +78,16 @@ class Uploads:
             raise ValueError(
                 "upload is 'smallest', which the server must see client by client and unchanged; "
                 "leave out the protections, or use upload='auto'"
+            )
+        if self.asked == "factors" and self.protected:
+            raise ValueError(
+                "upload is 'factors', which are merged and do not add, so that no secure sum hides "
+                "them and no noise is made for them; use upload='statistics' with protections"
+            )
+        if self.asked == "factors" and self.summed:
+            raise ValueError(
+                "upload is 'factors', which leave no sum of statistics for another head, a window, "
+                "forgetting, any device, or to join an earlier run; use upload='statistics'"
             )
         if self.asked == "gradients" and self.summed:
             raise ValueError(
@@ -114,7 +128,7 @@ class Uploads:
         >>> Uploads(protected=True, hidden=True).chosen(features, classes=False).reason
         'clients send statistics: the server sees only sums and the ridge is chosen from them'
         """
-        if self.asked in ("statistics", "gradients"):
+        if self.asked in ("statistics", "gradients", "factors"):
             return UploadChoice(self.asked, f"clients send {self.asked}, as asked for")
         if self.may_be_smaller:
             return self._smaller(features, classes)
@@ -179,6 +193,10 @@ class Uploads:
             Of `FederatedRidge`; of a ridge over rounds only `standardise` counts.
         """
         chosen = self.chosen(features, classes=classes is not None).how
+        if chosen == "factors":
+            return automatic_factors(
+                features, ridge=self.ridge, classes=classes, n_clients=n_clients, **settings
+            )
         if chosen != "gradients":
             return automatic_ridge(
                 features,

@@ -125,6 +125,15 @@ def flags(
     ['c4']
     """
     losses = left_out_losses(by_client, ridge, standardise=standardise)
+    return loss_flags(losses, threshold=threshold)
+
+
+def loss_flags(losses: Mapping[str, float], *, threshold: float = THRESHOLD) -> tuple[Flag, ...]:
+    """Return the clients whose loss stands out among these, the worst first.
+
+    >>> [one.client for one in loss_flags({"a": 1.0, "b": 1.1, "c": 0.9, "d": 1.0, "e": 9e9})]
+    ['e']
+    """
     if len(losses) < FEWEST:
         return ()
     scores = robust_scores(np.log(np.maximum(list(losses.values()), 1e-300)))

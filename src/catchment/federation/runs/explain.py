@@ -14,10 +14,11 @@ from catchment.federation.runs.bounds import bounds_of
 from catchment.federation.runs.maps import map_sentence
 from catchment.federation.runs.read import Message, Run, Traffic
 from catchment.federation.smallest_upload import LOW_RANK
+from catchment.readout.factors import RidgeFactors
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import Kind
 
-STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK)
+STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK, RidgeFactors.KIND.name)
 MOST_REFUSED = 100  # listed
 
 REFUSAL = Kind(

@@ -10,6 +10,7 @@ from catchment.errors import FederationError
 from catchment.federation.algorithm import as_algorithm
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, Race
+from catchment.federation.learn.factored import FactoredRidge
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.runs.read import Run
 from catchment.readout.heads import head_of
@@ -38,7 +39,7 @@ class Described:
     @property
     def features(self) -> str:
         """The fingerprint of the map, where the model has just that one; nothing otherwise."""
-        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
+        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge", "FactoredRidge"):
             return ""
         return _fingerprint(self._of_ridge.get("features"))
 
@@ -72,6 +73,13 @@ class Described:
             case "BalancedRidge":
                 return BalancedRidge(**known)
         return None
+
+    def factored(self, model: Model) -> FactoredRidge | None:
+        """Return the ridge from QR factors, made again; None if the training was another."""
+        if self.name != "FactoredRidge":
+            return None
+        known = {**self.settings, "features": model.features, "classes": model.classes}
+        return FactoredRidge(**known)
 
     def chosen(self, model: Model, parts: Parts) -> tuple[FederatedRidge, RidgeState] | None:
         """Return the ridge of the map that won, and its sums, where several were tried in a round.

@@ -20,6 +20,7 @@ from catchment.federation.learn.unlearning import (
     Certificate,
     unlearn,
     unlearn_by_class,
+    unlearn_factors,
     unlearn_member,
 )
 from catchment.federation.runs.read import last_state, read_run
@@ -98,6 +99,12 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> Wit
             _refuse_sum(by_class.by_client, client)
             left = unlearn_by_class(balanced, by_class, client)
             return WithoutClient(balanced.result(left.state), left.certificate)
+    factored = told.factored(shared)
+    if factored is not None:
+        merged = as_algorithm(factored).load_state(parts)
+        _refuse_sum(merged.by_client, client, groups=bool(merged.by_group))
+        gone = unlearn_factors(factored, merged, client)
+        return WithoutClient(factored.result(gone.state), gone.certificate)
     among = told.chosen(shared, parts)
     if among is not None:
         ridge, sums = among

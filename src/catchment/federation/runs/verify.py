@@ -227,7 +227,9 @@ def _trained(
         among = told.chosen(model, parts)
         algorithm = told.rebuilt(model) if among is None else among[0]
         if algorithm is None:
-            yield cannot("statistics", f"{told.name} keeps no sum of statistics")
+            factored = told.name == "FactoredRidge"
+            kept = "merged factors, which are float64 and no sum" if factored else "no sum"
+            yield cannot("statistics", f"{told.name} keeps {kept} of statistics")
             return None
         whole: Completed[Any, Any, Any] = as_algorithm(algorithm)
         state = whole.load_state(parts) if among is None else among[1]
