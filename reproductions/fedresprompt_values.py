@@ -10,8 +10,11 @@ from typing import Any
 from reproductions.smollm2 import SMOLLM2
 from reproductions.study import Value
 
-TASKS = ("routing", "sst2", "uci_har", "motionsense")
-METHODS = ("zero-shot", "ridge", "subspace", "closed-form", "reservoir", "prompt", "lora")
+TASKS = ("routing", "sst2", "uci_har", "motionsense", "instructed")
+METHODS = (
+    *("largest", "zero-shot", "signal", "ridge", "words", "subspace", "closed-form", "reservoir"),
+    *("scratch", "prompt", "lora"),
+)
 STORIES = "stories260k"
 
 
@@ -29,6 +32,8 @@ class Variant:
         Of the adapters.
     noise
         Multiplier of the noise on each bottleneck that leaves a client.
+    rounds
+        If they are not those of the settings.
     """
 
     method: str
@@ -37,6 +42,7 @@ class Variant:
     bottleneck: int = 0
     rank: int = 0
     noise: float = 0.0
+    rounds: int = 0
 
 
 def variants(method: str, *numbers: tuple[float, int, int, int]) -> tuple[Variant, ...]:
@@ -72,6 +78,26 @@ def steered(bottleneck: int, *, units: int, constant: float, rate: float) -> tup
     )
 
 
+def instructed(
+    bottleneck: int, *, units: int, constant: float, rates: tuple[float, ...]
+) -> tuple[Variant, ...]:
+    """Return the variants of the task in which an instruction says what to name.
+
+    Parameters
+    ----------
+    constant, rates
+        Learning rates of the constant prompt, and of the reservoir's, which are searched.
+    """
+    return (
+        *variants("largest", (0.0, 0, 0, 0)),
+        *variants("signal", (0.0, units, 0, 0)),
+        *variants("words", (0.0, units, 0, 0)),
+        *variants("subspace", (constant, 0, bottleneck, 0)),
+        *variants("closed-form", (0.0, units, bottleneck, 0)),
+        *variants("reservoir", *((rate, units, bottleneck, 0) for rate in rates)),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PromptSettings:
     """How far to go.
@@ -100,6 +126,13 @@ class PromptSettings:
         Variants that are searched.
     noises
         Multipliers of noise on the prompts of UCI HAR's closed-form start.
+    also
+        Adapters of sentences that are run for all seeds besides the chosen ones.
+    instructed, instructed_rounds, instructed_steps, instructed_length
+        Variants, rounds, local steps in each and vectors of the prompt, where an instruction says
+        what to name.
+    instructed_targets, instructed_most
+        Steps in which bottlenecks are found there, and windows of development and test people.
     most
         Examples per client and set, at most.
     points
@@ -126,6 +159,13 @@ class PromptSettings:
     sensors: tuple[Variant, ...] = steered(256, units=200, constant=0.003, rate=3e-4)
     routes: tuple[Variant, ...] = steered(256, units=40, constant=0.003, rate=3e-3)
     noises: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
+    also: tuple[Variant, ...] = (Variant(method="lora", rate=1e-3, rank=4, rounds=40),)
+    instructed: tuple[Variant, ...] = instructed(256, units=200, constant=0.003, rates=(3e-4, 1e-3))
+    instructed_rounds: int = 40
+    instructed_steps: int = 8
+    instructed_length: int = 8
+    instructed_targets: int = 600
+    instructed_most: int = 600
     most: int | None = None
     points: int = 10
     device: str = "auto"
@@ -141,6 +181,8 @@ ON_STORIES = PromptSettings(
     target_copies=4,
     sensors=steered(32, units=200, constant=0.01, rate=3e-4),
     routes=steered(8, units=40, constant=0.01, rate=0.01),
+    instructed=instructed(32, units=200, constant=0.01, rates=(3e-4, 1e-3)),
+    instructed_most=200,
 )
 QUICK = PromptSettings(
     model=STORIES,
@@ -166,6 +208,11 @@ QUICK = PromptSettings(
         *variants("reservoir", (1e-3, 60, 32, 0)),
     ),
     routes=ON_STORIES.routes,
+    instructed=instructed(32, units=60, constant=0.01, rates=(1e-3,)),
+    instructed_rounds=2,
+    instructed_steps=2,
+    instructed_targets=40,
+    instructed_most=20,
     noises=(0.05,),
     most=30,
     points=4,
@@ -197,6 +244,10 @@ class Cell:
         clients.
     curve
         Rounds, bytes between clients and the federation's server so far, development accuracy.
+    losses
+        Mean training loss of each round.
+    people
+        By kind of test case: right answers and cases of each person.
     extra
         Further figures, such as the ridge that was chosen.
     """
@@ -213,6 +264,8 @@ class Cell:
     seconds: float = 0.0
     curve: tuple[tuple[int, int, float], ...] = ()
     extra: dict[str, float] = field(default_factory=dict)
+    losses: tuple[float, ...] = ()
+    people: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
 
     @property
     def bytes_federated(self) -> int:
@@ -234,14 +287,22 @@ class PromptResult:
     environment: dict[str, Value] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    def of(self, task: str, method: str, *, noise: float = 0.0) -> tuple[Cell, ...]:
-        """Return the final cells of one method on one task, by seed."""
+    def of(
+        self, task: str, method: str, *, noise: float = 0.0, rounds: int = 0
+    ) -> tuple[Cell, ...]:
+        """Return the final cells of one method on one task, by seed.
+
+        Parameters
+        ----------
+        rounds
+            Of a variant that has its own.
+        """
         found = [
             cell
             for cell in self.cells
             if not cell.job.search
             and (cell.job.task, cell.job.variant.method) == (task, method)
-            and cell.job.variant.noise == noise
+            and (cell.job.variant.noise, cell.job.variant.rounds) == (noise, rounds)
         ]
         return tuple(sorted(found, key=lambda cell: cell.job.seed))
 
@@ -290,4 +351,9 @@ def _cell(content: dict[str, Any]) -> Cell:
     job = content["job"]
     curve = tuple((int(a), int(b), float(c)) for a, b, c in content["curve"])
     variant = Variant(**job["variant"])
-    return Cell(**{**content, "job": Job(**{**job, "variant": variant}), "curve": curve})
+    people = {
+        kind: {who: (float(a), float(b)) for who, (a, b) in held.items()}
+        for kind, held in content.get("people", {}).items()
+    }
+    found = {"curve": curve, "losses": tuple(content.get("losses", ())), "people": people}
+    return Cell(**{**content, "job": Job(**{**job, "variant": variant}), **found})
