@@ -12,7 +12,7 @@ from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
 from reproductions.fedresprompt_costs import Reached, cost_to_reach
 from reproductions.fedresprompt_values import METHODS, Cell, PromptResult, Variant, stem
-from reproductions.intervals import deviation
+from reproductions.instructed_tables import differences, instructed_parts, losses, spread
 
 try:
     from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ TITLES = {
     "sst2": "SST-2: whole sentences, four clients of Dirichlet(0.3) classes",
     "uci_har": "Sensors to words: UCI HAR, unseen subjects",
     "motionsense": "Sensors to words: MotionSense, unseen subjects",
+    "instructed": "Text and signal: an instruction says what to name of a window (UCI HAR)",
 }
 ADAPTER = "lora"
 LEVELS = (0.87, 0.88)
@@ -65,6 +66,7 @@ def markdown(result: PromptResult) -> str:
         parts += [final] if final else ["No final run yet."]
         parts += ["Searched on the development set, first seed:\n\n" + searched] if searched else []
         parts += comparison(result) if task == "sst2" else []
+        parts += instructed_parts(result) if task == "instructed" else []
     lines = findings(result)
     parts += ["## What it shows", "\n".join(f"- {line}" for line in lines)] if lines else []
     return "\n\n".join(parts) + "\n"
@@ -79,6 +81,10 @@ def final_rows(result: PromptResult, task: str) -> str:
             cells = result.of(task, method, noise=noise)
             if cells:
                 rows.append(_row(cells, f"{method}, noise {noise:g}" if noise else method))
+        for rounds in sorted({c.job.variant.rounds for c in result.cells} - {0}):
+            cells = result.of(task, method, rounds=rounds)
+            if cells:
+                rows.append(_row(cells, f"{method}, {_shape(cells[0])}"))
     head = ("method", "seeds", "development", "test", "trained", "rounds", "federation", "asked")
     return _grid(head, rows) if rows else ""
 
@@ -88,8 +94,8 @@ def _row(cells: Sequence[Cell], name: str) -> list[str]:
     return [
         name,
         str(len(cells)),
-        _spread([c.development for c in cells]),
-        _spread([c.test for c in cells]),
+        spread([c.development for c in cells]),
+        spread([c.test for c in cells]),
         f"{first.trained:,}",
         str(first.rounds),
         _bytes(_mean(cells, _crossed)),
@@ -129,8 +135,10 @@ def comparison(result: PromptResult) -> list[str]:
         "there counts as infinite); what was asked of the language model's server is spread evenly "
         "over the rounds:"
     )
+    curve = losses(result, "sst2")
     papers = _grid(("model, as published", "reservoir prompt", "LoRA"), PUBLISHED)
-    return [text + "\n\n" + _grid(head, map(_cost_row, costs)), NEVER_RUN + "\n\n" + papers]
+    parts = [text + "\n\n" + _grid(head, map(_cost_row, costs)), *([curve] if curve else [])]
+    return [*parts, NEVER_RUN + "\n\n" + papers]
 
 
 def _cost_row(found: Reached) -> list[str]:
@@ -181,7 +189,7 @@ def findings(result: PromptResult) -> list[str]:
             if cells and ridge:
                 apart = 100 * (_mean(cells, _test) - _mean(ridge, _test))
                 lines.append(f"{task}: {method} is {apart:+.1f} points from the ridge readout")
-    return lines
+    return lines + differences(result)
 
 
 def draw(result: PromptResult, *, dark: bool = False) -> Figure:
@@ -258,16 +266,6 @@ def _test(cell: Cell) -> float:
 
 def _mean(cells: Sequence[Cell], what: Callable[[Cell], float]) -> float:
     return float(np.mean([what(cell) for cell in cells]))
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Return mean and deviation in per cent; of one value alone the value.
-
-    >>> _spread([0.9, 0.92]), _spread([0.9])
-    ('91.0 ± 1.4', '90.0')
-    """
-    mean = f"{100 * np.mean(values):.1f}"
-    return f"{mean} ± {100 * deviation(values):.1f}" if len(values) > 1 else mean
 
 
 def _bytes(count: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +128,13 @@ class PromptSettings:
         Multipliers of noise on the prompts of UCI HAR's closed-form start.
     also
         Adapters of sentences that are run for all seeds besides the chosen ones.
-    instructed, instructed_rounds, instructed_steps, instructed_length
-        Variants, rounds, local steps in each and vectors of the prompt, where an instruction says
-        what to name.
-    instructed_targets, instructed_most
-        Steps in which bottlenecks are found there, and windows of development and test people.
+    instructed, instructed_rounds, instructed_steps, instructed_batch, instructed_length
+        Where an instruction says what to name: variants, rounds, local steps in each, examples of
+        a step and vectors of the prompt.
+    instructed_targets, instructed_rate, instructed_copies
+        How bottlenecks are found there: steps, learning rate, and mixtures of each activity.
+    instructed_most
+        Windows of the development people, and of the test people.
     most
         Examples per client and set, at most.
     points
@@ -162,10 +164,13 @@ class PromptSettings:
     also: tuple[Variant, ...] = (Variant(method="lora", rate=1e-3, rank=4, rounds=40),)
     instructed: tuple[Variant, ...] = instructed(256, units=200, constant=0.003, rates=(3e-4, 1e-3))
     instructed_rounds: int = 40
-    instructed_steps: int = 8
+    instructed_steps: int = 4
+    instructed_batch: int = 32
     instructed_length: int = 8
-    instructed_targets: int = 600
-    instructed_most: int = 600
+    instructed_targets: int = 200
+    instructed_rate: float = 0.01
+    instructed_copies: int = 64
+    instructed_most: int = 500
     most: int | None = None
     points: int = 10
     device: str = "auto"
@@ -182,6 +187,7 @@ ON_STORIES = PromptSettings(
     sensors=steered(32, units=200, constant=0.01, rate=3e-4),
     routes=steered(8, units=40, constant=0.01, rate=0.01),
     instructed=instructed(32, units=200, constant=0.01, rates=(3e-4, 1e-3)),
+    instructed_rate=0.05,
     instructed_most=200,
 )
 QUICK = PromptSettings(
@@ -212,6 +218,8 @@ QUICK = PromptSettings(
     instructed_rounds=2,
     instructed_steps=2,
     instructed_targets=40,
+    instructed_rate=0.05,
+    instructed_copies=8,
     instructed_most=20,
     noises=(0.05,),
     most=30,
@@ -311,9 +319,11 @@ class PromptResult:
         return tuple(task for task in TASKS if any(c.job.task == task for c in self.cells))
 
     def save(self, path: Path) -> None:
-        """Write the result as JSON."""
+        """Write the result as JSON, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n")
+        made = path.with_suffix(".tmp")
+        made.write_text(json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n")
+        made.replace(path)
 
 
 def stem(settings: PromptSettings, quick: bool) -> str:
@@ -337,8 +347,10 @@ def load_prompts(path: Path) -> PromptResult:
         else value
         for name, value in content["settings"].items()
     }
+    # A file may be older than a setting; it then was what it is for this model today.
+    usual = ON_STORIES if settings["model"] == STORIES else PromptSettings()
     return PromptResult(
-        settings=PromptSettings(**settings),
+        settings=replace(usual, **settings),
         cells=tuple(_cell(one) for one in content["cells"]),
         quick=content["quick"],
         seconds=content["seconds"],

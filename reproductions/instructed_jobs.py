@@ -309,7 +309,7 @@ def _prompted(
         controller=controller,
         server=server,
         epochs=settings.instructed_steps,
-        batch_size=settings.sensor_batch,
+        batch_size=settings.instructed_batch,
         max_steps=settings.instructed_steps,
         at_once=64,
         tell_labels=True,
@@ -387,13 +387,13 @@ def state_targets(
     A window's bottleneck is the sum of its activity's and its strength's. They are trained on the
     known wordings alone, with mixtures such as a regression makes, to give every right answer.
     """
-    rng, n = np.random.default_rng([seed, 0x7A26]), 6 * settings.target_copies
+    rng, n = np.random.default_rng([seed, 0x7A26]), 6 * settings.instructed_copies
     tokens, texts = (
         answer_tokens(model),
         [[model.tokens(TEMPLATE.format(t)) for t in one.known] for one in INSTRUCTIONS],
     )
     values: Arrays = (np.zeros((9, projection.bottleneck)),)
-    rule = Adam(learning_rate=settings.target_rate, tau=1e-8)
+    rule = Adam(learning_rate=settings.instructed_rate, tau=1e-8)
     memory = rule.start(values)
     for _ in range(settings.instructed_targets):
         mixed = np.concatenate(
