@@ -112,7 +112,7 @@ def search_rows(result: PromptResult, task: str) -> str:
             f"{c.job.variant.rate:g}",
             _shape(c),
             f"{100 * c.development:.1f}",
-            f"{100 * c.test:.1f}",
+            f"{100 * c.test:.1f}" if c.test else "-",
             f"{c.trained:,}",
             str(c.rounds),
             _bytes(c.bytes_federated),
