@@ -12,7 +12,7 @@ from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
 from reproductions.fedresprompt_costs import Reached, cost_to_reach
 from reproductions.fedresprompt_values import METHODS, Cell, PromptResult, Variant, stem
-from reproductions.intervals import deviation
+from reproductions.instructed_tables import differences, instructed_parts, losses, spread
 
 try:
     from matplotlib.axes import Axes
@@ -25,6 +25,7 @@ TITLES = {
     "sst2": "SST-2: whole sentences, four clients of Dirichlet(0.3) classes",
     "uci_har": "Sensors to words: UCI HAR, unseen subjects",
     "motionsense": "Sensors to words: MotionSense, unseen subjects",
+    "instructed": "Text and signal: an instruction says what to name of a window (UCI HAR)",
 }
 ADAPTER = "lora"
 LEVELS = (0.87, 0.88)
@@ -65,6 +66,7 @@ def markdown(result: PromptResult) -> str:
         parts += [final] if final else ["No final run yet."]
         parts += ["Searched on the development set, first seed:\n\n" + searched] if searched else []
         parts += comparison(result) if task == "sst2" else []
+        parts += instructed_parts(result) if task == "instructed" else []
     lines = findings(result)
     parts += ["## What it shows", "\n".join(f"- {line}" for line in lines)] if lines else []
     return "\n\n".join(parts) + "\n"
@@ -79,6 +81,10 @@ def final_rows(result: PromptResult, task: str) -> str:
             cells = result.of(task, method, noise=noise)
             if cells:
                 rows.append(_row(cells, f"{method}, noise {noise:g}" if noise else method))
+        for rounds in sorted({c.job.variant.rounds for c in result.cells} - {0}):
+            cells = result.of(task, method, rounds=rounds)
+            if cells:
+                rows.append(_row(cells, f"{method}, {_shape(cells[0])}"))
     head = ("method", "seeds", "development", "test", "trained", "rounds", "federation", "asked")
     return _grid(head, rows) if rows else ""
 
@@ -88,8 +94,8 @@ def _row(cells: Sequence[Cell], name: str) -> list[str]:
     return [
         name,
         str(len(cells)),
-        _spread([c.development for c in cells]),
-        _spread([c.test for c in cells]),
+        spread([c.development for c in cells]),
+        spread([c.test for c in cells]),
         f"{first.trained:,}",
         str(first.rounds),
         _bytes(_mean(cells, _crossed)),
@@ -106,7 +112,7 @@ def search_rows(result: PromptResult, task: str) -> str:
             f"{c.job.variant.rate:g}",
             _shape(c),
             f"{100 * c.development:.1f}",
-            f"{100 * c.test:.1f}",
+            f"{100 * c.test:.1f}" if c.test else "-",
             f"{c.trained:,}",
             str(c.rounds),
             _bytes(c.bytes_federated),
@@ -120,17 +126,25 @@ def search_rows(result: PromptResult, task: str) -> str:
 
 def comparison(result: PromptResult) -> list[str]:
     """Return what reaching an accuracy cost, and what was published; nothing without curves."""
-    costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
+    costs = cost_table(result)
     if not costs:
         return []
-    head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
     text = (
         "Bytes until development accuracy was first there, medians over runs (a run that never got "
         "there counts as infinite); what was asked of the language model's server is spread evenly "
         "over the rounds:"
     )
+    curve = losses(result, "sst2")
     papers = _grid(("model, as published", "reservoir prompt", "LoRA"), PUBLISHED)
-    return [text + "\n\n" + _grid(head, map(_cost_row, costs)), NEVER_RUN + "\n\n" + papers]
+    parts = [text + "\n\n" + costs, *([curve] if curve else [])]
+    return [*parts, NEVER_RUN + "\n\n" + papers]
+
+
+def cost_table(result: PromptResult) -> str:
+    """Return what every method cost until it was first at each level; empty without curves."""
+    costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
+    head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
+    return _grid(head, map(_cost_row, costs)) if costs else ""
 
 
 def _cost_row(found: Reached) -> list[str]:
@@ -181,7 +195,7 @@ def findings(result: PromptResult) -> list[str]:
             if cells and ridge:
                 apart = 100 * (_mean(cells, _test) - _mean(ridge, _test))
                 lines.append(f"{task}: {method} is {apart:+.1f} points from the ridge readout")
-    return lines
+    return lines + differences(result)
 
 
 def draw(result: PromptResult, *, dark: bool = False) -> Figure:
@@ -232,6 +246,32 @@ def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> Non
         known.add(label)
 
 
+def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
+    """Return the clients' mean training loss by round, a panel for each task that keeps it."""
+    colours = theme(dark)
+    kept = [c for c in result.cells if c.losses and not c.job.search]
+    tasks = [task for task in TITLES if any(c.job.task == task for c in kept)]
+    size = (5.8 * len(tasks), 3.6)
+    figure = Figure(figsize=size, layout="constrained", facecolor=colours.page)
+    panels = np.atleast_1d(figure.subplots(1, len(tasks)))
+    for ax, task in zip(panels, tasks, strict=True):
+        _dress(ax, colours)
+        ax.set_title(task, loc="left", color=colours.text, fontsize=10)
+        ax.set_xlabel("round", color=colours.text)
+        known: set[str] = set()
+        for cell in kept:
+            if cell.job.task == task:
+                method = cell.job.variant.method
+                colour = colours.series[METHODS.index(method) % len(colours.series)]
+                named = "_nolegend_" if method in known else method
+                rounds = np.arange(1, len(cell.losses) + 1)
+                ax.plot(rounds, cell.losses, color=colour, lw=1.2, alpha=0.8, label=named)
+                known.add(method)
+        ax.legend(frameon=False, fontsize=8, labelcolor=colours.text)
+    panels[0].set_ylabel("mean training loss", color=colours.text)
+    return figure
+
+
 def write(result: PromptResult, folder: Path) -> list[Path]:
     """Write figures, tables and, of sentences, a picture into a folder; return their paths."""
     name = stem(result.settings, result.quick)
@@ -240,7 +280,10 @@ def write(result: PromptResult, folder: Path) -> list[Path]:
     paths[1].write_text(markdown(result))
     if any(cell.job.task == "sst2" and cell.curve for cell in result.cells):
         paths.append(folder / f"{name}.png")
-        draw(result).savefig(paths[2], dpi=110)
+        draw(result).savefig(paths[-1], dpi=110)
+    if any(cell.losses and not cell.job.search for cell in result.cells):
+        paths.append(folder / f"{name}-loss.png")
+        draw_losses(result).savefig(paths[-1], dpi=110)
     return paths
 
 
@@ -258,16 +301,6 @@ def _test(cell: Cell) -> float:
 
 def _mean(cells: Sequence[Cell], what: Callable[[Cell], float]) -> float:
     return float(np.mean([what(cell) for cell in cells]))
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Return mean and deviation in per cent; of one value alone the value.
-
-    >>> _spread([0.9, 0.92]), _spread([0.9])
-    ('91.0 ± 1.4', '90.0')
-    """
-    mean = f"{100 * np.mean(values):.1f}"
-    return f"{mean} ± {100 * deviation(values):.1f}" if len(values) > 1 else mean
 
 
 def _bytes(count: float) -> str:
