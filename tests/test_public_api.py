@@ -37,8 +37,8 @@ FACES = {
     ),
     "federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
-        "read_run"
+        "Protection Record Result RoundedUpload Rows SmallestUpload Store Turn as_algorithm "
+        "explain messages_of read_run"
     ),
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "

@@ -162,7 +162,7 @@ class FederatedTraining:
 
     @property
     def needs(self) -> Needs:
-        return Needs()
+        return Needs(longest=self.clip)
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         if self.at_once or self.torch_device().type == "cpu":
