@@ -67,7 +67,7 @@ FACES = {
     "export.device": "TrainingDevice device_of sensor_bytes task_of to_device",
     "interop": "from_reservoirpy model_from_reservoirpy",
     "partial": (
-        "Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
+        "Dropout Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
         "PartialNetwork RecordingTraining Schedule Share schedule_epsilon suggest_freeze "
         "tree_epsilon"
     ),

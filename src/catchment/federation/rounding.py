@@ -62,7 +62,7 @@ class RoundedUpload:
     >>> sent = WeightedSum.of((np.linspace(-1, 1, 1000),), 1.0)
     >>> made = [RoundedUpload(bits=b).on_client(sent, Turn(0, ())).parts() for b in (32, 8, 2)]
     >>> [len(parts.to_bytes()) for parts in made]
-    [8153, 1287, 537]
+    [8136, 1230, 479]
     """
 
     needs: ClassVar[Needs] = Needs(
