@@ -86,9 +86,11 @@ def freeze(
     result = FreezeResult(settings=plain, rows=(), environment=about, quick=quick)
     if earlier is not None and _relevant(earlier.settings) == _relevant(plain):
         result = replace(result, rows=earlier.rows)
+    # Part by part, rates before what is tested: whatever stops, the parts before are whole.
+    stages = [(part, search) for part in parts for search in (True, False)]
     with Pool(partial(outcome_of, settings, directory), workers) as pool:
-        for search in (True, False):
-            jobs = searches(settings, parts) if search else finals(settings, parts, result)
+        for part, search in stages:
+            jobs = searches(settings, [part]) if search else finals(settings, [part], result)
             done = {row.job for row in result.rows}
             for job, outcome in pool.run([job for job in jobs if job not in done]):
                 if isinstance(outcome, Exception):
@@ -107,9 +109,12 @@ def finals(settings: FreezeSettings, parts: Sequence[str], result: FreezeResult)
     for seed in settings.seeds:
         for job in choices(settings, parts):
             if job.trained == RIDGE:
-                found.append(replace(job, seed=seed, rounds=1))
-            elif job.choice in rates:
-                optimiser, rate = rates[job.choice]
+                found.append(replace(job, seed=seed))
+                continue
+            whole = replace(job, part="layers", bits=32)
+            asked = whole.choice if job.part == "bits" else job.choice
+            if asked in rates:
+                optimiser, rate = rates[asked]
                 kind = "adam" if optimiser == "adam" else "sgd"
                 found.append(replace(job, seed=seed, optimiser=kind, rate=rate))
     return found

@@ -40,12 +40,14 @@ class FreezeSettings:
     rates, search_rounds, held_out
         Learning rates are chosen after this many rounds on this many writers whom nobody trains on,
         with a seed of their own.
+    dealt_rates
+        Rates to choose from where clients train a part of the units.
     bits
-        Of a number sent.
+        Of a number sent; the rate is that of whole numbers.
     random, first
         Shares of the units that each client trains; of several it draws one.
-    echo_units, echo_rounds
-        Of the echo state network on UCI HAR.
+    echo_units, readout_rounds, echo_rounds
+        Of the echo state network on UCI HAR: rounds of its readout alone, and of more of it.
     echo_rates
         Optimiser and rate, chosen by the validation people after all rounds.
     """
@@ -54,17 +56,19 @@ class FreezeSettings:
     search_seed: int = 100
     rounds: int = 60
     search_rounds: int = 30
-    cohort: int = 40
+    cohort: int = 20
     held_out: int = 100
     rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5)
+    dealt_rates: tuple[float, ...] = (0.1, 0.2)
     n_writers: int | None = None
     n_test: int | None = None
-    bits: tuple[int, ...] = (8, 4, 2, 1)
+    bits: tuple[int, ...] = (8, 4, 2)
     random: tuple[tuple[float, ...], ...] = ((0.75,), (0.5,), (0.25,))
-    first: tuple[tuple[float, ...], ...] = ((0.5, 1.0), (0.25, 0.5, 0.75, 1.0), (0.25, 1.0))
+    first: tuple[tuple[float, ...], ...] = ((0.5, 1.0), (0.25, 0.5, 0.75, 1.0))
     echo_set: str = "uci_har"
     echo_units: int = 200
-    echo_rounds: int = 200
+    readout_rounds: int = 500
+    echo_rounds: int = 100
     echo_rates: tuple[tuple[str, float], ...] = (
         ("sgd", 0.1),
         ("sgd", 0.3),
@@ -73,6 +77,7 @@ class FreezeSettings:
         ("adam", 0.001),
         ("adam", 0.003),
         ("adam", 0.01),
+        ("adam", 0.03),
     )
     echo_ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     tolerance: float = 0.01
@@ -85,6 +90,7 @@ QUICK = FreezeSettings(
     cohort=2,
     held_out=2,
     rates=(0.1,),
+    dealt_rates=(0.1,),
     n_writers=6,
     n_test=50,
     bits=(2,),
@@ -92,7 +98,8 @@ QUICK = FreezeSettings(
     first=((0.5, 1.0),),
     echo_set="synthetic",
     echo_units=12,
-    echo_rounds=3,
+    readout_rounds=4,
+    echo_rounds=2,
     echo_rates=(("sgd", 0.3),),
     echo_ridges=(0.1,),
 )
@@ -207,11 +214,11 @@ def searches(settings: FreezeSettings, parts: Iterable[str]) -> list[Job]:
     """Return the trainings by which rates are chosen."""
     s, found = settings, []
     for job in choices(settings, parts):
-        if job.part == "echo":
-            pairs = () if job.trained == RIDGE else s.echo_rates
-        else:
-            pairs = tuple(("sgd", rate) for rate in s.rates)
-        rounds = s.echo_rounds if job.part == "echo" else s.search_rounds
+        if job.part == "bits" or job.trained == RIDGE:
+            continue
+        rates = s.rates if job.part == "layers" else s.dealt_rates
+        pairs = tuple(("sgd", rate) for rate in rates) if job.part != "echo" else s.echo_rates
+        rounds = job.rounds if job.part == "echo" else s.search_rounds
         for optimiser, rate in pairs:
             asked = replace(job, seed=s.search_seed, rounds=rounds, rate=rate, search=True)
             found.append(replace(asked, optimiser="adam" if optimiser == "adam" else "sgd"))
@@ -233,8 +240,10 @@ def choices(settings: FreezeSettings, parts: Iterable[str]) -> list[Job]:
             found += [replace(dealt, shares=shares) for shares in s.random]
             found += [replace(dealt, shares=shares, order="first") for shares in s.first]
     if "echo" in parts:
-        echo = replace(job, part="echo", rounds=s.echo_rounds)
-        found += [replace(echo, trained=trained) for trained in (RIDGE, *ECHO)]
+        lengths = (1, s.readout_rounds, s.echo_rounds, s.echo_rounds)
+        echo = replace(job, part="echo")
+        for trained, rounds in zip((RIDGE, *ECHO), lengths, strict=True):
+            found.append(replace(echo, trained=trained, rounds=rounds))
     return found
 
 

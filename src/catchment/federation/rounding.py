@@ -138,24 +138,37 @@ class RoundedUpload:
         self, values: Floats, rng: np.random.Generator
     ) -> tuple[NDArray[np.uint16], NDArray[np.float32]]:
         """Return the level (n,) of every number, and the scale of every block."""
-        if not np.isfinite(values).all():
+        n, kind = len(values), self._kind(values.dtype)
+        blocks = np.zeros((-(-n // self.block), self.block), kind)
+        blocks.ravel()[:n] = values
+        largest = np.abs(blocks).max(axis=1)
+        if not np.isfinite(largest).all():
             raise UploadError("not-finite", "a change holds NaN or infinite numbers")
-        starts = np.arange(0, len(values), self.block)
-        largest = np.maximum.reduceat(np.abs(values), starts) if len(values) else np.zeros(0)
         scales = largest.astype(np.float32)
         # A float64 rounded down to float32 would leave its own block's range.
         scales = np.where(scales < largest, np.nextafter(scales, np.float32(np.inf)), scales)
-        each = np.repeat(np.where(scales > 0, scales, 1), self.block)[: len(values)]
-        levels = (values / each.astype(np.float64) + 1.0) * (self.n_steps / 2)
-        levels += rng.random(len(values))
-        # The last place of a sum may round up to a level that is none.
-        return np.minimum(levels, self.n_steps).astype(np.uint16), scales
+        blocks *= (self.n_steps / 2 / np.where(scales > 0, scales, 1)).astype(kind)[:, None]
+        # The middle, a whole number but for one bit, is added last: zeros stay zeros exactly.
+        blocks += rng.random(blocks.shape, dtype=kind)
+        blocks += kind.type(self.n_steps / 2 % 1)
+        levels = np.floor(blocks, out=blocks)
+        levels += kind.type(self.n_steps // 2)
+        np.clip(levels, 0, self.n_steps, out=levels)
+        return levels.astype(np.uint16).ravel()[:n], scales
+
+    def _kind(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return in what is calculated: a float32 has no digits to spare for 16 bits."""
+        return np.dtype(np.float64) if self.bits == 16 else dtype
 
     def _values(
-        self, codes: NDArray[np.uint16], scales: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        each = np.repeat(scales.astype(np.float64), self.block)[: len(codes)]
-        return each * (2.0 / self.n_steps * codes - 1.0)
+        self, codes: NDArray[np.uint16], scales: NDArray[np.float32], dtype: np.dtype[Any]
+    ) -> Floats:
+        kind = self._kind(dtype)
+        values = np.zeros((len(scales), self.block), kind)
+        values.ravel()[: len(codes)] = codes
+        values -= kind.type(self.n_steps / 2)
+        values *= (scales.astype(np.float64) * (2.0 / self.n_steps)).astype(kind)[:, None]
+        return cast(Floats, values.ravel()[: len(codes)])
 
     def _shortened(
         self, codes: NDArray[np.uint16], scales: NDArray[np.float32]
@@ -163,7 +176,8 @@ class RoundedUpload:
         """Return scales with which the change is no longer than it may be."""
         if self.longest is None:
             return scales
-        length = float(np.linalg.norm(self._values(codes, scales)))
+        values = self._values(codes, scales, np.dtype(np.float64))
+        length = float(np.linalg.norm(values))
         # Scales and values are rounded to float32 once more.
         factor = min(1.0, self.longest * (1 - 1e-6) / max(length, 1e-300))
         return (scales * factor).astype(np.float32) if factor < 1 else scales
@@ -187,10 +201,11 @@ class RoundedUpload:
         levels = unpacked_codes(codes, n, self.bits)
         if not np.isfinite(scales).all() or (levels > self.n_steps).any():
             raise UploadError("range", "a rounded change is not finite, or beyond its levels")
-        values, arrays, first = self._values(levels, scales), [], 0
-        for shape, kind in zip(shapes, types, strict=True):
+        kind = np.result_type(*types) if types else TYPES["f4"]
+        values, arrays, first = self._values(levels, scales, kind), [], 0
+        for shape, own in zip(shapes, types, strict=True):
             last = first + math.prod(shape)
-            arrays.append(values[first:last].reshape(shape).astype(kind))
+            arrays.append(values[first:last].reshape(shape).astype(own))
             first = last
         inside = cast(Any, parts.facts["facts"])
         return inner(Parts(str(parts.facts["kind"]), inside, (numbers, *arrays)), turn)
@@ -228,10 +243,10 @@ def unpacked_codes(packed: NDArray[np.uint8], n: int, bits: int) -> NDArray[np.u
     return spread.ravel()[:n].astype(np.uint16)
 
 
-def _flat(arrays: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+def _flat(arrays: Sequence[NDArray[Any]]) -> Floats:
     if not arrays:
-        return np.zeros(0)
-    return np.concatenate([array.ravel().astype(np.float64) for array in arrays])
+        return np.zeros(0, np.float32)
+    return np.concatenate([array.ravel() for array in arrays])
 
 
 def _type_name(array: NDArray[Any]) -> str:
