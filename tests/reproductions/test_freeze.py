@@ -87,7 +87,7 @@ def test_the_papers_choice_is_among_the_layers_and_every_choice_trains_something
     for trained in TRAINED:
         assert set(freeze_of(trained).frozen(EmnistCnn())) < names or trained == ALL
     jobs = choices(FreezeSettings(), ("layers", "bits", "dropout", "echo"))
-    assert len(jobs) == len(set(jobs)) == 11 + 2 * 3 + 2 * 5 + 4
+    assert len(jobs) == len(set(jobs)) == 11 + 2 * 4 + 2 * 5 + 4
 
 
 def test_the_exact_readout_is_that_of_a_plain_solution_on_the_networks_own_states() -> None:
@@ -200,7 +200,7 @@ def test_tables_have_every_choice_its_baseline_and_paired_differences() -> None:
     apart = [a.accuracy - b.accuracy for a, b in zip(ours, all_, strict=True)]
     shown = f"{100 * np.mean(apart):+.1f} ± {100 * np.std(apart, ddof=1):.1f} |"
     assert shown in next(line for line in text.splitlines() if line.startswith("| conv1 |"))
-    assert len(sent_table(result, "bits")[0].splitlines()) == 2 + 2 * 4
+    assert len(sent_table(result, "bits")[0].splitlines()) == 2 + 2 * 5
     assert "0.25 or 0.5 or 0.75 or 1 of the units, the first" in sent_table(result, "dropout")[0]
     echo = "\n".join(echo_table(result))
     assert len({line.count("|") for line in echo.splitlines() if line.startswith("|")}) == 1
