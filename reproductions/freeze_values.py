@@ -60,7 +60,7 @@ class FreezeSettings:
     search_rounds: int = 30
     cohort: int = 20
     held_out: int = 100
-    rates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+    rates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
     dealt_factors: tuple[float, ...] = (1.0, 2.0)
     n_writers: int | None = None
     n_test: int | None = None
