@@ -152,10 +152,12 @@ class Needs:
         Whether its messages are about other targets than those of the recordings' rows.
     unchanged
         Why no protection may change a message, and what to do instead; nothing if they may.
+    longest
+        The longest change that the server takes from a client, if there is a bound.
 
     >>> Needs(rounds=2) | Needs(each_client="it keeps clients apart; pass keep_clients=False")
     Needs(each_client='it keeps clients apart; pass keep_clients=False', data_choice='',
-          per_sequence=False, rounds=2, other_targets=False, unchanged='')
+          per_sequence=False, rounds=2, other_targets=False, unchanged='', longest=None)
     """
 
     each_client: str = ""
@@ -164,6 +166,7 @@ class Needs:
     rounds: int = 1
     other_targets: bool = False
     unchanged: str = ""
+    longest: float | None = None
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -173,6 +176,9 @@ class Needs:
             rounds=max(self.rounds, other.rounds),
             other_targets=self.other_targets or other.other_targets,
             unchanged=self.unchanged or other.unchanged,
+            longest=min(
+                (one for one in (self.longest, other.longest) if one is not None), default=None
+            ),
         )
 
 
