@@ -64,6 +64,8 @@ class FedIPSettings:
         Of all subjects together, at most: in the table, and in the search.
     most_units
         Reservoirs larger than this are left out of the paper's ranges.
+    folds
+        Groups of people, each of which is tested once (`people.rotations`).
     """
 
     trials: int = 12
@@ -76,6 +78,7 @@ class FedIPSettings:
     search_steps: int = 250_000
     most_units: int = 200
     seed: int = 0
+    folds: int = 5
 
 
 QUICK = FedIPSettings(
@@ -86,6 +89,7 @@ QUICK = FedIPSettings(
     finalists=1,
     steps=60_000,
     search_steps=30_000,
+    folds=3,
 )
 
 

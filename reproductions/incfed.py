@@ -66,6 +66,8 @@ class IncFedSettings:
         mean state, so "mean" is a vote of the readout at every step.
     steps, search_steps
         Of all subjects together, at most: in the table, and in the search.
+    folds
+        Groups of people, each of which is tested once (`people.rotations`).
     """
 
     trials: int = 20
@@ -75,9 +77,10 @@ class IncFedSettings:
     steps: int = 1_000_000
     search_steps: int = 300_000
     seed: int = 0
+    folds: int = 5
 
 
-QUICK = IncFedSettings(trials=3, repetitions=2, steps=100_000, search_steps=50_000)
+QUICK = IncFedSettings(trials=3, repetitions=2, steps=100_000, search_steps=50_000, folds=3)
 
 
 def incfed(people: People, settings: IncFedSettings, began: Began | None = None) -> SetResult:
