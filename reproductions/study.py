@@ -6,12 +6,13 @@ import datetime
 import json
 import os
 import platform
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from catchment.search.space import Adaptation
 from reproductions.intervals import Interval, deviation, over_people, paired
 from reproductions.people import People
 
+R = TypeVar("R")
+_NUMBERS = re.compile(r"\[[\s\d.,e+-]+\]")  # rows of confusions, a line each
 Began = Callable[[str], None]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
@@ -37,6 +40,8 @@ class Selected:
     pool: str
     adaptation: dict[str, Value] | None = None
     fold: int = 0
+    train: float = float("nan")
+    wiring: dict[str, Value] | None = None  # what the recipe does not say of its connections
 
     @classmethod
     def of(
@@ -50,6 +55,17 @@ class Selected:
     ) -> Selected:
         settings = None if adaptation is None else asdict(adaptation)
         return cls(method, recipe.to_json(), validation, pool, settings, fold)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number beside the cells: what it is, of which method, and in which repetition and fold."""
+
+    name: str
+    method: str
+    value: float
+    repetition: int = 0
+    fold: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +105,7 @@ class SetResult:
     traffic: tuple[Traffic, ...] = ()
     remarks: tuple[str, ...] = ()
     seconds: float = 0.0
+    measures: tuple[Measure, ...] = ()
 
     @classmethod
     def about(cls, people: People, cells: Sequence[Cell]) -> SetResult:
@@ -181,7 +198,8 @@ class StudyResult:
         """Write the result as JSON; NaN becomes null."""
         content = _plain({**asdict(self), "seconds": self.seconds})
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+        text = json.dumps(content, indent=1, allow_nan=False)
+        path.write_text(_NUMBERS.sub(lambda row: " ".join(row.group(0).split()), text) + "\n")
 
 
 def load_result(path: Path) -> StudyResult:
@@ -212,7 +230,9 @@ def joined(old: SetResult, new: SetResult) -> SetResult:
         old,
         cells=old.cells + new.cells,
         selected=old.selected + new.selected,
+        traffic=old.traffic or new.traffic,
         remarks=old.remarks + new.remarks,
+        measures=old.measures + new.measures,
         seconds=old.seconds + new.seconds,
     )
 
@@ -247,10 +267,20 @@ def _set_result(content: dict[str, Any]) -> SetResult:
         **{
             **content,
             "cells": cells,
-            "selected": tuple(Selected(**row) for row in content["selected"]),
+            "selected": _rows(Selected, content["selected"]),
+            "measures": _rows(Measure, content.get("measures", ())),
             "traffic": tuple(Traffic(**row) for row in content["traffic"]),
             **{name: tuple(content[name]) for name in ("notes", "classes", "remarks")},
         }
+    )
+
+
+def _rows(kind: type[R], rows: Iterable[dict[str, Any]]) -> tuple[R, ...]:
+    """Return saved rows as values; a number that was NaN is null on the disk."""
+    numbers = ("train", "validation", "value")
+    return tuple(
+        kind(**{key: _number(item) if key in numbers else item for key, item in row.items()})
+        for row in rows
     )
 
 
