@@ -184,7 +184,7 @@ def label_distance(clients: Mapping[str, Sequence[Recording]]) -> float:
     >>> label_distance({"a": windows[::2], "b": windows[1::2]})
     0.5
     """
-    counts = np.array([np.sum([s.y for s in part], axis=0) for part in clients.values()])
+    counts = np.array([sum(np.asarray(s.y) for s in part) for part in clients.values()])
     sizes = counts.sum(axis=1)
     overall = counts.sum(axis=0) / sizes.sum()
     apart = np.abs(counts / sizes[:, None] - overall).sum(axis=1) / 2
