@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import numpy as np
 
+from reproductions import incfed_tables, skew_tables
+from reproductions.grids import grid
 from reproductions.published import printed
 from reproductions.study import SetResult, StudyResult
 
@@ -16,8 +16,9 @@ def markdown(study: StudyResult) -> str:
     """Return a whole result as a Markdown document."""
     parts = [f"# {TITLES.get(study.name, study.name)}", _preamble(study)]
     for one in study.sets:
-        parts += [f"## {one.name}", _about(one), table(study.name, one)]
-        if one.selected:
+        own = _own_sections(study, one)
+        parts += [f"## {one.name}", _about(one), *(own or [table(study.name, one)])]
+        if one.selected and not own:
             parts.append(_selected(one))
         if one.traffic:
             parts.append(_traffic(one))
@@ -27,10 +28,21 @@ def markdown(study: StudyResult) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _own_sections(study: StudyResult, one: SetResult) -> list[str]:
+    """Return a set's tables where a study has a module for them."""
+    match study.name:
+        case "incfed":
+            return incfed_tables.sections(one)
+        case "skew":
+            return skew_tables.sections(one)
+    return []
+
+
 TITLES = {
     "incfed": "Readouts from sums, from averages, and from pooled data",
     "fedip": "Federated intrinsic plasticity before the exact readout",
     "variance": "Plasticity over several initialisations",
+    "skew": "What averages lose when clients differ",
     "unseen": "UCI HAR, the publisher's test subjects",
 }
 
@@ -45,7 +57,7 @@ def table(study: str, one: SetResult) -> str:
             row.append(_entry(study, one, method, share))
         spread = np.mean([c.spread for c in one.of(method, one.shares[-1])])
         rows.append([*row, f"{100 * spread:.1f}"])
-    return _grid(head, rows)
+    return grid(head, rows)
 
 
 def _entry(study: str, one: SetResult, method: str, share: float) -> str:
@@ -98,7 +110,7 @@ def _selected(one: SetResult) -> str:
                 text,
             ]
         )
-    return _grid(["selected for", "validation", "pool", "recipe", "plasticity"], rows)
+    return grid(["selected for", "validation", "pool", "recipe", "plasticity"], rows)
 
 
 def _recipe(text: str) -> str:
@@ -129,20 +141,18 @@ def _traffic(one: SetResult) -> str:
         ]
         for t in one.traffic
     ]
-    return _grid(["plan", "clients", "rounds", "KiB up each", "KiB down each", "seconds"], rows)
-
-
-def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    return grid(["plan", "clients", "rounds", "KiB up each", "KiB down each", "seconds"], rows)
 
 
 def findings(study: StudyResult) -> list[str]:
     """Return what the result shows, one sentence each."""
-    lines = [_exactness(one) for one in study.sets if not np.isnan(one.largest_gap)]
+    gaps = [] if study.name == "skew" else study.sets
+    lines = [_exactness(one) for one in gaps if not np.isnan(one.largest_gap)]
     match study.name:
         case "incfed":
-            lines.append(_fedavg_finding(study))
+            lines += incfed_tables.findings(study)
+        case "skew":
+            lines += skew_tables.findings(study)
         case "fedip":
             lines += [line for one in study.sets for line in _fedip_findings(one)]
         case "variance":
@@ -162,14 +172,6 @@ def _exactness(one: SetResult) -> str:
         f"{one.name}: exact federated and pooled scores differ by at most {max(gaps):.1e}"
         f" ({above} of {len(gaps)} cells above {TOLERANCE:g})"
     )
-
-
-def _fedavg_finding(study: StudyResult) -> str:
-    cells = [(one, m, s) for one in study.sets for m in one.methods for s in one.shares]
-    averages = [(one, m, s) for one, m, s in cells if m.startswith("fedavg")]
-    behind = sum(one.mean(m, s) < one.mean("incfed", s) for one, m, s in averages)
-    share = behind / max(len(averages), 1)
-    return f"averages are behind the exact sum in {behind} of {len(averages)} cells ({share:.0%})"
 
 
 def _fedip_findings(one: SetResult) -> list[str]:
