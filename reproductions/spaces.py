@@ -1,7 +1,7 @@
 """The papers' ranges of hyper-parameters.
 
-IncFed counts connections from 1 to 60 without saying of what; here they are units and inputs that a
-unit receives. FedIP's learning rate of .01 with targets of .005 to .15 diverges under the corrected
+IncFed counts connections from 1 to 60 without saying of what: `reproductions.connectivity` has the
+readings. FedIP's learning rate of .01 with targets of .005 to .15 diverges under the corrected
 rule; `catchment.search.space` draws it relative to target_std^2 instead.
 """
 
