@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import reduce
-from operator import add
 from typing import Literal
 
 import numpy as np
 
-from catchment.readout.metrics import ClassCounts
 from reproductions.grids import grid
 from reproductions.intervals import Interval, paired
+from reproductions.per_class import balanced, confusion
 from reproductions.published import INCFED_SELECTED, printed
 from reproductions.study import Selected, SetResult, StudyResult
 
@@ -85,20 +83,6 @@ def _entry(one: SetResult, method: str, share: float, what: Literal["test", "tra
     text = f"{100 * mean:.2f} ± {100 * deviation:.2f}"
     paper = printed("incfed", one.name, method, share, what)
     return text if paper is None else f"{text} ({paper:.2f})"
-
-
-def confusion(
-    one: SetResult, method: str, share: float, repetition: int | None = None
-) -> ClassCounts:
-    """Return the confusions of all folds, and of all repetitions unless one is named."""
-    cells = [c for c in one.of(method, share) if repetition in (None, c.repetition)]
-    return reduce(add, (cell.confusion for cell in cells))
-
-
-def balanced(one: SetResult, method: str, share: float) -> float:
-    """Return the mean share of each class that is found, over repetitions."""
-    draws = sorted({cell.repetition for cell in one.of(method, share)})
-    return float(np.mean([confusion(one, method, share, k).balanced_accuracy for k in draws]))
 
 
 def ahead(one: SetResult) -> str:
@@ -197,10 +181,11 @@ def confused(one: SetResult) -> str:
     for method in (EXACT, AVERAGE, "majority"):
         if not one.of(method, 1.0):
             continue
-        counts = confusion(one, method, 1.0).confusion
+        counts = confusion(one, method, 1.0)
+        assert counts is not None
         rows = [
             [name, *(str(int(n)) for n in row)]
-            for name, row in zip(one.classes, counts, strict=True)
+            for name, row in zip(one.classes, counts.confusion, strict=True)
         ]
         parts.append(grid([method, *one.classes], rows))
     return "\n\n".join(parts)

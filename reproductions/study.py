@@ -69,7 +69,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one run of a plan cost: bytes between all clients and the server, and seconds."""
+    """What one run of a plan cost: bytes between all clients and the server, and seconds.
+
+    `bytes_back` are those of the trained model on its way to the clients; 0 where nobody counted.
+    """
 
     method: str
     n_clients: int
@@ -77,9 +80,11 @@ class Traffic:
     bytes_up: int
     bytes_down: int
     seconds: float
+    bytes_back: int = 0
 
     @classmethod
-    def of(cls, method: str, records: Sequence[Record]) -> Traffic:
+    def of(cls, method: str, records: Sequence[Record], delivery: Sequence[Record] = ()) -> Traffic:
+        """Return what the rounds of a plan cost, and those in which the model was sent back."""
         return cls(
             method,
             max((record.n_asked for record in records), default=0),
@@ -87,6 +92,7 @@ class Traffic:
             sum(record.bytes_up for record in records),
             sum(record.bytes_down for record in records),
             sum(record.seconds for record in records),
+            sum(record.bytes_down for record in delivery),
         )
 
 

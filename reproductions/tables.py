@@ -2,78 +2,165 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from reproductions import incfed_tables, skew_tables
+from reproductions.findings import findings
 from reproductions.grids import grid
+from reproductions.intervals import Interval, over_people
+from reproductions.per_class import balanced, confusion, difference, interval, majority
 from reproductions.published import printed
 from reproductions.study import SetResult, StudyResult
-
-TOLERANCE = 1e-9
 
 
 def markdown(study: StudyResult) -> str:
     """Return a whole result as a Markdown document."""
     parts = [f"# {TITLES.get(study.name, study.name)}", _preamble(study)]
     for one in study.sets:
-        own = _own_sections(study, one)
-        parts += [f"## {one.name}", _about(one), *(own or [table(study.name, one)])]
-        if one.selected and not own:
-            parts.append(_selected(one))
-        if one.traffic:
-            parts.append(_traffic(one))
-        if one.remarks:
-            parts.append("\n".join(f"- {remark}" for remark in one.remarks))
+        own = OWN.get(study.name)
+        parts += [f"## {one.name}", _about(one)]
+        parts += _sections(study.name, one) if own is None else own(one)
+        parts.append(_traffic(one))
+        parts.append("\n".join(f"- {remark}" for remark in one.remarks))
     parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(study))]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _own_sections(study: StudyResult, one: SetResult) -> list[str]:
-    """Return a set's tables where a study has a module for them."""
-    match study.name:
-        case "incfed":
-            return incfed_tables.sections(one)
-        case "skew":
-            return skew_tables.sections(one)
-    return []
+def _sections(study: str, one: SetResult) -> list[str]:
+    parts = [table(study, one), difference_table(study, one)]
+    parts += [confusion_table(one, method) for method in CONFUSED.get(study, ())]
+    return [*parts, _selected(one)]
 
 
+# Studies that have a module for their tables.
+OWN = {"incfed": incfed_tables.sections, "skew": skew_tables.sections}
+# Methods whose classes are shown one by one.
+CONFUSED = {"unseen": ("incfed",)}
 TITLES = {
     "incfed": "Readouts from sums, from averages, and from pooled data",
     "fedip": "Federated intrinsic plasticity before the exact readout",
-    "variance": "Plasticity over several initialisations",
     "skew": "What averages lose when clients differ",
+    "variance": "Plasticity over several initialisations",
     "unseen": "UCI HAR, the publisher's test subjects",
 }
 
 
 def table(study: str, one: SetResult) -> str:
-    """Return a set's accuracies as a Markdown table, methods by rows and shares by columns."""
-    head = ["method", *(f"{share:.0%}" for share in one.shares), "spread over subjects"]
+    """Return a set's accuracies as a Markdown table, methods by rows and shares by columns.
+
+    The last columns are of the largest share: all test people with an interval over them, and the
+    mean over classes of the share that is recognised.
+    """
+    last = one.shares[-1]
+    shares = [f"{share:.0%}" for share in one.shares]
+    head = ["method", *shares, f"{last:.0%}, over people", "balanced", "spread over people"]
     rows = []
     for method in one.methods:
-        row = [method]
-        for share in one.shares:
-            row.append(_entry(study, one, method, share))
-        spread = np.mean([c.spread for c in one.of(method, one.shares[-1])])
-        rows.append([*row, f"{100 * spread:.1f}"])
+        known = interval(one, method, last)
+        spread = np.mean([c.spread for c in one.of(method, last)] or [np.nan])
+        rows.append(
+            [
+                method,
+                *(_entry(study, one, method, share) for share in one.shares),
+                "-" if known is None else known.shown(),
+                _number(balanced(one, method, last)),
+                _number(float(spread)),
+            ]
+        )
+    always = majority(one, last)
+    if always and "majority" not in one.methods:
+        said = over_people(always)
+        blank = ["" for _ in one.shares[:-1]]
+        rows.insert(
+            0,
+            ["majority", *blank, _number(said.value), said.shown(), _number(1 / n_said(one)), "-"],
+        )
     return grid(head, rows)
 
 
-def _entry(study: str, one: SetResult, method: str, share: float) -> str:
-    mean, deviation = one.mean(method, share), one.deviation(method, share)
-    text = f"{100 * mean:.2f} ± {100 * deviation:.2f}"
-    paper = printed(study, one.name, method, share)
+def n_said(one: SetResult) -> int:
+    """Return how many classes the test people have."""
+    counts = confusion(one, one.methods[0], one.shares[-1])
+    return len(one.classes) if counts is None else int((counts.confusion.sum(axis=1) > 0).sum())
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{100 * value:.1f}"
+
+
+def _entry(
+    study: str, one: SetResult, method: str, share: float, what: Literal["test", "train"] = "test"
+) -> str:
+    mean, deviation = one.mean(method, share, what), one.deviation(method, share, what)
+    if np.isnan(mean):
+        return "-"
+    text = f"{100 * mean:.2f}" + ("" if np.isnan(deviation) else f" ± {100 * deviation:.2f}")
+    paper = printed(study, one.name, method, share) if what == "test" else None
     return text if paper is None else f"{text} ({paper:.2f})"
+
+
+def difference_table(study: str, one: SetResult) -> str:
+    """Return paired differences in points with intervals over people, bold where they are settled.
+
+    Nothing if the study compares no two methods, or nobody's counts are known.
+    """
+    rows = []
+    for method, other in pairs(study, one):
+        found = [difference(one, method, other, share) for share in one.shares]
+        if any(found):
+            rows.append([f"{method} - {other}", *map(_shown, found)])
+    head = ["difference in points", *(f"{share:.0%}" for share in one.shares)]
+    return grid(head, rows) if rows else ""
+
+
+def _shown(found: Interval | None) -> str:
+    if found is None:
+        return "-"
+    text = found.shown(sign=True)
+    return f"**{text}**" if found.settled else text
+
+
+def pairs(study: str, one: SetResult) -> list[tuple[str, str]]:
+    """Return the comparisons that a study is about, each as a method and what it is set against."""
+    match study:
+        case "incfed":
+            return [("incfed", method) for method in one.methods if method.startswith("fedavg")]
+        case "fedip":
+            found = [(method, f"incfed{method[5:]}") for method in one.methods]
+            return [(a, b) for a, b in found if a.startswith("fedip-") and b in one.methods]
+        case "variance":
+            found = [(method, f"none / {method.split(' / ')[1]}") for method in one.methods]
+            return [(a, b) for a, b in found if a != b]
+    return []
+
+
+def confusion_table(one: SetResult, method: str) -> str:
+    """Return how often each class was said, in per cent of each true class; nothing if unknown."""
+    counts = confusion(one, method, one.shares[-1])
+    if counts is None:
+        return ""
+    table = counts.confusion / np.maximum(counts.confusion.sum(axis=1, keepdims=True), 1)
+    rows = [
+        [name, *(f"{100 * value:.0f}" for value in row)]
+        for name, row in zip(one.classes, table, strict=True)
+    ]
+    return grid([f"{method}: true \\ said", *one.classes], rows)
 
 
 def _preamble(study: StudyResult) -> str:
     e = study.environment
-    kind = "quick run" if study.quick else "full run"
+    kind = "A quick run" if study.quick else "A full run"
     return (
-        "Test accuracy in per cent on subjects nobody trained on: mean ± standard deviation over "
-        "repetitions; in brackets the paper's figure where it has one (its data are not the same: "
-        f"see the notes).\n\nA {kind} of {study.seconds:.0f} s on {e.get('cores')} cores "
+        "Test accuracy in per cent on people nobody trained on: mean ± standard deviation (n - 1) "
+        "over repetitions, of the mean over folds where there are several. *Over people* counts "
+        "the sequences of all test people, with a 95 % interval over people and repetitions drawn "
+        "with replacement; differences are paired by both, and bold where their interval leaves "
+        "out 0. With fewer than about ten people intervals are too narrow. *Balanced* is the mean "
+        "of the classes' recalls, *spread* the deviation of the people's accuracies, *majority* "
+        f"always the most frequent class.{_brackets(study)}\n\n{kind} of {study.seconds:.0f} s, "
+        f"the last part on {e.get('cores')} cores "
         f"({e.get('platform')}), {str(e.get('date'))[:10]}: catchment {e.get('catchment')}, Python "
         f"{e.get('python')}, numpy {e.get('numpy')}. Settings: "
         + ", ".join(f"{key} {value}" for key, value in study.settings.items())
@@ -81,16 +168,48 @@ def _preamble(study: StudyResult) -> str:
     )
 
 
+def _brackets(study: StudyResult) -> str:
+    """Return what the figures in brackets are, and on whose data; nothing if there are none."""
+    beside = [
+        one
+        for one in study.sets
+        if any(printed(study.name, one.name, m, s) for m in one.methods for s in one.shares)
+    ]
+    if not beside:
+        return ""
+    others = [one.name for one in beside if is_stand_in(one)]
+    text = " In brackets the paper's figure where it has one"
+    if not others:
+        return f"{text}."
+    return f"{text}; the data of {' and '.join(others)} are not the paper's: see the notes."
+
+
+def is_stand_in(one: SetResult) -> bool:
+    """Return whether a set was not read from its publisher's own files."""
+    return any("compact form" in note for note in one.notes)
+
+
 def _about(one: SetResult) -> str:
+    folds = {cell.fold for cell in one.cells}
     s = one.subjects
+    known = {name for cell in one.cells for name in cell.by_subject}
+    if len(folds) > 1:
+        people = (
+            f"{len(known)} people tested, in {len(folds)} folds; in each about {s['train']} train, "
+            f"{s['validation']} validate and {s['test']} test"
+        )
+    else:
+        people = f"{s['train']} people train, {s['validation']} validate, {s['test']} test"
     return (
-        f"{s['train']} subjects train, {s['validation']} validate, {s['test']} test; "
-        f"{one.n_sequences:,} sequences of {len(one.classes)} classes; {one.seconds:.0f} s. "
-        + " ".join(f"{note}." for note in one.notes)
+        f"{people}; {one.n_sequences:,} sequences of {len(one.classes)} classes; "
+        f"{one.seconds:.0f} s. " + " ".join(f"{note}." for note in one.notes)
     )
 
 
 def _selected(one: SetResult) -> str:
+    if not one.selected:
+        return ""
+    folded = len({chosen.fold for chosen in one.selected}) > 1
     rows = []
     for chosen in one.selected:
         rule = chosen.adaptation
@@ -103,7 +222,7 @@ def _selected(one: SetResult) -> str:
             )
         rows.append(
             [
-                chosen.method,
+                chosen.method + (f", fold {chosen.fold}" if folded else ""),
                 f"{100 * chosen.validation:.2f}",
                 chosen.pool,
                 _recipe(chosen.recipe),
@@ -130,77 +249,27 @@ def _short(value: object) -> str:
 
 
 def _traffic(one: SetResult) -> str:
-    rows = [
-        [
-            t.method,
-            str(t.n_clients),
-            str(t.rounds),
-            f"{t.bytes_up / max(t.n_clients, 1) / 1024:.1f}",
-            f"{t.bytes_down / max(t.n_clients, 1) / 1024:.1f}",
-            f"{t.seconds:.1f}",
-        ]
-        for t in one.traffic
-    ]
-    return grid(["plan", "clients", "rounds", "KiB up each", "KiB down each", "seconds"], rows)
-
-
-def findings(study: StudyResult) -> list[str]:
-    """Return what the result shows, one sentence each."""
-    gaps = [] if study.name == "skew" else study.sets
-    lines = [_exactness(one) for one in gaps if not np.isnan(one.largest_gap)]
-    match study.name:
-        case "incfed":
-            lines += incfed_tables.findings(study)
-        case "skew":
-            lines += skew_tables.findings(study)
-        case "fedip":
-            lines += [line for one in study.sets for line in _fedip_findings(one)]
-        case "variance":
-            lines += [line for one in study.sets for line in _variance_findings(one)]
-        case "unseen":
-            lines += [
-                f"{one.name}: {one.mean('incfed', 1.0):.4f} on unseen subjects"
-                for one in study.sets
+    """Return what the plans cost; what comes down includes the model that is sent back."""
+    rows = []
+    for t in one.traffic:
+        n = max(t.n_clients, 1) * 1024
+        rows.append(
+            [
+                t.method,
+                str(t.n_clients),
+                str(t.rounds),
+                f"{t.bytes_up / n:.1f}",
+                f"{(t.bytes_down + t.bytes_back) / n:.1f}",
+                f"{t.bytes_back / n:.1f}" if t.bytes_back else "not counted",
+                f"{t.seconds:.1f}",
             ]
-    return lines
-
-
-def _exactness(one: SetResult) -> str:
-    gaps = [cell.gap for cell in one.cells if not np.isnan(cell.gap)]
-    above = sum(gap > TOLERANCE for gap in gaps)
-    return (
-        f"{one.name}: exact federated and pooled scores differ by at most {max(gaps):.1e}"
-        f" ({above} of {len(gaps)} cells above {TOLERANCE:g})"
-    )
-
-
-def _fedip_findings(one: SetResult) -> list[str]:
-    last = one.shares[-1]
-    lines = []
-    for method in one.methods:
-        kind, _, pool = method.partition("-")
-        if kind == "fedip":
-            gain = 100 * (one.mean(method, last) - one.mean(f"incfed-{pool}", last))
-            lines.append(f"{one.name}, {pool}: FedIP + IncFed {gain:+.2f} points at {last:.0%}")
-    best = {
-        kind: max(
-            (c for c in one.selected if c.method.startswith(kind)), key=lambda c: c.validation
         )
-        for kind in ("incfed", "fedip")
-    }
-    gain = 100 * (one.mean(best["fedip"].method, last) - one.mean(best["incfed"].method, last))
-    chosen = f"{best['fedip'].method} against {best['incfed'].method}"
-    return [*lines, f"{one.name}, pooling by validation too ({chosen}): {gain:+.2f} points"]
-
-
-def _variance_findings(one: SetResult) -> list[str]:
-    lines = []
-    for pool in dict.fromkeys(method.split(" / ")[1] for method in one.methods):
-        ways = [method for method in one.methods if method.endswith(f" / {pool}")]
-        figures = ", ".join(
-            f"{way.split(' / ')[0]} {100 * one.mean(way, 1.0):.1f} ± "
-            f"{100 * one.deviation(way, 1.0):.2f}"
-            for way in ways
-        )
-        lines.append(f"{one.name}, {pool}: {figures}")
-    return lines
+    head = [
+        "plan",
+        "clients",
+        "rounds",
+        "KiB up each",
+        "KiB down each",
+        "of it the model sent back",
+    ]
+    return grid([*head, "seconds"], rows) if rows else ""
