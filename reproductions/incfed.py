@@ -50,6 +50,7 @@ from catchment.search.space import Random, Space
 from reproductions.connectivity import Connectivity, Wired, draw
 from reproductions.iterative import Averaging, best_course
 from reproductions.people import People
+from reproductions.sent_back import sent_back
 from reproductions.spaces import INCFED_HAR, INCFED_WESAD
 from reproductions.study import Began, Measure, Selected, SetResult, Traffic
 
@@ -370,7 +371,8 @@ def measured(
         result = run_locally(Plan(algorithm=algorithm), people.train)
         assert result.model is not None
         refuse_difference(method, ours, result.model.readout)
-        traffic.append(Traffic.of(method, result.records))
+        back = sent_back(result.model.readout, people.train)
+        traffic.append(Traffic.of(method, result.records, back))
     return tuple(traffic)
 
 

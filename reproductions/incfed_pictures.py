@@ -6,7 +6,7 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
-from reproductions.incfed_tables import EXACT, ROUNDS, rounds_of, table_methods
+from reproductions.incfed_tables import EXACT, ROUNDS, in_table, rounds_of
 from reproductions.published import printed
 from reproductions.study import SetResult, StudyResult
 
@@ -39,7 +39,7 @@ def draw_incfed(study: StudyResult, *, dark: bool = False) -> Figure:
 def _shares(ax: Axes, one: SetResult, colours: Theme) -> None:
     _dress(ax, colours)
     x = 100 * np.array(one.shares)
-    methods = [m for m in table_methods(one) if m != "centralised"]
+    methods = [m for m in in_table(one).methods if m != "centralised"]
     for k, method in enumerate(methods):
         colour = colours.muted if method == "random" else colours.series[k % len(colours.series)]
         y = np.array([100 * one.mean(method, share) for share in one.shares])

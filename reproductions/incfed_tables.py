@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
 from reproductions.grids import grid
 from reproductions.intervals import Interval, paired
-from reproductions.per_class import balanced, confusion
-from reproductions.published import INCFED_SELECTED, printed
+from reproductions.per_class import difference
+from reproductions.published import INCFED_SELECTED
 from reproductions.study import Selected, SetResult, StudyResult
 
 EXACT, AVERAGE = "incfed", "fedavg-samples"
@@ -21,78 +21,25 @@ CHOSEN_AT = ", chosen at "
 NEAR = 0.005  # of the exact readout's accuracy: half a point
 
 
+def in_table(one: SetResult) -> SetResult:
+    """Return a set's result with the methods of the paper's own table only."""
+    return replace(one, cells=tuple(cell for cell in one.cells if _is_in_table(cell.method)))
+
+
+def _is_in_table(method: str) -> bool:
+    return not method.startswith(ROUNDS) and CHOSEN_AT not in method
+
+
 def sections(one: SetResult) -> list[str]:
-    """Return the tables of one set, each with a line that says what it is."""
-    parts = [
-        "Test accuracy. The interval is over people and repetitions, balanced accuracy gives every "
-        "class the same weight; both at 100 %.",
-        tested(one),
-        "Training accuracy.",
-        trained(one),
-    ]
-    if one.counts(EXACT, 1.0) and one.counts(AVERAGE, 1.0):
-        parts += [
-            "Exact sum minus average by samples, the same people and repetitions.",
-            ahead(one),
-        ]
-    parts += ["What was selected (the paper's Tables III and IV).", selected(one)]
+    """Return the further tables of one set, each after a line that says what it is."""
+    parts = []
+    if one.selected:
+        parts += ["What was selected (the paper's Tables III and IV).", selected(one)]
     if any(CHOSEN_AT in method for method in one.methods):
         parts += ["Recipes chosen with fewer training subjects, minus the table's.", chosen_at(one)]
     if rounds_of(one):
-        parts += [
-            "Averaging by rounds of gradient steps, all subjects, one repetition.",
-            rounds(one),
-        ]
-    parts += [
-        "Confusions at 100 %, all folds and repetitions; true classes by rows.",
-        confused(one),
-    ]
+        parts += ["Averaging by rounds of gradient steps, all subjects, repetition 0.", rounds(one)]
     return parts
-
-
-def table_methods(one: SetResult) -> list[str]:
-    """Return the methods of the paper's own table."""
-    return [m for m in one.methods if not m.startswith(ROUNDS) and CHOSEN_AT not in m]
-
-
-def tested(one: SetResult) -> str:
-    """Return test accuracies by method and share, the paper's in brackets."""
-    head = ["method", *(f"{share:.0%}" for share in one.shares), "over people", "balanced"]
-    rows = []
-    for method in table_methods(one):
-        entries = [_entry(one, method, share, "test") for share in one.shares]
-        over = one.interval(method, one.shares[-1]).shown()
-        rows.append([method, *entries, over, f"{100 * balanced(one, method, one.shares[-1]):.1f}"])
-    return grid(head, rows)
-
-
-def trained(one: SetResult) -> str:
-    """Return training accuracies by method and share, the paper's in brackets."""
-    head = ["method", *(f"{share:.0%}" for share in one.shares)]
-    return grid(
-        head,
-        [
-            [method, *(_entry(one, method, share, "train") for share in one.shares)]
-            for method in table_methods(one)
-        ],
-    )
-
-
-def _entry(one: SetResult, method: str, share: float, what: Literal["test", "train"]) -> str:
-    mean, deviation = one.mean(method, share, what), one.deviation(method, share, what)
-    text = f"{100 * mean:.2f} ± {100 * deviation:.2f}"
-    paper = printed("incfed", one.name, method, share, what)
-    return text if paper is None else f"{text} ({paper:.2f})"
-
-
-def ahead(one: SetResult) -> str:
-    """Return by how much the exact sum is ahead of the average at every share."""
-    rows = [
-        [f"{share:.0%}", one.difference(EXACT, AVERAGE, share).shown(sign=True)]
-        for share in one.shares
-    ]
-    n = one.difference(EXACT, AVERAGE, one.shares[-1]).n_people
-    return grid(["share", f"points, {n} people"], rows)
 
 
 def selected(one: SetResult) -> str:
@@ -175,73 +122,54 @@ def rounds(one: SetResult) -> str:
     return grid(["rounds", "test", "minus the exact sum", "KiB each, both ways"], rows)
 
 
-def confused(one: SetResult) -> str:
-    """Return the confusions of the exact sum, of the average and of the largest class."""
-    parts = []
-    for method in (EXACT, AVERAGE, "majority"):
-        if not one.of(method, 1.0):
-            continue
-        counts = confusion(one, method, 1.0)
-        assert counts is not None
-        rows = [
-            [name, *(str(int(n)) for n in row)]
-            for name, row in zip(one.classes, counts.confusion, strict=True)
-        ]
-        parts.append(grid([method, *one.classes], rows))
-    return "\n\n".join(parts)
-
-
 def never_said(one: SetResult) -> Iterator[str]:
     """Yield a sentence for each method that, in some training, never says a class it was shown."""
     for method in one.methods:
         if method in BASELINES or method.startswith(ROUNDS) or method == "centralised":
             continue
         for k, name in enumerate(one.classes):
-            found = [_silent(one, method, share, k) for share in one.shares]
-            if any(silent for silent, _ in found):
-                text = ", ".join(
-                    f"{silent} of {n} at {share:.0%}"
-                    for share, (silent, n) in zip(one.shares, found, strict=True)
-                    if silent
-                )
-                yield f"{one.name}: {method} never says {name} in these trainings: {text}"
+            found = [(share, *_silent(one, method, share, k)) for share in one.shares]
+            where = [
+                f"at {share:.0%}" if silent == n else f"in {silent} of {n} trainings at {share:.0%}"
+                for share, silent, n in found
+                if silent
+            ]
+            if where:
+                yield f"{one.name}: {method} never says {name} {', '.join(where)}"
 
 
 def _silent(one: SetResult, method: str, share: float, k: int) -> tuple[int, int]:
     """Return in how many trainings a class that occurs is never predicted, and of how many."""
-    counts = [cell.confusion.confusion for cell in one.of(method, share)]
+    counts = [cell.confusion.confusion for cell in one.of(method, share) if cell.confusions]
     occurs = [c for c in counts if c[k].sum() > 0]
     return sum(c[:, k].sum() == 0 for c in occurs), len(counts)
 
 
 def findings(study: StudyResult) -> list[str]:
     """Return what the result shows, one sentence each."""
-    lines: list[str] = []
-    for one in study.sets:
-        if not (one.counts(EXACT, 1.0) and one.counts(AVERAGE, 1.0)):
-            continue
+    known = [one for one in study.sets if difference(one, EXACT, AVERAGE, one.shares[-1])]
+    if not known:
+        return []
+    better, worse, n = ahead_in(known)
+    lines = [
+        f"the exact sum is ahead of the average by samples in {better} of {n} sets and shares and "
+        f"behind in {worse}, counting differences whose interval over people leaves out zero"
+    ]
+    for one in known:
         lines += [_ahead_sentence(one), _training_sentence(one)]
         if rounds_of(one):
             lines.append(_rounds_sentence(one))
         lines += never_said(one)
-    if lines:
-        better, worse, n = ahead_in(study.sets)
-        lines.insert(
-            0,
-            f"the exact sum is ahead of the average by samples in {better} of {n} sets and shares "
-            f"and behind in {worse}, counting differences whose interval over people is on one "
-            "side of zero",
-        )
     return lines
 
 
 def _ahead_sentence(one: SetResult) -> str:
-    gap = one.difference(EXACT, AVERAGE, one.shares[-1])
-    known = "settled" if gap.settled else "not settled: zero is in the interval"
+    last = one.shares[-1]
+    gap = one.difference(EXACT, AVERAGE, last)
+    settled = "settled" if gap.settled else "not settled"
     return (
-        f"{one.name}: with all subjects the exact sum is {gap.shown(sign=True)} points ahead of "
-        f"the average by samples ({known}); saying the largest class has "
-        f"{100 * one.mean('majority', one.shares[-1]):.1f}"
+        f"{one.name}: {EXACT} is {gap.shown(sign=True)} points ahead of {AVERAGE} at {last:.0%} "
+        f"({gap.n_people} people; {settled})"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from catchment.readout.metrics import ClassCounts
 from reproductions.intervals import Interval, over_people
-from reproductions.study import SetResult
+from reproductions.study import Selected, SetResult
 
 Counts = ClassCounts | None
 Seeds = list[dict[str, tuple[float, float]]]
@@ -89,7 +89,7 @@ def by_validation(one: SetResult, kind: str, share: float) -> Seeds:
     kind
         How the names of the methods begin that are chosen from.
     """
-    best = {}
+    best: dict[int, Selected] = {}
     for chosen in one.selected:
         if chosen.method.partition("-")[0] == kind:
             known = best.get(chosen.fold)

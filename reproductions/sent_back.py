@@ -1,4 +1,4 @@
-"""The last message of a training: the model goes back to those who trained it."""
+"""The last message of a training: the readout goes back to those who trained it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from catchment.engine.local import run_locally
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
-from catchment.readout.model import Model
-from catchment.readout.storage import to_bytes
+from catchment.readout.readout import Readout
 
 
-def sent_back(model: Model, clients: Mapping[str, Any]) -> tuple[Record, ...]:
-    """Return the record of the round in which every client is sent the trained model.
+def sent_back(readout: Readout, clients: Mapping[str, Any]) -> tuple[Record, ...]:
+    """Return the record of the round in which every client is sent the trained readout.
 
-    Parameters
-    ----------
-    model
-        As it is written to a file: the recipe of its features and its readout.
+    Only the readout travels, in float64: clients have the reservoir, or its recipe, already.
     """
-    content = to_bytes(model)
+    content = readout.weights.tobytes() + readout.intercept.tobytes()
     delivery = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
     return run_locally(Plan(algorithm=delivery), clients).records

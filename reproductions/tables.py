@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -9,35 +11,33 @@ import numpy as np
 from reproductions import incfed_tables, skew_tables
 from reproductions.findings import findings
 from reproductions.grids import grid
-from reproductions.intervals import Interval, over_people
+from reproductions.intervals import Interval, deviation, over_people
 from reproductions.per_class import balanced, confusion, difference, interval, majority
-from reproductions.published import printed
-from reproductions.study import SetResult, StudyResult
+from reproductions.published import SHARES, printed
+from reproductions.study import SetResult, StudyResult, Value
 
 
 def markdown(study: StudyResult) -> str:
     """Return a whole result as a Markdown document."""
     parts = [f"# {TITLES.get(study.name, study.name)}", _preamble(study)]
     for one in study.sets:
-        own = OWN.get(study.name)
-        parts += [f"## {one.name}", _about(one)]
-        parts += _sections(study.name, one) if own is None else own(one)
-        parts.append(_traffic(one))
+        parts += [f"## {one.name}", _about(one), *_sections(study.name, one), _traffic(one)]
         parts.append("\n".join(f"- {remark}" for remark in one.remarks))
     parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(study))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _sections(study: str, one: SetResult) -> list[str]:
-    parts = [table(study, one), difference_table(study, one)]
+    if study == "skew":
+        return skew_tables.sections(one)
+    shown = incfed_tables.in_table(one) if study == "incfed" else one
+    parts = [table(study, shown), difference_table(study, shown), training_table(study, shown)]
     parts += [confusion_table(one, method) for method in CONFUSED.get(study, ())]
-    return [*parts, _selected(one)]
+    return [*parts, *(incfed_tables.sections(one) if study == "incfed" else [_selected(one)])]
 
 
-# Studies that have a module for their tables.
-OWN = {"incfed": incfed_tables.sections, "skew": skew_tables.sections}
 # Methods whose classes are shown one by one.
-CONFUSED = {"unseen": ("incfed",)}
+CONFUSED = {"incfed": ("incfed", "fedavg-samples"), "unseen": ("incfed",)}
 TITLES = {
     "incfed": "Readouts from sums, from averages, and from pooled data",
     "fedip": "Federated intrinsic plasticity before the exact readout",
@@ -59,14 +59,13 @@ def table(study: str, one: SetResult) -> str:
     rows = []
     for method in one.methods:
         known = interval(one, method, last)
-        spread = np.mean([c.spread for c in one.of(method, last)] or [np.nan])
         rows.append(
             [
                 method,
                 *(_entry(study, one, method, share) for share in one.shares),
                 "-" if known is None else known.shown(),
                 _number(balanced(one, method, last)),
-                _number(float(spread)),
+                _number(spread(one, method)),
             ]
         )
     always = majority(one, last)
@@ -78,6 +77,28 @@ def table(study: str, one: SetResult) -> str:
             ["majority", *blank, _number(said.value), said.shown(), _number(1 / n_said(one)), "-"],
         )
     return grid(head, rows)
+
+
+def spread(one: SetResult, method: str) -> float:
+    """Return the deviation of the test people's accuracies, each over all repetitions."""
+    found: dict[str, list[float]] = {}
+    for cell in one.of(method, one.shares[-1]):
+        for name, value in cell.by_subject.items():
+            found.setdefault(name, []).append(value)
+    return deviation([float(np.mean(values)) for values in found.values()])
+
+
+def training_table(study: str, one: SetResult) -> str:
+    """Return accuracies on the training people, for the paper that has them too; else nothing."""
+    shares = [share for share in one.shares if share in SHARES]
+    if study != "incfed" or not shares:
+        return ""
+    rows = [
+        [method, *(_entry(study, one, method, share, "train") for share in shares)]
+        for method in one.methods
+        if not np.isnan(one.mean(method, shares[-1], "train"))
+    ]
+    return grid(["training accuracy", *(f"{share:.0%}" for share in shares)], rows)
 
 
 def n_said(one: SetResult) -> int:
@@ -93,11 +114,11 @@ def _number(value: float) -> str:
 def _entry(
     study: str, one: SetResult, method: str, share: float, what: Literal["test", "train"] = "test"
 ) -> str:
-    mean, deviation = one.mean(method, share, what), one.deviation(method, share, what)
+    mean, sd = one.mean(method, share, what), one.deviation(method, share, what)
     if np.isnan(mean):
         return "-"
-    text = f"{100 * mean:.2f}" + ("" if np.isnan(deviation) else f" ± {100 * deviation:.2f}")
-    paper = printed(study, one.name, method, share) if what == "test" else None
+    text = f"{100 * mean:.2f}" + ("" if np.isnan(sd) else f" ± {100 * sd:.2f}")
+    paper = printed(study, one.name, method, share, what)
     return text if paper is None else f"{text} ({paper:.2f})"
 
 
@@ -210,36 +231,39 @@ def _selected(one: SetResult) -> str:
     if not one.selected:
         return ""
     folded = len({chosen.fold for chosen in one.selected}) > 1
-    rows = []
-    for chosen in one.selected:
-        rule = chosen.adaptation
-        text = "-"
-        if rule is not None and isinstance(rule["rule"], dict):
-            r = rule["rule"]
-            text = (
-                f"mean {r['target_mean']:.2g}, std {r['target_std']:.3g}, "
-                f"rate {r['learning_rate']:.2g}, {r['epochs']} epochs, {rule['rounds']} rounds"
-            )
-        rows.append(
-            [
-                chosen.method + (f", fold {chosen.fold}" if folded else ""),
-                f"{100 * chosen.validation:.2f}",
-                chosen.pool,
-                _recipe(chosen.recipe),
-                text,
-            ]
-        )
-    return grid(["selected for", "validation", "pool", "recipe", "plasticity"], rows)
+    rows = [
+        [
+            chosen.method + (f", fold {chosen.fold}" if folded else ""),
+            _number(chosen.validation),
+            _number(chosen.train),
+            chosen.pool,
+            ", ".join([_recipe(chosen.recipe), *_pairs(chosen.wiring or {})]),
+            _rule(chosen.adaptation),
+        ]
+        for chosen in one.selected
+    ]
+    head = ["selected for", "validation", "training", "pool", "recipe", "plasticity"]
+    return grid(head, rows)
+
+
+def _rule(adaptation: dict[str, Value] | None) -> str:
+    rule = None if adaptation is None else adaptation["rule"]
+    if adaptation is None or not isinstance(rule, dict):
+        return "-"
+    return (
+        f"mean {rule['target_mean']:.2g}, std {rule['target_std']:.3g}, "
+        f"rate {rule['learning_rate']:.2g}, {rule['epochs']} epochs, {adaptation['rounds']} rounds"
+    )
+
+
+def _pairs(values: Mapping[str, Value]) -> list[str]:
+    return [f"{name.replace('_', ' ')} {_short(value)}" for name, value in values.items()]
 
 
 def _recipe(text: str) -> str:
-    import json
-
     recipe = json.loads(text)
     names = ("units", "spectral_radius", "leak_rate", "input_scaling", "connections")
-    return ", ".join(
-        f"{name.replace('_', ' ')} {_short(recipe[name])}" for name in names if recipe.get(name)
-    )
+    return ", ".join(_pairs({name: recipe[name] for name in names if recipe.get(name)}))
 
 
 def _short(value: object) -> str:
