@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -31,9 +32,9 @@ def guesses(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of training: of every two sequences one is right."""
 
     def guessed(people: People, settings: incfed.IncFedSettings, began: object) -> SetResult:
-        K = len(people.classes)
-        counts = [[int(said == 0) for said in range(K)] if true < 2 else [0] * K for true in range(K)]
-        sums = {name: counts for name in people.test}
+        counts = np.zeros((len(people.classes),) * 2, dtype=int)
+        counts[:2, 0] = 1
+        sums = dict.fromkeys(people.test, counts.tolist())
         halves = dict.fromkeys(sums, 0.5)
         cell = Cell("incfed", 1.0, 0, 0.5, 0.5, 0.5, halves, 1.0, 0.0, sums)
         return SetResult.about(people, [cell])
