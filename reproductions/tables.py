@@ -142,6 +142,9 @@ def pairs(study: str, one: SetResult) -> list[tuple[str, str]]:
         case "fedip":
             found = [(method, f"incfed{method[5:]}") for method in one.methods]
             return [(a, b) for a, b in found if a.startswith("fedip-") and b in one.methods]
+        case "skew":
+            found = [(m, f"incfed / any / {m.rpartition(' / ')[2]}") for m in one.methods]
+            return [(a, b) for a, b in found if a != b and b in one.methods]
         case "variance":
             found = [(method, f"none / {method.split(' / ')[1]}") for method in one.methods]
             return [(a, b) for a, b in found if a != b]
