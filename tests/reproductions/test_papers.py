@@ -11,12 +11,12 @@ import pytest
 import scipy.stats
 
 from catchment.search.cells import Cell
-from reproductions.claims import Interval, Results, Verdict, same_sign
+from reproductions.claims import Results, Verdict, same_sign
 from reproductions.claims_concepts import CONCEPTS
 from reproductions.claims_networks import FEDPT, within
 from reproductions.claims_people import FEDIP, INCFED
 from reproductions.claims_prompts import FEDRESPROMPT
-from reproductions.intervals import over_runs
+from reproductions.intervals import Interval, over_runs
 from reproductions.papers import PAPERS, document, limits, table
 from reproductions.study import SetResult, StudyResult
 
