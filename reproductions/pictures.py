@@ -58,8 +58,11 @@ def _subjects(ax: Axes, one: SetResult, colours: Theme) -> None:
     for k, method in enumerate(methods):
         colour = colours.series[one.methods.index(method) % len(colours.series)]
         cells = one.of(method, last)
-        names = sorted(cells[0].by_subject)
-        means = [100 * float(np.mean([c.by_subject[name] for c in cells])) for name in names]
+        names = sorted({name for c in cells for name in c.by_subject})
+        means = [
+            100 * float(np.mean([c.by_subject[name] for c in cells if name in c.by_subject]))
+            for name in names
+        ]
         place = k + np.linspace(-0.2, 0.2, len(names)) if len(names) > 1 else np.array([float(k)])
         ax.plot(place, means, "o", ms=4, color=colour, alpha=0.8)
         ax.hlines(float(np.mean(means)), k - 0.3, k + 0.3, color=colour)

@@ -18,6 +18,7 @@ import numpy as np
 import catchment
 from catchment.features.echo_state.recipe import Recipe
 from catchment.federation.messages import Record
+from catchment.files import replace_file
 from catchment.search.cells import Cell
 from catchment.search.space import Adaptation
 from reproductions.intervals import Interval, deviation, over_people, paired
@@ -77,7 +78,10 @@ class Traffic:
 
 @dataclass(frozen=True, kw_only=True)
 class SetResult:
-    """One data set's part of an experiment."""
+    """One data set's part of an experiment.
+
+    `tried` are cells from which those of the table were chosen, by validation, once all were there.
+    """
 
     name: str
     notes: tuple[str, ...]
@@ -89,6 +93,7 @@ class SetResult:
     traffic: tuple[Traffic, ...] = ()
     remarks: tuple[str, ...] = ()
     seconds: float = 0.0
+    tried: tuple[Cell, ...] = ()
 
     @classmethod
     def about(cls, people: People, cells: Sequence[Cell]) -> SetResult:
@@ -179,9 +184,9 @@ class StudyResult:
 
     def save(self, path: Path) -> None:
         """Write the result as JSON; NaN becomes null."""
-        content = _plain({**asdict(self), "seconds": self.seconds})
+        content = plain({**asdict(self), "seconds": self.seconds})
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+        replace_file(path, (_lines(content, levels=4) + "\n").encode())
 
 
 def load_result(path: Path) -> StudyResult:
@@ -204,17 +209,28 @@ def merged(old: StudyResult, new: StudyResult) -> StudyResult:
 
 
 def joined(old: SetResult, new: SetResult) -> SetResult:
-    """Return two results of one set, of different folds, as one."""
-    both = {cell.fold for cell in old.cells} & {cell.fold for cell in new.cells}
+    """Return two results of one set, of different folds or repetitions, as one."""
+    both = _where(old) & _where(new)
     if old.name != new.name or both:
-        raise ValueError(f"{old.name} and {new.name} share folds {sorted(both)}; join each once")
+        raise ValueError(
+            f"{old.name} and {new.name} share (fold, repetition) {sorted(both)}; join each once"
+        )
     return replace(
         old,
-        cells=old.cells + new.cells,
-        selected=old.selected + new.selected,
+        cells=tuple(sorted(old.cells + new.cells, key=_place)),
+        tried=tuple(sorted(old.tried + new.tried, key=_place)),
+        selected=tuple(sorted(old.selected + new.selected, key=lambda one: one.fold)),
         remarks=old.remarks + new.remarks,
         seconds=old.seconds + new.seconds,
     )
+
+
+def _place(cell: Cell) -> tuple[int, int]:
+    return cell.fold, cell.repetition
+
+
+def _where(one: SetResult) -> set[tuple[int, int]]:
+    return {_place(cell) for cell in (*one.cells, *one.tried)}
 
 
 def environment() -> dict[str, Value]:
@@ -240,13 +256,15 @@ def environment() -> dict[str, Value]:
 
 
 def _set_result(content: dict[str, Any]) -> SetResult:
-    cells = tuple(
-        Cell(**{key: _number(value) for key, value in row.items()}) for row in content["cells"]
+    cells, tried = (
+        tuple(Cell(**{key: _number(value) for key, value in row.items()}) for row in rows)
+        for rows in (content["cells"], content.get("tried", []))
     )
     return SetResult(
         **{
             **content,
             "cells": cells,
+            "tried": tried,
             "selected": tuple(Selected(**row) for row in content["selected"]),
             "traffic": tuple(Traffic(**row) for row in content["traffic"]),
             **{name: tuple(content[name]) for name in ("notes", "classes", "remarks")},
@@ -254,11 +272,26 @@ def _set_result(content: dict[str, Any]) -> SetResult:
     )
 
 
+def _lines(value: Value, *, levels: int) -> str:
+    """Return JSON with an entry per line down to a level: a cell is one line, not hundreds."""
+    if not levels or not value or not isinstance(value, (dict, list)):
+        return json.dumps(value, allow_nan=False)
+    if isinstance(value, dict):
+        entries = [f"{json.dumps(k)}: {_lines(v, levels=levels - 1)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(entries) + "\n}"
+    return "[\n" + ",\n".join(_lines(item, levels=levels - 1) for item in value) + "\n]"
+
+
 def _number(value: object) -> Any:
     return float("nan") if value is None else value
 
 
-def _plain(value: object) -> Value:
+def plain(value: object) -> Value:
+    """Return a value as JSON has it: NaN is None, a tuple a list, a float of ten digits.
+
+    >>> plain({"shares": (0.5, 1.0), "gap": float("nan")})
+    {'shares': [0.5, 1.0], 'gap': None}
+    """
     match value:
         case float() if not np.isfinite(value):
             return None
@@ -267,7 +300,7 @@ def _plain(value: object) -> Value:
         case None | bool() | int() | str():
             return value
         case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case tuple() | list():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
     raise TypeError(f"a result cannot hold a {type(value).__name__}")

@@ -19,9 +19,10 @@ from catchment.search.adapt import adapt
 from catchment.search.space import Adaptation, PlasticitySpace, Random
 from reproductions import fedip, incfed, unseen, variance
 from reproductions.__main__ import app
+from reproductions.parts import STUDIES
 from reproductions.people import synthetic_people
 from reproductions.published import FEDIP_TEST, INCFED_TEST, SHARES
-from reproductions.reproduce import STUDIES, chosen_sets, reproduce, write
+from reproductions.reproduce import chosen_sets, reproduce, settings_of, write
 from reproductions.spaces import FEDIP_HHAR
 from reproductions.study import StudyResult, load_result, merged
 from reproductions.tables import findings, markdown
@@ -50,7 +51,7 @@ def results() -> dict[str, StudyResult]:
     return made
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", TINY)
 def test_exact_federated_equals_pooled_in_every_cell(
     name: str, results: dict[str, StudyResult]
 ) -> None:
@@ -101,7 +102,7 @@ def test_variance_has_a_cell_per_way_and_draw(results: dict[str, StudyResult]) -
     assert any("moments" in remark for remark in one.remarks)
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", TINY)
 def test_results_survive_the_disk(
     name: str, results: dict[str, StudyResult], tmp_path: Path
 ) -> None:
@@ -171,9 +172,9 @@ def test_without_data_invented_people_stand_in(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no experiment is called 'esn'"):
         reproduce("esn")
     with pytest.raises(ValueError, match="no trials"):
-        reproduce("variance", trials=3)
+        settings_of("variance", trials=3)
     with pytest.raises(ValueError, match="steps is 0"):
-        reproduce("incfed", steps=0)
+        settings_of("incfed", steps=0)
     with pytest.raises(MissingDataError, match="--sets synthetic"):
         reproduce("incfed", sets=["hhar"], directory=tmp_path)
 
