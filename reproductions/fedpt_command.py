@@ -69,10 +69,9 @@ def settings_of(options: Options) -> Any:
     usual = values.FedptSettings()
     if options.paper:
         if not options.stand_in:
-            refuse_stand_ins(
-                sorted({OWN[part] for part in options.sets or OWN if part in OWN}), options.data
-            )
-        usual = fedpt_values.PAPER
+            own = {OWN[part] for part in options.sets or OWN if part in OWN}
+            refuse_stand_ins(sorted(own), options.data)
+        usual = values.PAPER
     elif options.quick:
-        usual = fedpt_values.QUICK
+        usual = values.QUICK
     return changed(usual, **options.numbers)

@@ -1,4 +1,4 @@
-"""Pictures of results: accuracy against the share of users, and the spread over subjects."""
+"""Pictures of results: accuracy by share with intervals over people, and each subject's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.intervals import over_people
+from reproductions.per_class import interval, majority
 from reproductions.published import printed
 from reproductions.study import SetResult, StudyResult
 
@@ -41,7 +43,7 @@ def _shares(ax: Axes, study: str, one: SetResult, colours: Theme) -> None:
         colour = colours.muted if method == "random" else colours.series[k % len(colours.series)]
         x = 100 * np.array(one.shares)
         y = np.array([100 * one.mean(method, share) for share in one.shares])
-        e = np.array([100 * one.deviation(method, share) for share in one.shares])
+        e = np.array([_bar(one, method, share) for share in one.shares]).T
         style = "--" if k >= len(colours.series) else "-"
         ax.errorbar(x, y, e, color=colour, marker="o", ms=4, ls=style, capsize=2, label=method)
         paper = [printed(study, one.name, method, share) for share in one.shares]
@@ -49,6 +51,19 @@ def _shares(ax: Axes, study: str, one: SetResult, colours: Theme) -> None:
             known = [(a, b) for a, b in zip(x, paper, strict=True) if b is not None]
             ax.plot(*zip(*known, strict=True), color=colour, ls=":", marker="x", ms=4, lw=0.8)
     ax.set_xlabel("training subjects (%); dotted: the paper", color=colours.text)
+    always = majority(one, one.shares[-1])
+    if always and "majority" not in one.methods:
+        ax.axhline(100 * over_people(always).value, color=colours.muted, lw=0.8, ls="--")
+
+
+def _bar(one: SetResult, method: str, share: float) -> tuple[float, float]:
+    """Return how far an accuracy could be below and above, in points: over people if known."""
+    known, mean = interval(one, method, share), one.mean(method, share)
+    if known is None:
+        deviation = 100 * one.deviation(method, share)
+        return deviation, deviation
+    # The interval is of all sequences, the point the mean over folds: it may lie a little outside.
+    return max(0.0, 100 * (mean - known.low)), max(0.0, 100 * (known.high - mean))
 
 
 def _subjects(ax: Axes, one: SetResult, colours: Theme) -> None:

@@ -7,11 +7,11 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from catchment.search.space import Adaptation
 from reproductions.intervals import Interval, deviation, over_people, paired
 from reproductions.people import People
 
+R = TypeVar("R")
 Began = Callable[[str], None]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
@@ -38,6 +39,8 @@ class Selected:
     pool: str
     adaptation: dict[str, Value] | None = None
     fold: int = 0
+    train: float = float("nan")
+    wiring: dict[str, Value] | None = None  # what the recipe does not say of its connections
 
     @classmethod
     def of(
@@ -54,8 +57,22 @@ class Selected:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """A number beside the cells: what it is, of which method, and in which repetition and fold."""
+
+    name: str
+    method: str
+    value: float
+    repetition: int = 0
+    fold: int = 0
+
+
+@dataclass(frozen=True)
 class Traffic:
-    """What one run of a plan cost: bytes between all clients and the server, and seconds."""
+    """What one run of a plan cost: bytes between all clients and the server, and seconds.
+
+    `bytes_back` are those of the trained model on its way to the clients; 0 where nobody counted.
+    """
 
     method: str
     n_clients: int
@@ -63,9 +80,11 @@ class Traffic:
     bytes_up: int
     bytes_down: int
     seconds: float
+    bytes_back: int = 0
 
     @classmethod
-    def of(cls, method: str, records: Sequence[Record]) -> Traffic:
+    def of(cls, method: str, records: Sequence[Record], delivery: Sequence[Record] = ()) -> Traffic:
+        """Return what the rounds of a plan cost, and those in which the model was sent back."""
         return cls(
             method,
             max((record.n_asked for record in records), default=0),
@@ -73,6 +92,7 @@ class Traffic:
             sum(record.bytes_up for record in records),
             sum(record.bytes_down for record in records),
             sum(record.seconds for record in records),
+            sum(record.bytes_down for record in delivery),
         )
 
 
@@ -94,6 +114,7 @@ class SetResult:
     remarks: tuple[str, ...] = ()
     seconds: float = 0.0
     tried: tuple[Cell, ...] = ()
+    measures: tuple[Measure, ...] = ()
 
     @classmethod
     def about(cls, people: People, cells: Sequence[Cell]) -> SetResult:
@@ -220,7 +241,9 @@ def joined(old: SetResult, new: SetResult) -> SetResult:
         cells=tuple(sorted(old.cells + new.cells, key=_place)),
         tried=tuple(sorted(old.tried + new.tried, key=_place)),
         selected=tuple(sorted(old.selected + new.selected, key=lambda one: one.fold)),
+        traffic=old.traffic or new.traffic,
         remarks=old.remarks + new.remarks,
+        measures=old.measures + new.measures,
         seconds=old.seconds + new.seconds,
     )
 
@@ -265,10 +288,20 @@ def _set_result(content: dict[str, Any]) -> SetResult:
             **content,
             "cells": cells,
             "tried": tried,
-            "selected": tuple(Selected(**row) for row in content["selected"]),
+            "selected": _rows(Selected, content["selected"]),
+            "measures": _rows(Measure, content.get("measures", ())),
             "traffic": tuple(Traffic(**row) for row in content["traffic"]),
             **{name: tuple(content[name]) for name in ("notes", "classes", "remarks")},
         }
+    )
+
+
+def _rows(kind: type[R], rows: Iterable[dict[str, Any]]) -> tuple[R, ...]:
+    """Return saved rows as values; a number that was NaN is null on the disk."""
+    numbers = ("train", "validation", "value")
+    return tuple(
+        kind(**{key: _number(item) if key in numbers else item for key, item in row.items()})
+        for row in rows
     )
 
 

@@ -16,7 +16,9 @@ from reproductions.people import People, invented_people, rotations
 from reproductions.reproduce import reproduce
 from reproductions.study import SetResult, StudyResult, joined, load_result
 
-TINY = incfed.IncFedSettings(trials=1, repetitions=1, shares=(1.0,), folds=3, steps=4000)
+TINY = incfed.IncFedSettings(
+    trials=1, repetitions=1, shares=(1.0,), folds=3, steps=4000, choose_at=(1.0,), rounds=()
+)
 
 
 @pytest.fixture

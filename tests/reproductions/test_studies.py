@@ -29,7 +29,9 @@ from reproductions.tables import findings, markdown
 
 PEOPLE = synthetic_people(n_users=6, windows=10)
 TINY: dict[str, Any] = {
-    "incfed": incfed.IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0)),
+    "incfed": incfed.IncFedSettings(
+        trials=2, repetitions=2, shares=(0.5, 1.0), choose_at=(1.0,), rounds=()
+    ),
     "fedip": fedip.FedIPSettings(
         trials=2, rules=2, retrainings=2, shares=(1.0,), pools=("last", "mean"), most_units=100
     ),
@@ -59,19 +61,6 @@ def test_exact_federated_equals_pooled_in_every_cell(
     claimed = [cell for cell in one.cells if cell.method.split("-")[0] in ("incfed", "fedip")]
     assert claimed or name == "variance"
     assert all(cell.gap < 1e-9 for cell in (claimed or one.cells))
-
-
-def test_incfed_has_all_methods_at_all_shares(results: dict[str, StudyResult]) -> None:
-    (one,) = results["incfed"].sets
-    averages = [f"fedavg-{w}" for w in ("samples", "uniform", "printed")]
-    assert one.methods == ("random", "centralised", "incfed", *averages)
-    assert one.shares == (0.5, 1.0)
-    assert len(one.cells) == 6 * 2 * 2
-    for share in one.shares:
-        assert one.mean("centralised", share) == one.mean("incfed", share)
-    up = {t.method: t.bytes_up for t in one.traffic}
-    assert up["incfed"] > up["fedavg"] > 0
-    assert {chosen.method for chosen in one.selected} == {"incfed", "fedavg"}
 
 
 def test_fedip_compares_at_equal_pooling(results: dict[str, StudyResult]) -> None:
@@ -147,11 +136,6 @@ def test_rules_that_diverge_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_draws_stay_in_the_papers_ranges() -> None:
     chooser = Random(np.random.default_rng(0))
     for _ in range(200):
-        recipe, none = incfed.space_of("hhar").draw(chooser, inputs=6)
-        assert none is None
-        assert recipe.units in (100, 500)
-        assert isinstance(recipe.input_connections, int)
-        assert 1 <= recipe.input_connections <= 6
         recipe, adaptation = fedip.space_of("wesad", 300).draw(chooser, inputs=8)
         assert isinstance(recipe.leak_rate, float)
         assert 0.1 <= recipe.leak_rate <= 0.8

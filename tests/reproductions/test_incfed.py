@@ -1,0 +1,173 @@
+"""IncFed's tables: who is trained on what, how connectivity is read, and averaging by rounds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from catchment import Plan, Recipe
+from catchment.engine.local import run_locally
+from catchment.features.echo_state.state_map import EchoStateMap
+from catchment.federation.learn.averaging import GradientAveraging
+from catchment.search.cells import read_subjects, summed
+from catchment.search.space import Random
+from reproductions.connectivity import READINGS, Connectivity, Wired, draw
+from reproductions.incfed import IncFedSettings, incfed, space_of
+from reproductions.iterative import Averaging, readouts_after
+from reproductions.people import invented_people, rotations
+from reproductions.published import (
+    INCFED_INPUTS,
+    INCFED_SELECTED,
+    INCFED_TEST,
+    INCFED_TRAIN,
+    SHARES,
+    printed,
+)
+from reproductions.study import SetResult, joined
+
+SETTINGS = IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0), rounds=(1, 20))
+
+
+@pytest.fixture(scope="module")
+def result() -> SetResult:
+    splits = rotations(invented_people(n_users=6, windows=10), folds=3)
+    first, *others = (incfed(people, SETTINGS) for people in splits)
+    for other in others:
+        first = joined(first, other)
+    return first
+
+
+def test_everybody_is_tested_once_with_every_method(result: SetResult) -> None:
+    averages = [f"fedavg-{w}" for w in ("samples", "uniform", "printed")]
+    at_least = ("random", "majority", "centralised", "incfed", *averages)
+    others = ("incfed, chosen at 25%", "fedavg, chosen at 25%", "rounds-1", "rounds-20")
+    assert result.methods == (*at_least, *others)
+    for method in result.methods:
+        for counts in result.counts(method, 1.0):
+            assert len(counts) == 6
+            assert sum(n for _, n in counts.values()) == 60
+    for share in result.shares:
+        assert result.mean("centralised", share) == result.mean("incfed", share)
+    assert all(cell.gap < 1e-9 for cell in result.cells if cell.method == "incfed")
+    up = {t.method: t.bytes_up for t in result.traffic}
+    assert up["incfed"] > up["fedavg"] > 0
+    assert len(result.selected) == 3 * 4
+    assert all(0 < chosen.train <= 1 for chosen in result.selected)
+
+
+def test_the_largest_class_is_the_training_subjects(result: SetResult) -> None:
+    for cell in result.of("majority", 1.0):
+        said = cell.confusion.confusion.sum(axis=0)
+        assert np.count_nonzero(said) == 1
+        # Nothing else can have more of the training rows right by saying one thing.
+        assert cell.train >= 1 / len(result.classes)
+
+
+def test_a_choice_at_all_subjects_is_another_choice_than_at_few() -> None:
+    (people, *_) = rotations(invented_people(n_users=9, windows=10), folds=3)
+    few = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(0.25,), rounds=())
+    many = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(1.0,), rounds=())
+    by_few, by_many = incfed(people, few), incfed(people, many)
+    assert by_few.methods == by_many.methods
+    # Choices are of the same six recipes, so a difference can only come from who judged them.
+    assert [c.recipe for c in by_few.selected] != [c.recipe for c in by_many.selected]
+
+
+def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
+    (people, *_) = rotations(invented_people(n_users=6, windows=8), folds=3)
+    features = EchoStateMap(
+        Wired(Recipe(units=30, inputs=6, seed=3), 10, 5, "fan_out").reservoir(), pool="mean"
+    )
+    train = read_subjects(features, people.train)
+    ridge = 0.3
+    ours = readouts_after(
+        train, Averaging(local_steps=3, learning_rate=1.5), ridge=ridge, rounds=(1, 4)
+    )
+    algorithm = GradientAveraging(
+        features=features,
+        epochs=3,
+        learning_rate=1.5,
+        ridge=ridge / summed(train).weight,
+        classes=people.classes,
+    )
+    theirs = run_locally(Plan(algorithm=algorithm, rounds=4), people.train).model
+    assert theirs is not None
+    np.testing.assert_allclose(ours[4].weights, theirs.readout.weights, rtol=1e-9, atol=1e-12)
+    assert sorted(ours) == [1, 4]
+
+
+def test_one_local_step_goes_to_the_exact_readout() -> None:
+    (people, *_) = rotations(invented_people(n_users=6, windows=8), folds=3)
+    features = EchoStateMap(
+        Wired(Recipe(units=8, inputs=6, seed=3), 4, 3, "fan_out").reservoir(), pool="mean"
+    )
+    train = read_subjects(features, people.train)
+    # Every client has the same step only where there is one client.
+    alone = {"a": next(iter(train.values()))}
+    path = readouts_after(
+        alone, Averaging(local_steps=1, learning_rate=1.9), ridge=1.0, rounds=(10, 100, 100_000)
+    )
+    exact = alone["a"].statistics.solve(1.0)
+    gaps = [float(np.abs(r.weights - exact.weights).max()) for r in path.values()]
+    assert all(later < earlier for earlier, later in pairwise(gaps))
+    assert gaps[-1] < 1e-9
+
+
+def test_the_papers_own_choices_are_possible_as_fan_out_and_per_cent_only() -> None:
+    def possible(reading: Connectivity) -> list[bool]:
+        return [
+            Wired(
+                Recipe(units=chosen.units, inputs=INCFED_INPUTS[name]),
+                chosen.input_connectivity,
+                chosen.recurrent_connectivity,
+                reading,
+            ).possible()
+            for name, methods in INCFED_SELECTED.items()
+            for chosen in methods.values()
+        ]
+
+    assert {reading: sum(possible(reading)) for reading in READINGS} == {
+        "fan_in": 2,
+        "per_cent": 4,
+        "fan_out": 4,
+    }
+    assert IncFedSettings().connectivity == "fan_out"
+
+
+def test_connections_are_counted_as_each_reading_says() -> None:
+    recipe = Recipe(units=100, inputs=8, seed=4)
+    (layer,) = Wired(recipe, 50, 7, "fan_out").reservoir().layers
+    W_in = layer.W_in.to_dense()
+    assert (np.count_nonzero(W_in, axis=0) == 50).all()
+    assert len(set(np.count_nonzero(W_in, axis=1))) > 1
+    assert (np.count_nonzero(layer.W.to_dense(), axis=1) == 7).all()
+    (layer,) = Wired(recipe, 50, 7, "per_cent").reservoir().layers
+    assert layer.W_in.n_nonzero == 400
+    assert layer.W.n_nonzero == 700
+    (layer,) = Wired(recipe, 5, 7, "fan_in").reservoir().layers
+    assert (np.count_nonzero(layer.W_in.to_dense(), axis=1) == 5).all()
+    with pytest.raises(ValueError, match="cannot be read as fan_in with 8 inputs"):
+        Wired(recipe, 50, 7, "fan_in").reservoir()
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_draws_stay_in_the_papers_ranges(reading: Connectivity) -> None:
+    chooser = Random(np.random.default_rng(0))
+    drawn = [draw(space_of("hhar"), chooser, inputs=6, reading=reading) for _ in range(200)]
+    assert all(wired.possible() and wired.recipe.units in (100, 500) for wired in drawn)
+    most = max(wired.input_connectivity for wired in drawn)
+    assert most == 6 if reading == "fan_in" else 50 < most <= 60
+
+
+def test_the_papers_figures_are_complete() -> None:
+    for table in (INCFED_TEST, INCFED_TRAIN):
+        assert set(table) == {"wesad", "hhar"}
+        for methods in table.values():
+            assert all(len(row) == len(SHARES) for row in methods.values())
+            assert methods["centralised"] == methods["incfed"]
+    # The paper's random rows are runs of its own, not one over the number of classes.
+    assert printed("incfed", "hhar", "random", 0.25) == 15.77
+    assert printed("incfed", "wesad", "random", 1.0, "train") == 24.91
+    assert printed("incfed", "wesad", "rounds-100", 1.0) is None
