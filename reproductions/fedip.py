@@ -45,8 +45,8 @@ class FedIPSettings:
     Parameters
     ----------
     trials
-        Recipes tried with plasticity, each with four rules of each of the searches. IncFed has
-        twelve recipes for each.
+        Recipes with a rule of the paper's ranges, tried in four readings; for each of them four
+        recipes with a rule of either other search, and twelve for IncFed (`fedip_search.explore`).
     rounds
         The most that a rule is run; validation chooses how many.
     retrainings

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import count, product
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class Explored:
         for pool, by_rounds in found.items():
             self.tried.setdefault((method, pool), []).append(Tried(recipe, rule, by_rounds))
 
-    def count(self, reading: tuple[str, ...], *, diverged: bool) -> None:
+    def tally(self, reading: tuple[str, ...], *, diverged: bool) -> None:
         failed, n = self.diverged.get(reading, (0, 0))
         self.diverged[reading] = [failed + diverged, n + 1]
 
@@ -190,10 +190,14 @@ def explore(
 ) -> Explored:
     """Return what recipes and rules give, drawn at random.
 
+    Every recipe is tried without plasticity too, and so many more that IncFed has as many trials as
+    all searches together.
+
     Parameters
     ----------
     trials
-        Recipes that are tried with rules of plasticity, four of each search.
+        Recipes with a draw from the paper's ranges, in its four readings; for each of them four
+        recipes with a rule of the paper's ranges and a relative rate, and four with wider ranges.
     rounds
         The most that a rule is run; of the wide ranges, as many as are drawn.
     """
@@ -201,25 +205,27 @@ def explore(
     chooser = Random(np.random.default_rng([seed, 2]))
     space = space_of(people.name, most_units)
     assert space.plasticity is not None
+    seeds = count(seed)
+    looks = [n for n in LOOKS if n <= rounds]
+
+    def fresh() -> Recipe:
+        recipe, _ = space.draw(chooser, inputs=len(people.channels))
+        recipe = replace(recipe, seed=next(seeds))
+        found.add("incfed", recipe, None, judge.plain(recipe))
+        return recipe
+
     for trial in range(trials):
         say(f"{people.name}: trial {trial + 1} of {trials}")
-        recipe, _ = space.draw(chooser, inputs=len(people.channels))
-        recipe = replace(recipe, seed=seed + trial)
-        found.add("incfed", recipe, None, judge.plain(recipe))
-        looks = [n for n in LOOKS if n <= rounds]
+        recipe = fresh()
         for rule in paper_rules(chooser):
             _try(judge, found, "fedip-paper", recipe, rule, looks)
         for rule in relative_rules(chooser):
-            _try(judge, found, "fedip-relative", recipe, rule, looks)
+            _try(judge, found, "fedip-relative", fresh(), rule, looks)
         for one in [space.plasticity.draw(chooser) for _ in READINGS]:
             few = [n for n in LOOKS if n <= one.rounds]
-            _try(judge, found, "fedip-wide", recipe, one.rule, few)
-    more = trials * (len(SEARCHES) * len(READINGS) - 1)
-    say(f"{people.name}: {more} more recipes without plasticity")
-    for trial in range(trials, trials + more):
-        recipe, _ = space.draw(chooser, inputs=len(people.channels))
-        recipe = replace(recipe, seed=seed + trial)
-        found.add("incfed", recipe, None, judge.plain(recipe))
+            _try(judge, found, "fedip-wide", fresh(), one.rule, few)
+        for _ in READINGS[1:]:
+            fresh()
     return found
 
 
@@ -236,9 +242,9 @@ def _try(
     try:
         found.add(method, recipe, rule, judge.adapted(recipe, rule, looks))
     except FederationError:
-        found.count(reading, diverged=True)
+        found.tally(reading, diverged=True)
     else:
-        found.count(reading, diverged=False)
+        found.tally(reading, diverged=False)
 
 
 def decide(judge: Judge, tried: Mapping[Key, Sequence[Tried]], finalists: int) -> dict[Key, Tried]:
