@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from reproductions import incfed_tables, skew_tables
-from reproductions.intervals import Interval, over_people, paired
-from reproductions.per_class import by_validation, difference, interval, majority
+from reproductions.fedip_findings import fedip_findings
+from reproductions.intervals import Interval, over_people
+from reproductions.per_class import difference, interval, majority
 from reproductions.study import SetResult, StudyResult
 
 TOLERANCE = 1e-9
@@ -21,8 +22,7 @@ def findings(study: StudyResult) -> list[str]:
         case "incfed":
             lines += incfed_tables.findings(study)
         case "fedip":
-            lines += [line for one in study.sets for line in _fedip_findings(one)]
-            lines += _settled_finding(study)
+            lines += fedip_findings(study, in_points)
         case "variance":
             lines += [line for one in study.sets for line in _variance_findings(one)]
         case "unseen":
@@ -47,53 +47,6 @@ def in_points(found: Interval) -> str:
     """
     settled = "settled" if found.settled else "not settled"
     return f"{found.shown(sign=True)} points ({found.n_people} people; {settled})"
-
-
-def _fedip_findings(one: SetResult) -> list[str]:
-    last = one.shares[-1]
-    lines = []
-    for method in one.methods:
-        kind, _, pool = method.partition("-")
-        if kind == "fedip":
-            gain = 100 * (one.mean(method, last) - one.mean(f"incfed-{pool}", last))
-            known = difference(one, method, f"incfed-{pool}", last)
-            text = f"{gain:+.2f} points" if known is None else in_points(known)
-            lines.append(f"{one.name}, {pool}: FedIP + IncFed {text} at {last:.0%}")
-    return [*lines, f"{one.name}, pooling by validation too{_pooling_by_validation(one)}"]
-
-
-def _pooling_by_validation(one: SetResult) -> str:
-    last = one.shares[-1]
-    counts = [by_validation(one, kind, last) for kind in ("fedip", "incfed")]
-    if all(found and found[0] for found in counts):
-        return f" (in each fold anew): {in_points(paired(*counts))}"
-    best = {
-        kind: max(
-            (c for c in one.selected if c.method.startswith(kind)), key=lambda c: c.validation
-        )
-        for kind in ("incfed", "fedip")
-    }
-    gain = 100 * (one.mean(best["fedip"].method, last) - one.mean(best["incfed"].method, last))
-    return f" ({best['fedip'].method} against {best['incfed'].method}): {gain:+.2f} points"
-
-
-def _settled_finding(study: StudyResult) -> list[str]:
-    found = [
-        difference(one, method, f"incfed{method[5:]}", share)
-        for one in study.sets
-        for method in one.methods
-        if method.startswith("fedip-")
-        for share in one.shares
-    ]
-    known = [one for one in found if one is not None]
-    if not known:
-        return []
-    ahead = sum(one.settled and one.value > 0 for one in known)
-    behind = sum(one.settled and one.value < 0 for one in known)
-    return [
-        f"of {len(known)} differences at equal pooling {ahead} are settled for FedIP, {behind} "
-        f"against it, and {len(known) - ahead - behind} are not settled"
-    ]
 
 
 def _unseen_finding(one: SetResult) -> str:

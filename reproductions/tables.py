@@ -149,8 +149,11 @@ def pairs(study: str, one: SetResult) -> list[tuple[str, str]]:
         case "incfed":
             return [("incfed", method) for method in one.methods if method.startswith("fedavg")]
         case "fedip":
-            found = [(method, f"incfed{method[5:]}") for method in one.methods]
+            found = [(method, f"incfed-{method.split('-')[-1]}") for method in one.methods]
             return [(a, b) for a, b in found if a.startswith("fedip-") and b in one.methods]
+        case "skew":
+            found = [(m, f"incfed / any / {m.rpartition(' / ')[2]}") for m in one.methods]
+            return [(a, b) for a, b in found if a != b and b in one.methods]
         case "variance":
             found = [(method, f"none / {method.split(' / ')[1]}") for method in one.methods]
             return [(a, b) for a, b in found if a != b]
@@ -253,7 +256,14 @@ def _rule(adaptation: dict[str, Value] | None) -> str:
     return (
         f"mean {rule['target_mean']:.2g}, std {rule['target_std']:.3g}, "
         f"rate {rule['learning_rate']:.2g}, {rule['epochs']} epochs, {adaptation['rounds']} rounds"
+        + _reading(rule)
     )
+
+
+def _reading(rule: Mapping[str, Value]) -> str:
+    """Return how a rule departs from an update a step by the corrected equation."""
+    once = ", one update a batch" if rule.get("updates") == "batch" else ""
+    return once + (", as printed" if rule.get("equation") == "printed" else "")
 
 
 def _pairs(values: Mapping[str, Value]) -> list[str]:
