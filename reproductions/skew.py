@@ -35,6 +35,7 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Turn
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
+from catchment.federation.limits import Limits
 from catchment.federation.plan import Plan
 from catchment.federation.sums import WeightedSum
 from catchment.readout.readout import Readout
@@ -369,8 +370,10 @@ class Draw:
         """Return the reservoir by summed moments, which no dealing may change."""
         rule = self.adaptation.rule
         algorithm = MomentPlasticity(reservoir=self.reservoir, rule=rule)
-        # A round of moments is one pass where one of plasticity is several.
-        plan = Plan(algorithm=algorithm, rounds=2 * self.adaptation.rounds)
+        # A round of moments is one pass where one of plasticity is several. Clients are of very
+        # different size by design.
+        limits = Limits(over_median=1e9)
+        plan = Plan(algorithm=algorithm, rounds=2 * self.adaptation.rounds, limits=limits)
         found = run_locally(plan, dealings[PEOPLE]).result
         if self.repetition == 0:
             other = run_locally(plan, next(iter(dealings.values()))).result
