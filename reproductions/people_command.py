@@ -24,8 +24,8 @@ def options_of(study: str) -> tuple[str, ...]:
     known = STUDIES[study]
     own = {
         "incfed": ("trials", "steps", "seeds"),
-        "fedip": ("trials", "steps", "seeds"),
-        "skew": ("trials", "steps", "seeds"),
+        "fedip": ("trials", "steps", "rounds", "seeds"),
+        "skew": ("trials", "steps", "rounds", "seeds"),
         "variance": ("steps", "rounds", "seeds"),
         "unseen": ("trials", "steps", "seeds"),
     }[study]

@@ -294,7 +294,7 @@ def _traffic(one: SetResult) -> str:
                 str(t.rounds),
                 f"{t.bytes_up / n:.1f}",
                 f"{(t.bytes_down + t.bytes_back) / n:.1f}",
-                f"{t.bytes_back / n:.1f}" if t.bytes_back else "not counted",
+                f"{t.bytes_back / n:.1f}" if t.bytes_back else "none counted",
                 f"{t.seconds:.1f}",
             ]
         )

@@ -137,7 +137,7 @@ def test_a_document_has_people_intervals_and_what_was_sent_back() -> None:
     assert "4 people tested, in 2 folds" in text
     assert "| incfed - fedavg-samples |" in text
     assert "| incfed | 2 | 1 | 2.0 | 1.5 | 1.0 | 0.5 |" in text
-    assert "| old | 2 | 1 | 2.0 | 0.0 | not counted | 1.0 |" in text
+    assert "| old | 2 | 1 | 2.0 | 0.0 | none counted | 1.0 |" in text
     assert "| glad | 100 | 0 | 0 |" in text
     lines = findings(study(the_set()))
     assert "wesad: fedavg-samples never says glad at 100%" in lines
