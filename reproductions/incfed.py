@@ -98,7 +98,7 @@ class IncFedSettings:
     folds: int = 5
     connectivity: Connectivity = "fan_out"
     choose_at: tuple[float, ...] = (1.0, 0.25)
-    rounds: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+    rounds: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000)
     local_steps: tuple[int, ...] = (1, 10, 100)
     rates: tuple[float, ...] = (0.3, 1.0, 1.9)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,14 @@ from catchment.search.cells import Cell, read_subjects, summed
 from catchment.search.space import Random
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
 from reproductions.incfed import IncFedSettings, incfed, space_of
-from reproductions.incfed_tables import chosen_at, findings, never_said, reached, selected
+from reproductions.incfed_tables import (
+    ahead_in,
+    chosen_at,
+    findings,
+    never_said,
+    reached,
+    selected,
+)
 from reproductions.iterative import Averaging, readouts_after
 from reproductions.people import invented_people, rotations
 from reproductions.published import (
@@ -27,7 +35,8 @@ from reproductions.published import (
     SHARES,
     printed,
 )
-from reproductions.study import Selected, SetResult, StudyResult, joined
+from reproductions.quotes import incfed_accuracies, incfed_differences
+from reproductions.study import Selected, SetResult, StudyResult, joined, load_result
 from reproductions.tables import markdown
 
 SETTINGS = IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0), rounds=(1, 20))
@@ -245,3 +254,21 @@ def test_the_papers_selection_stands_beside_ours(result: SetResult) -> None:
     changes = chosen_at(result)
     assert "| incfed, at 25% |" in changes
     assert "| fedavg, at 25% |" in changes
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
+
+
+def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
+    study = load_result(RESULTS / "incfed.json")
+    page = PAGE.read_text(encoding="utf-8")
+    assert incfed_accuracies(study) in page
+    assert incfed_differences(study) in page
+    flat = " ".join(page.split())
+    better, worse, n = ahead_in(study.sets)
+    assert f"ahead in {better} of {n} sets and shares, behind in {worse}" in flat
+    gap = max(one.largest_gap for one in study.sets)
+    assert f"an exact federated score and that of the pooled rows is {gap:.0e}" in flat
+    assert (RESULTS / "incfed.md").read_text(encoding="utf-8") == markdown(study)
+    assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))

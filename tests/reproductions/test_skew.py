@@ -26,6 +26,7 @@ from reproductions.dealings import (
 )
 from reproductions.people import People, invented_people, rotations
 from reproductions.pictures import draw
+from reproductions.quotes import skew_deviations, skew_gains
 from reproductions.skew import QUICK, adapted, skew
 from reproductions.skew_tables import dealings, findings, gain, measured
 from reproductions.study import SetResult, StudyResult, joined, load_result
@@ -120,3 +121,15 @@ def test_a_result_is_printed_drawn_and_read_again(result: SetResult, tmp_path: P
     assert any("exact scores differ by at most" in line for line in lines)
     assert any("gains drift" in line for line in lines)
     assert len(draw(again).axes) == 3
+
+
+def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
+    root = Path(__file__).parents[2]
+    study = load_result(root / "results" / "skew.json")
+    page = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert skew_gains(study) in page
+    assert skew_deviations(study) in page
+    gap = max(one.largest_gap for one in study.sets)
+    assert f"differ by at most {gap:.0e} between dealings" in " ".join(page.split())
+    assert (root / "results" / "skew.md").read_text(encoding="utf-8") == markdown(study)
+    assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))
