@@ -2,7 +2,7 @@
 
 With all rows in each step a client's steps are affine in the readout it was sent, V -> M V + N, and
 so is a round of the federation, with the clients' M and N averaged by their rows. Thousands of
-rounds are then a few products of small matrices, and give what `GradientAveraging` gives one by one.
+rounds are then a few products of small matrices; they give what `GradientAveraging` gives.
 """
 
 from __future__ import annotations

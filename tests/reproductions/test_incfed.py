@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,8 @@ from catchment.engine.local import run_locally
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
 from catchment.search.cells import Cell, read_subjects, summed
-from catchment.search.space import Random
+from catchment.search.space import Random, Space
+from reproductions import incfed as study_module
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
 from reproductions.incfed import IncFedSettings, incfed, space_of
 from reproductions.incfed_tables import (
@@ -40,6 +42,14 @@ from reproductions.study import Selected, SetResult, StudyResult, joined, load_r
 from reproductions.tables import markdown
 
 SETTINGS = IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0), rounds=(1, 20))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_reservoirs() -> Iterator[None]:
+    small = Space(units=(20, 30), connections=(1, 15), input_connections=(1, 15))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study_module, "space_of", lambda name: small)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +89,11 @@ def test_the_largest_class_is_the_training_subjects(result: SetResult) -> None:
 
 def test_a_choice_at_all_subjects_is_another_choice_than_at_few() -> None:
     (people, *_) = rotations(invented_people(n_users=9, windows=10), folds=3)
-    few = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(0.25,), rounds=())
-    many = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(1.0,), rounds=())
+    few = IncFedSettings(trials=12, repetitions=1, shares=(1.0,), choose_at=(0.25,), rounds=())
+    many = IncFedSettings(trials=12, repetitions=1, shares=(1.0,), choose_at=(1.0,), rounds=())
     by_few, by_many = incfed(people, few), incfed(people, many)
     assert by_few.methods == by_many.methods
-    # Choices are of the same six recipes, so a difference can only come from who judged them.
+    # Choices are of the same twelve recipes, so a difference can only come from who judged them.
     assert [c.recipe for c in by_few.selected] != [c.recipe for c in by_many.selected]
 
 
