@@ -14,11 +14,11 @@ from catchment import Plan, Recipe
 from catchment.engine.local import run_locally
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
-from catchment.search.cells import Cell, read_subjects, summed
+from catchment.search.cells import Cell, accuracy, read_subjects, summed
 from catchment.search.space import Random, Space
 from reproductions import incfed as study_module
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
-from reproductions.incfed import IncFedSettings, incfed, space_of
+from reproductions.incfed import TRAINED, IncFedSettings, incfed, select, space_of
 from reproductions.incfed_tables import (
     ahead_in,
     chosen_at,
@@ -87,14 +87,18 @@ def test_the_largest_class_is_the_training_subjects(result: SetResult) -> None:
         assert cell.train >= 1 / len(result.classes)
 
 
-def test_a_choice_at_all_subjects_is_another_choice_than_at_few() -> None:
+def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
     (people, *_) = rotations(invented_people(n_users=9, windows=10), folds=3)
-    few = IncFedSettings(trials=12, repetitions=1, shares=(1.0,), choose_at=(0.25,), rounds=())
-    many = IncFedSettings(trials=12, repetitions=1, shares=(1.0,), choose_at=(1.0,), rounds=())
-    by_few, by_many = incfed(people, few), incfed(people, many)
-    assert by_few.methods == by_many.methods
-    # Choices are of the same twelve recipes, so a difference can only come from who judged them.
-    assert [c.recipe for c in by_few.selected] != [c.recipe for c in by_many.selected]
+    settings = IncFedSettings(trials=3)
+    chosen = select(people, settings, lambda text: None)
+    assert set(chosen) == {(m, at) for m in ("incfed", "fedavg") for at in (1.0, 0.25)}
+    for (method, at), choice in chosen.items():
+        features = EchoStateMap(choice.wired.reservoir(), input=False, pool="mean")
+        few = {name: people.train[name] for name in people.share(at, 0)}
+        assert len(few) == (1 if at == 0.25 else 3)
+        train = read_subjects(features, few)
+        again = TRAINED[method](train, read_subjects(features, people.validation))
+        assert (choice.validation, choice.train) == (again.accuracy, accuracy(again.readout, train))
 
 
 def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
