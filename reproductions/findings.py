@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from reproductions import incfed_tables, skew_tables
 from reproductions.fedip_findings import fedip_findings
 from reproductions.intervals import Interval, over_people
-from reproductions.per_class import difference, interval, majority, never_said
+from reproductions.per_class import difference, interval, majority
 from reproductions.study import SetResult, StudyResult
 
 TOLERANCE = 1e-9
@@ -14,11 +15,12 @@ TOLERANCE = 1e-9
 
 def findings(study: StudyResult) -> list[str]:
     """Return what the result shows, one sentence each."""
+    if study.name == "skew":
+        return skew_tables.findings(study)
     lines = [_exactness(one) for one in study.sets if not np.isnan(one.largest_gap)]
     match study.name:
         case "incfed":
-            lines.append(_fedavg_finding(study))
-            lines += [line for one in study.sets for line in _averages_findings(one)]
+            lines += incfed_tables.findings(study)
         case "fedip":
             lines += fedip_findings(study, in_points)
         case "variance":
@@ -35,30 +37,6 @@ def _exactness(one: SetResult) -> str:
         f"{one.name}: exact federated and pooled scores differ by at most {max(gaps):.1e}"
         f" ({above} of {len(gaps)} cells above {TOLERANCE:g})"
     )
-
-
-def _fedavg_finding(study: StudyResult) -> str:
-    cells = [(one, m, s) for one in study.sets for m in one.methods for s in one.shares]
-    averages = [(one, m, s) for one, m, s in cells if m.startswith("fedavg")]
-    behind = sum(one.mean(m, s) < one.mean("incfed", s) for one, m, s in averages)
-    share = behind / max(len(averages), 1)
-    return f"averages are behind the exact sum in {behind} of {len(averages)} cells ({share:.0%})"
-
-
-def _averages_findings(one: SetResult) -> list[str]:
-    last = one.shares[-1]
-    lines = []
-    for method in one.methods:
-        if not method.startswith("fedavg"):
-            continue
-        ahead = difference(one, "incfed", method, last)
-        if ahead is not None:
-            lines.append(
-                f"{one.name}: incfed is {in_points(ahead)} ahead of {method} at {last:.0%}"
-            )
-        if lost := never_said(one, method, last):
-            lines.append(f"{one.name}: {method} never says {' or '.join(lost)} at {last:.0%}")
-    return lines
 
 
 def in_points(found: Interval) -> str:

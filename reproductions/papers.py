@@ -13,7 +13,8 @@ from reproductions.claims_concepts import CONCEPTS
 from reproductions.claims_networks import FEDPT
 from reproductions.claims_people import FEDIP, INCFED
 from reproductions.claims_prompts import FEDRESPROMPT
-from reproductions.tables import grid, is_stand_in
+from reproductions.grids import grid
+from reproductions.tables import is_stand_in
 
 PAPERS = (CONCEPTS, INCFED, FEDIP, FEDPT, FEDRESPROMPT)
 HEAD = """# The papers' claims, and ours

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
+from reproductions import incfed_tables, skew_tables
 from reproductions.findings import findings
+from reproductions.grids import grid
 from reproductions.intervals import Interval, deviation, over_people
 from reproductions.per_class import balanced, confusion, difference, interval, majority
-from reproductions.published import INCFED_TRAIN, SHARES, printed
+from reproductions.published import SHARES, printed
 from reproductions.study import SetResult, StudyResult, Value
 
 
@@ -19,13 +21,19 @@ def markdown(study: StudyResult) -> str:
     """Return a whole result as a Markdown document."""
     parts = [f"# {TITLES.get(study.name, study.name)}", _preamble(study)]
     for one in study.sets:
-        parts += [f"## {one.name}", _about(one), table(study.name, one)]
-        parts += [difference_table(study.name, one), training_table(study.name, one)]
-        parts += [confusion_table(one, method) for method in CONFUSED.get(study.name, ())]
-        parts += [_selected(one), _traffic(one)]
+        parts += [f"## {one.name}", _about(one), *_sections(study.name, one), _traffic(one)]
         parts.append("\n".join(f"- {remark}" for remark in one.remarks))
     parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(study))]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sections(study: str, one: SetResult) -> list[str]:
+    if study == "skew":
+        return skew_tables.sections(one)
+    shown = incfed_tables.in_table(one) if study == "incfed" else one
+    parts = [table(study, shown), difference_table(study, shown), training_table(study, shown)]
+    parts += [confusion_table(one, method) for method in CONFUSED.get(study, ())]
+    return [*parts, *(incfed_tables.sections(one) if study == "incfed" else [_selected(one)])]
 
 
 # Methods whose classes are shown one by one.
@@ -33,6 +41,7 @@ CONFUSED = {"incfed": ("incfed", "fedavg-samples"), "unseen": ("incfed",)}
 TITLES = {
     "incfed": "Readouts from sums, from averages, and from pooled data",
     "fedip": "Federated intrinsic plasticity before the exact readout",
+    "skew": "What averages lose when clients differ",
     "variance": "Plasticity over several initialisations",
     "unseen": "UCI HAR, the publisher's test subjects",
 }
@@ -80,9 +89,9 @@ def spread(one: SetResult, method: str) -> float:
 
 
 def training_table(study: str, one: SetResult) -> str:
-    """Return accuracies on the training people, where a paper has them too; else nothing."""
+    """Return accuracies on the training people, for the paper that has them too; else nothing."""
     shares = [share for share in one.shares if share in SHARES]
-    if study != "incfed" or one.name not in INCFED_TRAIN:
+    if study != "incfed" or not shares:
         return ""
     rows = [
         [method, *(_entry(study, one, method, share, "train") for share in shares)]
@@ -298,9 +307,3 @@ def _traffic(one: SetResult) -> str:
         "of it the model sent back",
     ]
     return grid([*head, "seconds"], rows) if rows else ""
-
-
-def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
