@@ -11,8 +11,8 @@ from catchment.errors import CatchmentError
 from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
-from reproductions.papers import papers
 from reproductions.freeze_command import freeze
+from reproductions.papers import papers
 from reproductions.speech_command import sentences, speech
 from reproductions.streams_command import streams
 
