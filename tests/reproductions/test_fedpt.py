@@ -423,6 +423,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome.exit_code == 0, outcome.output
     assert "data are invented" in outcome.output
     assert json.loads((out / "fedpt-quick.json").read_text())["quick"] is True
+    assert (out / "fedpt-quick.md").read_text().count("its figures mean nothing") == 2
     with pytest.raises(ValueError, match="no part 'esn'"):
         fedpt(TINY, parts=["esn"])
     refused = CliRunner().invoke(app, [*words, "--trials", "3"])
