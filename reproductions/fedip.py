@@ -32,7 +32,6 @@ from catchment.search.cells import (
     pooled_readout,
     read_subjects,
 )
-from catchment.search.space import Adaptation
 from reproductions.fedip_search import SEARCHES, Explored, Judge, Key, Tried, decide, explore
 from reproductions.people import Clients, People, together
 from reproductions.study import Began, Selected, SetResult, Traffic
@@ -244,21 +243,6 @@ def _drawn(chosen: Tried, retraining: int) -> Reservoir:
 def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
     """Return the accuracy on validation subjects of the exact readout at its best ridge."""
     return Judge(people, people.train, (pool,)).validated(reservoir)[pool]
-
-
-def round_by_round(
-    reservoir: Reservoir, adaptation: Adaptation, pool: Pool, people: People
-) -> list[tuple[Reservoir, float]]:
-    """Return the reservoir and its validation accuracy before plasticity and after each round.
-
-    A round and a ridge are two plans, run in turns. Averaging has no memory, so the rounds are the
-    same as those of one long plan.
-    """
-    found = [(reservoir, validated(reservoir, pool, people))]
-    for _ in range(adaptation.rounds):
-        reservoir, _ = adapt(reservoir, replace(adaptation, rounds=1), people.train)
-        found.append((reservoir, validated(reservoir, pool, people)))
-    return found
 
 
 def trained_cell(
