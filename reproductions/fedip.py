@@ -65,15 +65,15 @@ class FedIPSettings:
         Groups of people, each of which is tested once (`people.rotations`).
     """
 
-    trials: int = 6
+    trials: int = 4
     rounds: int = 10
     retrainings: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
     pools: tuple[Pool, ...] = ("last", "mean", "mean_std")
     finalists: int = 2
-    steps: int = 200_000
-    search_steps: int = 60_000
-    adapt_steps: int = 40_000
+    steps: int = 150_000
+    search_steps: int = 45_000
+    adapt_steps: int = 30_000
     most_units: int = 200
     seed: int = 0
     folds: int = 5
@@ -142,12 +142,12 @@ def remarks(explored: Explored, table: Table) -> tuple[str, ...]:
     """Return how many rules diverged, in the search and in the table."""
     lines = [
         f"{search} ranges, an update a {updates}, {equation} equation: "
-        f"{failed} of {n} rules diverged"
-        for (search, updates, equation), (failed, n) in explored.diverged.items()
+        f"{below} of {n} rules took gains below zero, {out} were left out"
+        for (search, updates, equation), (below, out, n) in explored.rules.items()
     ]
     for search in SEARCHES:
         if (f"fedip-{search}", table.settings.pools[0]) not in explored.tried:
-            lines.append(f"{search} ranges: all rules diverged, the cells are those of IncFed")
+            lines.append(f"{search} ranges: no rule was left, the cells are those of IncFed")
     if table.fell_back:
         lines.append(
             f"{table.fell_back} of {len(table.known)} adaptations for the table diverged; their "

@@ -15,7 +15,7 @@ from catchment.search.adapt import adapt
 from catchment.search.cells import Cell, exact, read_subjects
 from catchment.search.space import Adaptation, PlasticitySpace, Random
 from reproductions import fedip, fedip_search
-from reproductions.fedip_findings import ahead, diverged, fedip_findings, over_sets, pair, settled
+from reproductions.fedip_findings import ahead, became_of, fedip_findings, over_sets, pair, settled
 from reproductions.fedip_search import (
     READINGS,
     Judge,
@@ -62,7 +62,7 @@ def test_incfed_has_as_many_trials_as_all_rules_together() -> None:
     found = fedip_search.explore(
         replace(JUDGE, pools=("mean",)), trials=1, rounds=1, most_units=100, seed=0, say=print
     )
-    rules = sum(n for _, n in found.diverged.values())
+    rules = sum(n for _, _, n in found.rules.values())
     assert len(found.tried["incfed", "mean"]) == rules == 12
     adapted = [one for key, tried in found.tried.items() if key[0] != "incfed" for one in tried]
     plain = {one.recipe for one in found.tried["incfed", "mean"]}
@@ -77,8 +77,8 @@ def test_where_every_rule_diverges_the_cells_are_the_plain_ones(
     monkeypatch.setattr(fedip_search, "FEDIP_HHAR", replace(FEDIP_HHAR, plasticity=wild))
     settings = replace(TINY, retrainings=1, rounds=1, pools=("mean",))
     found = fedip.fedip(PEOPLE, settings)
-    assert "wide ranges: all rules diverged, the cells are those of IncFed" in found.remarks
-    assert diverged([found])["wide", "step", "corrected"] == (4, 4)
+    assert "wide ranges: no rule was left, the cells are those of IncFed" in found.remarks
+    assert became_of([found])["wide", "step", "corrected"] == (0, 4, 4)
     (plain,), (ours,) = found.of("incfed-mean", 1.0), found.of("fedip-wide-mean", 1.0)
     assert ours == replace(plain, method="fedip-wide-mean")
     assert fedip_findings(StudyResult(name="fedip", settings={}, sets=(found,)), in_points)
@@ -102,7 +102,8 @@ def test_an_adaptation_that_diverges_leaves_the_reservoir_as_drawn() -> None:
 def test_rounds_in_several_pieces_are_those_of_one_plan() -> None:
     recipe = Recipe(units=15, inputs=6, seed=1)
     rule = IntrinsicPlasticity(target_std=0.4, learning_rate=1e-3)
-    watched = JUDGE.adapted(recipe, rule, [1, 3])
+    watched, below = JUDGE.adapted(recipe, rule, [1, 3])
+    assert not below
     at_once, records = adapt(Reservoir.from_recipe(recipe), Adaptation(rule, 3), PEOPLE.train)
     assert len(records) == 3
     assert watched["mean"][3] == fedip.validated(at_once, "mean", PEOPLE)
@@ -190,10 +191,13 @@ def test_sets_have_equal_weight_over_all() -> None:
     assert settled(study, "wide") == (1, 1)
 
 
-def test_divergence_is_summed_over_folds_and_sets() -> None:
-    line = "paper ranges, an update a batch, printed equation: {} of 6 rules diverged"
+def test_what_became_of_rules_is_summed_over_folds_and_sets() -> None:
+    line = (
+        "paper ranges, an update a batch, printed equation: {} of 6 rules took gains below zero, "
+        "2 were left out"
+    )
     sets = [
         replace(a_set("one", 5, 4, 3), remarks=(f"fold 0: {line.format(5)}", "another remark")),
         replace(a_set("two", 5, 4, 3), remarks=(f"fold 0: {line.format(1)}",)),
     ]
-    assert diverged(sets) == {("paper", "batch", "printed"): (6, 12)}
+    assert became_of(sets) == {("paper", "batch", "printed"): (6, 4, 12)}
