@@ -65,7 +65,7 @@ class FedIPSettings:
         Groups of people, each of which is tested once (`people.rotations`).
     """
 
-    trials: int = 4
+    trials: int = 5
     rounds: int = 10
     retrainings: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
