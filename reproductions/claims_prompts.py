@@ -10,6 +10,12 @@ from reproductions.claims import Claim, Paper, Results, Same, Verdict, percent, 
 from reproductions.intervals import Interval, over_runs
 
 Cell = dict[str, Any]
+NAMES = {
+    "largest": "the most frequent answer",
+    "signal": "the signal alone",
+    "words": "a readout of signal and words",
+    "subspace": "a constant prompt",
+}
 
 
 def cells_of(results: Results, task: str, method: str) -> dict[int, Cell]:
@@ -22,6 +28,7 @@ def cells_of(results: Results, task: str, method: str) -> dict[int, Cell]:
         and cell["job"]["task"] == task
         and cell["job"]["variant"]["method"] == method
         and not cell["job"]["variant"]["noise"]
+        and not cell["job"]["variant"].get("rounds")
     }
 
 
@@ -110,6 +117,23 @@ def _sensors(results: Results) -> Verdict | None:
     return Verdict(ours, same, why)
 
 
+def _both_needed(results: Results) -> Verdict | None:
+    without = ("largest", "signal", "words", "subspace")
+    found = {
+        other: known
+        for other in without
+        if (known := ahead(results, "instructed", "reservoir", other)) is not None
+    }
+    if not found:
+        return None
+    ours = f"{_test(results, 'instructed', 'reservoir')} %; ahead of " + ", ".join(
+        f"{NAMES[other]} ({_test(results, 'instructed', other)} %) by {_shown(known)}"
+        for other, known in found.items()
+    )
+    why = "an instruction in words says which property of the window to name"
+    return Verdict(ours, same_sign(list(found.values())), why)
+
+
 def _shown(found: Interval) -> str:
     return f"{found.shown(sign=True)[:-1]}; {found.n_people} seeds)"
 
@@ -129,6 +153,11 @@ FEDRESPROMPT = Paper(
             "Not claimed there, but asked: does the language model add to a readout of the "
             "reservoir's states?",
             _sensors,
+        ),
+        Claim(
+            "Not claimed there, but asked: where text and signal are both needed, is it ahead of "
+            "whatever has one of them?",
+            _both_needed,
         ),
     ),
     "SmolLM2-135M in place of Qwen2.5 (0.5B to 32B) and Mistral-7B.",

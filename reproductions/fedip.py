@@ -32,7 +32,6 @@ from catchment.search.cells import (
     pooled_readout,
     read_subjects,
 )
-from catchment.search.space import Adaptation
 from reproductions.fedip_search import SEARCHES, Explored, Judge, Key, Tried, decide, explore
 from reproductions.people import Clients, People, together
 from reproductions.sent_back import sent_back
@@ -67,15 +66,15 @@ class FedIPSettings:
         Groups of people, each of which is tested once (`people.rotations`).
     """
 
-    trials: int = 6
+    trials: int = 5
     rounds: int = 10
     retrainings: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
     pools: tuple[Pool, ...] = ("last", "mean", "mean_std")
     finalists: int = 2
-    steps: int = 200_000
-    search_steps: int = 60_000
-    adapt_steps: int = 40_000
+    steps: int = 150_000
+    search_steps: int = 45_000
+    adapt_steps: int = 30_000
     most_units: int = 200
     seed: int = 0
     folds: int = 5
@@ -144,12 +143,12 @@ def remarks(explored: Explored, table: Table) -> tuple[str, ...]:
     """Return how many rules diverged, in the search and in the table."""
     lines = [
         f"{search} ranges, an update a {updates}, {equation} equation: "
-        f"{failed} of {n} rules diverged"
-        for (search, updates, equation), (failed, n) in explored.diverged.items()
+        f"{below} of {n} rules took gains below zero, {out} were left out"
+        for (search, updates, equation), (below, out, n) in explored.rules.items()
     ]
     for search in SEARCHES:
         if (f"fedip-{search}", table.settings.pools[0]) not in explored.tried:
-            lines.append(f"{search} ranges: all rules diverged, the cells are those of IncFed")
+            lines.append(f"{search} ranges: no rule was left, the cells are those of IncFed")
     if table.fell_back:
         lines.append(
             f"{table.fell_back} of {len(table.known)} adaptations for the table diverged; their "
@@ -248,21 +247,6 @@ def _drawn(chosen: Tried, retraining: int) -> Reservoir:
 def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
     """Return the accuracy on validation subjects of the exact readout at its best ridge."""
     return Judge(people, people.train, (pool,)).validated(reservoir)[pool]
-
-
-def round_by_round(
-    reservoir: Reservoir, adaptation: Adaptation, pool: Pool, people: People
-) -> list[tuple[Reservoir, float]]:
-    """Return the reservoir and its validation accuracy before plasticity and after each round.
-
-    A round and a ridge are two plans, run in turns. Averaging has no memory, so the rounds are the
-    same as those of one long plan.
-    """
-    found = [(reservoir, validated(reservoir, pool, people))]
-    for _ in range(adaptation.rounds):
-        reservoir, _ = adapt(reservoir, replace(adaptation, rounds=1), people.train)
-        found.append((reservoir, validated(reservoir, pool, people)))
-    return found
 
 
 def trained_cell(

@@ -11,8 +11,9 @@ from reproductions.per_class import by_validation
 from reproductions.study import SetResult, StudyResult
 
 Seeds = Sequence[Counts]
-DIVERGED = re.compile(
-    r"(\w+) ranges, an update a (\w+), (\w+) equation: (\d+) of (\d+) rules diverged"
+RULES = re.compile(
+    r"(\w+) ranges, an update a (\w+), (\w+) equation: "
+    r"(\d+) of (\d+) rules took gains below zero, (\d+) were left out"
 )
 NAMES = {
     "paper": "the paper's ranges",
@@ -83,23 +84,27 @@ def settled(study: StudyResult, search: str) -> tuple[int, int]:
     )
 
 
-def diverged(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], tuple[int, int]]:
-    """Return how many rules diverged, and how many were tried, by search and reading."""
-    found: dict[tuple[str, str, str], tuple[int, int]] = {}
+def became_of(sets: Sequence[SetResult]) -> dict[tuple[str, str, str], tuple[int, int, int]]:
+    """Return how many rules took gains below zero, were left out, and were tried, by reading."""
+    found: dict[tuple[str, str, str], tuple[int, int, int]] = {}
     for remark in (remark for one in sets for remark in one.remarks):
-        if match := DIVERGED.search(remark):
-            search, updates, equation, failed, n = match.groups()
-            before = found.get((search, updates, equation), (0, 0))
-            found[search, updates, equation] = before[0] + int(failed), before[1] + int(n)
+        if match := RULES.search(remark):
+            key = match[1], match[2], match[3]
+            before = found.get(key, (0, 0, 0))
+            found[key] = (
+                before[0] + int(match[4]),
+                before[1] + int(match[6]),
+                before[2] + int(match[5]),
+            )
     return found
 
 
 def fedip_findings(study: StudyResult, in_points: Callable[[Interval], str]) -> list[str]:
     """Return what the study shows, one sentence each."""
     lines = [
-        f"{search} ranges, an update a {updates}, {equation} equation: {failed} of {n} rules "
-        f"diverged over all sets and folds"
-        for (search, updates, equation), (failed, n) in diverged(study.sets).items()
+        f"{search} ranges, an update a {updates}, {equation} equation: {below} of {n} rules took "
+        f"gains below zero, {out} were left out, over all sets and folds"
+        for (search, updates, equation), (below, out, n) in became_of(study.sets).items()
     ]
     for one in study.sets:
         last = one.shares[-1]

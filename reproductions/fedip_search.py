@@ -3,8 +3,9 @@
 Three searches stand beside each other. "paper" draws what Table 1 of De Caro et al. has (target
 mean 0, width .005 to .15, rate .01, 3, 5 or 10 epochs) and tries each draw in four readings of the
 algorithm: an update at every step or one a batch, by the corrected equation or the printed one.
-Most of that diverges, so "relative" draws the same but for the rate, which is relative to the
-variance of the target; half of its rules update at every step and half once a batch. "wide" draws
+Most of that takes gains through zero, which is counted, and let happen there only; so "relative"
+draws the same but for the rate, which is relative to the variance of the target; half of its rules
+update at every step and half once a batch. "wide" draws
 other target means and wider targets too, for a single epoch. IncFed gets as many recipes as the
 three searches have rules together.
 
@@ -20,7 +21,7 @@ from itertools import count, product
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.features.echo_state.plasticity import IntrinsicPlasticity
+from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
 from catchment.features.echo_state.pooling import Pool
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
@@ -36,7 +37,7 @@ from reproductions.study import Began
 
 SEARCHES = ("paper", "relative", "wide")
 READINGS = tuple(product(("step", "batch"), ("corrected", "printed")))
-LOOKS = (1, 2, 4, 7, 10)
+LOOKS = (1, 2, 4, 10)
 FRESH = (2000,)  # seeds with which finalists are drawn anew
 
 
@@ -67,10 +68,14 @@ Key = tuple[str, Pool]
 
 @dataclass(eq=False)
 class Explored:
-    """All that was tried, by method and pooling, and how many rules diverged in each reading."""
+    """All that was tried, by method and pooling, and what became of the rules in each reading.
+
+    `rules` counts those that took gains below zero, those that were left out because they diverged
+    (or, where gains must be positive, reached zero), and all.
+    """
 
     tried: dict[Key, list[Tried]] = field(default_factory=dict)
-    diverged: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    rules: dict[tuple[str, ...], tuple[int, int, int]] = field(default_factory=dict)
 
     def add(
         self, method: str, recipe: Recipe, rule: IntrinsicPlasticity | None, found: Curves
@@ -78,9 +83,9 @@ class Explored:
         for pool, by_rounds in found.items():
             self.tried.setdefault((method, pool), []).append(Tried(recipe, rule, by_rounds))
 
-    def tally(self, reading: tuple[str, ...], *, diverged: bool) -> None:
-        failed, n = self.diverged.get(reading, (0, 0))
-        self.diverged[reading] = [failed + diverged, n + 1]
+    def tally(self, reading: tuple[str, ...], *, below: bool = False, out: bool = False) -> None:
+        before = self.rules.get(reading, (0, 0, 0))
+        self.rules[reading] = before[0] + below, before[1] + out, before[2] + 1
 
 
 Curves = dict[Pool, dict[int, float]]
@@ -109,8 +114,13 @@ class Judge:
         found = self.validated(Reservoir.from_recipe(recipe))
         return {pool: {0: value} for pool, value in found.items()}
 
-    def adapted(self, recipe: Recipe, rule: IntrinsicPlasticity, looks: Sequence[int]) -> Curves:
-        """Return the accuracies after numbers of rounds; FederationError if the rule diverges."""
+    def adapted(
+        self, recipe: Recipe, rule: IntrinsicPlasticity, looks: Sequence[int]
+    ) -> tuple[Curves, bool]:
+        """Return the accuracies after numbers of rounds, and whether gains went below zero.
+
+        FederationError if the rule diverges.
+        """
         reservoir, done = Reservoir.from_recipe(recipe), 0
         curves: Curves = {pool: {} for pool in self.pools}
         for rounds in looks:
@@ -118,7 +128,7 @@ class Judge:
             done = rounds
             for pool, value in self.validated(reservoir).items():
                 curves[pool][rounds] = value
-        return curves
+        return curves, bool((plasticity_of(reservoir)[0] < 0).any())
 
     def validated(self, reservoir: Reservoir) -> dict[Pool, float]:
         """Return the accuracy on validation subjects with every pooling."""
@@ -162,7 +172,7 @@ def paper_rules(chooser: Random) -> list[IntrinsicPlasticity]:
     """Return one draw from the paper's ranges of plasticity, in all its readings."""
     drawn = even(FEDIP_PAPER, chooser)
     return [
-        replace(drawn, updates=updates, equation=equation)  # type: ignore[arg-type]
+        replace(drawn, updates=updates, equation=equation, gains="any")  # type: ignore[arg-type]
         for updates, equation in READINGS
     ]
 
@@ -240,11 +250,12 @@ def _try(
     """Add what a rule gives, or that it diverged within its rounds."""
     reading = (method.removeprefix("fedip-"), rule.updates, rule.equation)
     try:
-        found.add(method, recipe, rule, judge.adapted(recipe, rule, looks))
+        curves, below = judge.adapted(recipe, rule, looks)
     except FederationError:
-        found.tally(reading, diverged=True)
+        found.tally(reading, out=True)
     else:
-        found.tally(reading, diverged=False)
+        found.add(method, recipe, rule, curves)
+        found.tally(reading, below=below)
 
 
 def decide(judge: Judge, tried: Mapping[Key, Sequence[Tried]], finalists: int) -> dict[Key, Tried]:
@@ -279,6 +290,6 @@ def _again(judge: Judge, one: Tried, seed: int) -> Curves:
     if one.rule is None:
         return judge.plain(recipe)
     try:
-        return judge.adapted(recipe, one.rule, sorted(one.by_rounds))
+        return judge.adapted(recipe, one.rule, sorted(one.by_rounds))[0]
     except FederationError:
         return {pool: dict.fromkeys(one.by_rounds, 0.0) for pool in judge.pools}

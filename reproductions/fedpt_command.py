@@ -16,6 +16,7 @@ from reproductions.own_files import refuse_stand_ins
 OWN = {
     "writers": "femnist",
     "cifar": "cifar10",
+    "cifar_many": "cifar10",
     "text": "stackoverflow",
     "private": "femnist",
     "hundred": "femnist",
@@ -37,7 +38,10 @@ OPTIONS = (
 
 
 def run_fedpt(options: Options) -> None:
-    """Run the tables of partially trainable networks, print them, and write them."""
+    """Run the tables of partially trainable networks, print them, and write them.
+
+    With `--resume` a training that is stopped goes on from its last file in `.fedpt`.
+    """
     options.refuse_others("fedpt", OPTIONS)
     if options.quick:
         import torch
@@ -55,6 +59,7 @@ def run_fedpt(options: Options) -> None:
         if options.quick
         else lambda so_far: write(so_far, options.out, merge=options.merge),
         earlier=load(path) if options.resume and path.is_file() else None,
+        keep=options.out / ".fedpt" if options.resume else None,
         quick=options.quick,
     )
     typer.echo(markdown(result))

@@ -24,7 +24,7 @@ def findings(study: StudyResult) -> list[str]:
         case "fedip":
             lines += fedip_findings(study, in_points)
         case "variance":
-            lines += [line for one in study.sets for line in _variance_findings(one)]
+            lines += _variance_findings(study)
         case "unseen":
             lines += [_unseen_finding(one) for one in study.sets]
     return lines
@@ -61,17 +61,31 @@ def _unseen_finding(one: SetResult) -> str:
     )
 
 
-def _variance_findings(one: SetResult) -> list[str]:
+def _variance_findings(study: StudyResult) -> list[str]:
     lines = []
-    for pool in dict.fromkeys(method.split(" / ")[1] for method in one.methods):
-        ways = [method for method in one.methods if method.endswith(f" / {pool}")]
-        figures = ", ".join(
-            f"{way.split(' / ')[0]} {100 * one.mean(way, 1.0):.1f} ± "
-            f"{100 * one.deviation(way, 1.0):.2f}"
-            for way in ways
-        )
-        lines.append(f"{one.name}, {pool}: {figures}")
-        known = difference(one, f"fedip / {pool}", f"none / {pool}", 1.0)
-        if known is not None:
-            lines.append(f"{one.name}, {pool}: fedip less none {in_points(known)}")
+    for one in study.sets:
+        for pool in dict.fromkeys(method.split(" / ")[1] for method in one.methods):
+            known = difference(one, f"fedip / {pool}", f"none / {pool}", 1.0)
+            if known is not None:
+                lines.append(f"{one.name}, {pool}: fedip less none {in_points(known)}")
+    ways = dict.fromkeys(m.split(" / ")[0] for one in study.sets for m in one.methods)
+    for way in ways:
+        if way != "none":
+            less, n = _fewer(study, way, "none")
+            lines.append(f"{way}: a smaller deviation than no plasticity in {less} of {n} columns")
+    for way in ways:
+        if way not in ("none", "fedip"):
+            less, n = _fewer(study, way, "fedip")
+            lines.append(f"{way}: a smaller deviation than plain FedIP in {less} of {n} columns")
     return lines
+
+
+def _fewer(study: StudyResult, way: str, other: str) -> tuple[int, int]:
+    """Return in how many columns a way's deviation over draws is smaller, and of how many."""
+    pairs = [
+        (one.deviation(f"{way} / {pool}", 1.0), one.deviation(f"{other} / {pool}", 1.0))
+        for one in study.sets
+        for pool in dict.fromkeys(method.split(" / ")[1] for method in one.methods)
+        if f"{way} / {pool}" in one.methods
+    ]
+    return sum(a < b for a, b in pairs), len(pairs)

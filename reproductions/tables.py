@@ -30,6 +30,8 @@ def markdown(study: StudyResult) -> str:
 def _sections(study: str, one: SetResult) -> list[str]:
     if study == "skew":
         return skew_tables.sections(one)
+    if study == "variance":
+        return [pool_table(one), table(study, one), difference_table(study, one)]
     shown = incfed_tables.in_table(one) if study == "incfed" else one
     parts = [table(study, shown), difference_table(study, shown), training_table(study, shown)]
     parts += [confusion_table(one, method) for method in CONFUSED.get(study, ())]
@@ -77,6 +79,27 @@ def table(study: str, one: SetResult) -> str:
             ["majority", *blank, _number(said.value), said.shown(), _number(1 / n_said(one)), "-"],
         )
     return grid(head, rows)
+
+
+def pool_table(one: SetResult) -> str:
+    """Return accuracies over draws of the reservoir: ways to adapt it by rows, poolings by columns.
+
+    The cells' methods are named like `fedip / mean`.
+    """
+    ways = dict.fromkeys(method.split(" / ")[0] for method in one.methods)
+    pools = dict.fromkeys(method.split(" / ")[1] for method in one.methods)
+    rows = [
+        [
+            way,
+            *(
+                f"{_number(one.mean(f'{way} / {pool}', 1.0))} ± "
+                f"{_number(one.deviation(f'{way} / {pool}', 1.0))}"
+                for pool in pools
+            ),
+        ]
+        for way in ways
+    ]
+    return grid([one.name, *pools], rows)
 
 
 def spread(one: SetResult, method: str) -> float:

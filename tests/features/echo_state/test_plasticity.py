@@ -375,6 +375,24 @@ def test_divergence_is_an_error_not_a_reservoir_of_nan() -> None:
         IntrinsicPlasticity(target_std=0.01, learning_rate=1.0).adapt(reservoir, [u])
 
 
+def test_gains_may_change_their_sign_where_that_is_asked_for() -> None:
+    reservoir = Reservoir.from_recipe(Recipe(units=6, inputs=2, input_scaling=2.0, seed=3))
+    us = ragged(np.random.default_rng(1), 5, 2)
+    rule = IntrinsicPlasticity(
+        target_std=0.1, learning_rate=0.05, epochs=2, updates="batch", gains="any"
+    )
+    gain, shift = one_sequence_after_another(rule, reservoir, us)
+    assert (gain < 0).any()
+    ours = plasticity_of(rule.adapt(reservoir, us))
+    np.testing.assert_allclose(ours[0], gain, rtol=1e-9)
+    np.testing.assert_allclose(ours[1], shift, rtol=1e-9)
+    with pytest.raises(ArithmeticError, match=r"learning rate 0\.05; lower it"):
+        replace(rule, gains="positive").adapt(reservoir, us)
+    on_grid = Reservoir.from_recipe(Recipe(units=6, inputs=2, seed=3, grid=20))
+    with pytest.raises(ValueError, match="gains is 'any'; on a grid gains stay above 0"):
+        rule.adapt(on_grid, us)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_inputs_that_are_not_finite_are_refused(bad: float) -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
@@ -397,6 +415,7 @@ def test_inputs_that_are_not_finite_are_refused(bad: float) -> None:
         {"batch": 33},
         {"updates": "epoch"},
         {"equation": "right"},
+        {"gains": "negative"},
         {"washout": -1},
     ],
 )

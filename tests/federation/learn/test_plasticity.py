@@ -68,9 +68,9 @@ def test_plans_from_before_there_were_readings_keep_their_fingerprint() -> None:
     plain = FederatedPlasticity(reservoir=reservoir)
     found = {
         Plan(algorithm=replace(plain, rule=replace(plain.rule, **given)), rounds=2).fingerprint()  # type: ignore[arg-type]
-        for given in ({}, {"updates": "batch"}, {"equation": "printed"})
+        for given in ({}, {"updates": "batch"}, {"equation": "printed"}, {"gains": "any"})
     }
-    assert len(found) == 3
+    assert len(found) == 4
     assert "918323198f53d4cc29cfd51dc964240db430ab17bc2cecc60740ce741f391837" in found
 
 

@@ -48,6 +48,7 @@ MOST_STEPS = 1 << 24  # of a batch on a grid: more could leave the 64 bits of it
 
 Updates = Literal["step", "batch"]
 Equation = Literal["corrected", "printed"]
+Gains = Literal["positive", "any"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +99,10 @@ class IntrinsicPlasticity:
         "corrected" is the gradient; "printed" is eq. 2 of De Caro et al. (2022) letter by letter,
         which is not: use it only to compare with figures that were made with it. Sigmoid units
         have but one equation.
+    gains
+        "positive" refuses a rate at which a gain reaches 0, where the divergence is infinite: a
+        step has jumped over a wall. "any" lets gains change their sign, as a program does that does
+        not look; in float64 only.
 
     >>> from catchment import Recipe
     >>> reservoir = Reservoir.from_recipe(Recipe(units=40, inputs=1, input_scaling=1.0, seed=1))
@@ -117,6 +122,7 @@ class IntrinsicPlasticity:
     washout: int = 0
     updates: Updates = field(default="step", metadata={"later": True})
     equation: Equation = field(default="corrected", metadata={"later": True})
+    gains: Gains = field(default="positive", metadata={"later": True})
 
     def __post_init__(self) -> None:
         for name in ("target_std", "exponential_mean"):
@@ -135,6 +141,8 @@ class IntrinsicPlasticity:
             raise ValueError(f"updates is {self.updates!r}; use 'step' or 'batch'")
         if self.equation not in ("corrected", "printed"):
             raise ValueError(f"equation is {self.equation!r}; use 'corrected' or 'printed'")
+        if self.gains not in ("positive", "any"):
+            raise ValueError(f"gains is {self.gains!r}; use 'positive' or 'any'")
         if self.updates == "step" and self.batch > MOST_LANES:
             raise ValueError(
                 f"batch is {self.batch}; pass 1 to {MOST_LANES} sequences, or updates='batch'"
@@ -154,7 +162,9 @@ class IntrinsicPlasticity:
         return reservoir.with_plasticity(gain, shift)
 
     def _refuse_divergence(self, gain: Array, shift: Array, *, on_grid: bool) -> None:
-        sound = np.isfinite(gain).all() and np.isfinite(shift).all() and (gain > 0).all()
+        sound = bool(np.isfinite(gain).all() and np.isfinite(shift).all())
+        if self.gains == "positive":
+            sound = sound and bool((gain > 0).all())
         if not sound or (on_grid and not within_reach(gain, shift)):
             raise ArithmeticError(
                 f"plasticity diverged at learning rate {self.learning_rate}; lower it"
@@ -249,6 +259,8 @@ class _Run:
                 f"target_mean is {rule.target_mean}; on a grid pass a number from -1 to 1, as "
                 "outputs of tanh are"
             )
+        if rule.gains != "positive":
+            raise ValueError(f"gains is {rule.gains!r}; on a grid gains stay above 0, use no grid")
         programs = programs_on_grid(_bare(reservoir), reservoir.grid, reservoir.input_range)
         mean = float(rounded(np.array(rule.target_mean), reservoir.grid))
         slowness = 1.0 / eta if eta > 0 else 0.0
