@@ -12,6 +12,7 @@ from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
 from reproductions.freeze_command import freeze
+from reproductions.papers import papers
 from reproductions.speech_command import sentences, speech
 from reproductions.streams_command import streams
 
@@ -28,6 +29,7 @@ app.command("streams")(streams)
 app.command("freeze")(freeze)
 app.command("speech")(speech)
 app.command("sentences")(sentences)
+app.command("papers")(papers)
 app.command("data")(data)
 app.command("compact")(compact)
 app.command("pack")(pack)

@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from reproductions.options import NO_MEANING, Options, listed
+
 STUDIES = {
     "incfed": "Bacciu et al., IJCNN 2021, Tables III to VI.",
     "fedip": "De Caro et al., ESANN 2022, Tables 1 and 2.",
+    "skew": "One set cut so that clients differ more and more: what plasticity gains, and loses.",
     "variance": "Does plasticity make results depend less on the draw of the reservoir?",
     "unseen": "UCI HAR, the publisher's nine test subjects.",
     "maps": "Feature maps on unseen people: accuracy against bytes, with strong baselines.",
@@ -27,10 +30,24 @@ def study_command(study: str) -> Callable[..., None]:
     """Return the command that runs a study and prints its table beside the paper's figures."""
 
     def command(
-        quick: Annotated[bool, typer.Option(help="A small version, in minutes at most.")] = False,
+        quick: Annotated[
+            bool, typer.Option("--quick", help="A small version; its figures mean nothing.")
+        ] = False,
+        paper: Annotated[
+            bool,
+            typer.Option("--paper", help="The paper's full settings, on its publisher's files."),
+        ] = False,
+        stand_in: Annotated[
+            bool,
+            typer.Option("--stand-in", help="Let --paper run on other forms of its sets."),
+        ] = False,
         sets: Annotated[
             str | None,
             typer.Option(help="Data sets, separated by commas; all that are here if left out."),
+        ] = None,
+        folds: Annotated[
+            str | None,
+            typer.Option(help="Folds of people, such as 0,1; all if left out."),
         ] = None,
         trials: Annotated[
             int | None, typer.Option(help="Configurations searched, instead of the usual number.")
@@ -38,212 +55,85 @@ def study_command(study: str) -> Callable[..., None]:
         steps: Annotated[
             int | None, typer.Option(help="Time steps of all subjects together, at most.")
         ] = None,
-        out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
-        merge: Annotated[
-            bool, typer.Option(help="Keep other sets of an earlier result in the folder.")
-        ] = False,
+        rounds: Annotated[
+            int | None, typer.Option(help="Rounds of every training, instead of the usual number.")
+        ] = None,
+        seeds: Annotated[
+            int | None, typer.Option(help="Draws over which a cell is averaged.")
+        ] = None,
+        noises: Annotated[
+            str | None, typer.Option(help="Noise multipliers, separated by commas.")
+        ] = None,
+        workers: Annotated[int, typer.Option(help="Processes.", min=1)] = 1,
         resume: Annotated[
-            bool, typer.Option(help="fedpt and maps: take what the folder's result has already.")
+            bool, typer.Option("--resume", help="Take what the folder's result has already.")
+        ] = False,
+        merge: Annotated[
+            bool, typer.Option("--merge", help="Keep other sets of the folder's result.")
         ] = False,
         model: Annotated[
             str | None, typer.Option(help="fedresprompt: folder or name of a language model.")
         ] = None,
-        workers: Annotated[
-            int, typer.Option(help="fedpt, fedresprompt and maps: processes.", min=1)
-        ] = 1,
         data: DataOption = None,
+        out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
     ) -> None:
-        if study in ("fedpt", "fedresprompt", "maps") and (trials is not None or steps is not None):
-            raise ValueError(f"{study} has no trials and no steps; leave these options out")
-        if study == "fedresprompt":
-            _fedresprompt(
-                quick=quick,
-                sets=sets,
-                out=out,
-                merge=merge,
-                model=model,
-                workers=workers,
-                data=data,
-            )
-        elif study == "maps":
-            _maps(quick=quick, sets=sets, out=out, resume=resume, workers=workers, data=data)
-        elif study == "fedpt":
-            _fedpt(
-                quick=quick,
-                parts=sets,
-                out=out,
-                merge=merge,
-                resume=resume,
-                workers=workers,
-                data=data,
-            )
-        else:
-            _people(
-                study,
-                quick=quick,
-                sets=sets,
-                trials=trials,
-                steps=steps,
-                out=out,
-                merge=merge,
-                data=data,
-            )
+        options = Options(
+            quick=quick,
+            paper=paper,
+            stand_in=stand_in,
+            sets=listed(sets),
+            folds=_integers(folds),
+            trials=trials,
+            steps=steps,
+            rounds=rounds,
+            seeds=seeds,
+            noises=_floats(noises),
+            workers=workers,
+            resume=resume,
+            merge=merge,
+            model=model,
+            data=data,
+            out=out,
+        )
+        _run(study, options)
 
     command.__doc__ = STUDIES[study]
     return command
 
 
-def _people(
-    study: str,
-    *,
-    quick: bool,
-    sets: str | None,
-    trials: int | None,
-    steps: int | None,
-    out: Path,
-    merge: bool,
-    data: Path | None,
-) -> None:
-    from reproductions.people import SYNTHETIC
-    from reproductions.reproduce import reproduce as run
-    from reproductions.reproduce import write
-    from reproductions.tables import markdown
+def _run(study: str, options: Options) -> None:
+    if options.quick:
+        typer.echo(NO_MEANING.replace("**", ""))
+    match study:
+        case "fedresprompt":
+            from reproductions.fedresprompt_command import run_fedresprompt
 
-    named = [name.strip() for name in sets.split(",")] if sets else None
+            run_fedresprompt(options)
+        case "maps":
+            from reproductions.maps_command import run_maps
 
-    def began(text: str) -> None:
-        typer.echo(text, err=True)
+            run_maps(options)
+        case "fedpt":
+            from reproductions.fedpt_command import run_fedpt
 
-    result = run(
-        study,
-        sets=named,
-        quick=quick,
-        trials=trials,
-        steps=steps,
-        directory=data,
-        began=began,
-    )
-    typer.echo(markdown(result))
-    if any(one.name == SYNTHETIC for one in result.sets):
-        typer.echo(
-            "These people are invented: no public set was found, or synthetic was asked for."
-        )
-    for path in write(result, out, merge=merge):
-        typer.echo(f"wrote {path}", err=True)
+            run_fedpt(options)
+        case _:
+            from reproductions.people_command import run_people
+
+            run_people(study, options)
+    if options.quick:
+        typer.echo(NO_MEANING.replace("**", ""))
 
 
-def _maps(
-    *,
-    quick: bool,
-    sets: str | None,
-    out: Path,
-    resume: bool,
-    workers: int,
-    data: Path | None,
-) -> None:
-    from reproductions.data import ucr
-    from reproductions.map_sets import available
-    from reproductions.map_tables import markdown, stem_of, write
-    from reproductions.map_values import QUICK, QUICK_SETS, MapsSettings, load_maps
-    from reproductions.maps import cells_beside, maps
-
-    here = available(data)
-    named = [name.strip() for name in sets.split(",")] if sets else None
-    if quick and named is None:
-        named = [name for name in QUICK_SETS if name in here] or None
-    published = ucr.published(directory=data) if ucr.available(data) else None
-    path = out / f"{stem_of(quick=quick)}.json"
-    result = maps(
-        QUICK if quick else MapsSettings(),
-        sets=named,
-        directory=data,
-        earlier=load_maps(path) if resume and path.is_file() else None,
-        beside=[] if quick else cells_beside(out),
-        workers=workers,
-        began=lambda text: typer.echo(text, err=True),
-        kept=None if quick else lambda so_far: so_far.save(path),
-        quick=quick,
-    )
-    typer.echo(markdown(result, published))
-    for written in write(result, out, published):
-        typer.echo(f"wrote {written}", err=True)
+def _integers(text: str | None) -> tuple[int, ...] | None:
+    numbers = _floats(text)
+    if numbers is not None and any(number != int(number) for number in numbers):
+        raise ValueError(f"{text!r} is no list of whole numbers; pass one such as 0,1")
+    return None if numbers is None else tuple(int(number) for number in numbers)
 
 
-def _fedpt(
-    *,
-    quick: bool,
-    parts: str | None,
-    out: Path,
-    merge: bool,
-    resume: bool,
-    workers: int,
-    data: Path | None,
-) -> None:
-    from reproductions.fedpt import PARTS, fedpt
-    from reproductions.fedpt_tables import load, markdown, path_of, write
-    from reproductions.fedpt_values import QUICK, FedptSettings
-
-    if quick:
-        import torch
-
-        # Steps this small are quicker on one thread than on several that wait for one another.
-        torch.set_num_threads(1)
-    path = path_of(out, quick=quick)
-    result = fedpt(
-        QUICK if quick else FedptSettings(),
-        parts=[part.strip() for part in parts.split(",")] if parts else PARTS,
-        directory=data,
-        workers=workers,
-        began=lambda text: typer.echo(text, err=True),
-        kept=None if quick else lambda so_far: write(so_far, out, merge=merge),
-        earlier=load(path) if resume and path.is_file() else None,
-        quick=quick,
-    )
-    typer.echo(markdown(result))
-    if any(row.data == "invented" for row in result.rows):
-        typer.echo("Some of these data are invented: the public set was not found.")
-    for path in write(result, out, merge=merge):
-        typer.echo(f"wrote {path}", err=True)
-
-
-def _fedresprompt(
-    *,
-    quick: bool,
-    sets: str | None,
-    out: Path,
-    merge: bool,
-    model: str | None,
-    workers: int,
-    data: Path | None,
-) -> None:
-    from dataclasses import replace
-
-    from reproductions.fedresprompt import available, fedresprompt
-    from reproductions.fedresprompt_tables import markdown, write
-    from reproductions.fedresprompt_values import (
-        ON_STORIES,
-        QUICK,
-        STORIES,
-        PromptSettings,
-        load_prompts,
-        stem,
-    )
-
-    usual = ON_STORIES if model == STORIES else PromptSettings()
-    settings = QUICK if quick else usual
-    settings = replace(
-        settings, model=model or settings.model, directory=str(data) if data else None
-    )
-    path = out / f"{stem(settings, quick)}.json"
-    result = fedresprompt(
-        settings,
-        [name.strip() for name in sets.split(",")] if sets else available(data),
-        workers=workers,
-        quick=quick,
-        earlier=load_prompts(path) if merge and path.is_file() else None,
-        began=lambda text: typer.echo(text, err=True),
-        kept=lambda so_far: so_far.save(path),
-    )
-    typer.echo(markdown(result))
-    for written in write(result, out):
-        typer.echo(f"wrote {written}", err=True)
+def _floats(text: str | None) -> tuple[float, ...] | None:
+    try:
+        return None if text is None else tuple(float(entry) for entry in listed(text) or ())
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no list of numbers; pass one such as 0,1") from error

@@ -2,11 +2,10 @@
 Plasticity", ESANN 2022.
 
 The exact readout (IncFed) of a reservoir as drawn, against the exact readout of a reservoir whose
-gains and shifts the same subjects adapted first (FedIP + IncFed). Both are searched with the same
-recipes, and each takes its best by validation accuracy. How much adaptation can give depends on how
-a sequence's states become one row, so every pooling is searched and reported by itself.
-
-The paper's eq. 2 is not the gradient it is meant to be; the corrected rule is used.
+gains and shifts the same subjects adapted first (FedIP + IncFed). Configurations are chosen by the
+validation people of a fold (`fedip_search`), and its test people are scored once. How much
+adaptation can give depends on how a sequence's states become one row, so every pooling is searched
+and reported by itself.
 """
 
 from __future__ import annotations
@@ -16,12 +15,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from catchment.engine.local import run_locally
 from catchment.errors import FederationError
 from catchment.features.echo_state.pooling import Pool
-from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.ridge import FederatedRidge
@@ -36,12 +32,10 @@ from catchment.search.cells import (
     pooled_readout,
     read_subjects,
 )
-from catchment.search.space import Adaptation, Random, Space
-from reproductions.people import People, together
-from reproductions.spaces import FEDIP_HHAR, FEDIP_WESAD
+from reproductions.fedip_search import SEARCHES, Explored, Judge, Key, Tried, decide, explore
+from reproductions.people import Clients, People, together
+from reproductions.sent_back import sent_back
 from reproductions.study import Began, Selected, SetResult, Traffic
-
-METHODS = ("incfed", "fedip")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +44,11 @@ class FedIPSettings:
 
     Parameters
     ----------
-    trials, rules
-        Recipes tried, and rules of plasticity tried with each; the paper has 30 of both together.
+    trials
+        Recipes with a rule of the paper's ranges, tried in four readings; for each of them four
+        recipes with a rule of either other search, and twelve for IncFed (`fedip_search.explore`).
+    rounds
+        The most that a rule is run; validation chooses how many.
     retrainings
         Reservoirs, and draws of subjects, over which a cell is averaged.
     shares
@@ -60,49 +57,48 @@ class FedIPSettings:
         How a sequence's states become one row.
     finalists
         Best trials of each method and pooling that are judged again, with reservoirs drawn anew.
-    steps, search_steps
-        Of all subjects together, at most: in the table, and in the search.
+    steps, search_steps, adapt_steps
+        Of all subjects together, at most: for readouts of the table and of the search, and for the
+        adaptation of reservoirs in both.
     most_units
         Reservoirs larger than this are left out of the paper's ranges.
+    folds
+        Groups of people, each of which is tested once (`people.rotations`).
     """
 
-    trials: int = 12
-    rules: int = 3
+    trials: int = 5
+    rounds: int = 10
     retrainings: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
     pools: tuple[Pool, ...] = ("last", "mean", "mean_std")
-    finalists: int = 3
-    steps: int = 600_000
-    search_steps: int = 250_000
+    finalists: int = 2
+    steps: int = 150_000
+    search_steps: int = 45_000
+    adapt_steps: int = 30_000
     most_units: int = 200
     seed: int = 0
+    folds: int = 5
 
 
 QUICK = FedIPSettings(
-    trials=3,
-    rules=1,
+    trials=1,
+    rounds=2,
     retrainings=2,
     shares=(0.5, 1.0),
     finalists=1,
     steps=60_000,
-    search_steps=30_000,
+    search_steps=20_000,
+    adapt_steps=10_000,
+    folds=3,
+)
+ALL = 10**12
+PAPER = FedIPSettings(
+    trials=30, finalists=1, steps=ALL, search_steps=ALL, adapt_steps=ALL, most_units=500
 )
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """A recipe, the rule by which it adapts if it does, and its validation accuracy."""
-
-    recipe: Recipe
-    adaptation: Adaptation | None
-    validation: float
-
-
-Tried = dict[tuple[str, Pool], list[Configuration]]
-
-
 def fedip(people: People, settings: FedIPSettings, began: Began | None = None) -> SetResult:
-    """Return one data set's cells for every pooling, methods named like `fedip-mean`.
+    """Return one fold's cells, methods named like `incfed-mean`, `fedip-paper-mean`.
 
     Parameters
     ----------
@@ -111,150 +107,146 @@ def fedip(people: People, settings: FedIPSettings, began: Began | None = None) -
     """
     start = time.perf_counter()
     say = began or (lambda text: None)
+    adapting = people.within(settings.adapt_steps).train
     people = people.within(settings.steps)
-    few = people.within(settings.search_steps)
-    tried, failed = explore(few, settings, say)
-    chosen = {key: decide(few, key[1], found, settings) for key, found in tried.items()}
+    judge = Judge(people.within(settings.search_steps), adapting, settings.pools)
+    explored = explore(
+        judge,
+        trials=settings.trials,
+        rounds=settings.rounds,
+        most_units=settings.most_units,
+        seed=settings.seed,
+        say=say,
+    )
+    say(f"{people.name}: finalists")
+    chosen = decide(judge, explored.tried, settings.finalists)
+    table = Table(people, adapting, settings, chosen)
     cells: list[Cell] = []
-    traffic: tuple[Traffic, ...] = ()
     for retraining in range(settings.retrainings):
-        for pool in settings.pools:
-            say(f"{people.name}: {pool}, retraining {retraining + 1} of {settings.retrainings}")
-            cells += _incfed_cells(people, settings, chosen["incfed", pool], pool, retraining)
-            found, costs = _fedip_cells(people, settings, chosen["fedip", pool], pool, retraining)
-            cells += found
-            traffic = traffic or costs
+        say(f"{people.name}: retraining {retraining + 1} of {settings.retrainings}")
+        cells += table.cells(retraining)
     selected = tuple(
-        Selected.of(f"{method}-{pool}", c.recipe, c.validation, pool, c.adaptation)
+        Selected.of(f"{method}-{pool}", c.recipe, c.validation, pool, c.adaptation, people.fold)
         for (method, pool), c in chosen.items()
     )
-    remarks = (f"{failed} of {settings.trials * settings.rules} rules of plasticity diverged",)
     result = SetResult.about(people, cells)
-    seconds = time.perf_counter() - start
-    return replace(result, selected=selected, traffic=traffic, remarks=remarks, seconds=seconds)
+    return replace(
+        result,
+        selected=selected,
+        traffic=table.traffic(),
+        remarks=remarks(explored, table),
+        seconds=time.perf_counter() - start,
+    )
 
 
-def space_of(name: str, most_units: int) -> Space:
-    """Return the paper's ranges for a data set, larger reservoirs left out.
+def remarks(explored: Explored, table: Table) -> tuple[str, ...]:
+    """Return how many rules diverged, in the search and in the table."""
+    lines = [
+        f"{search} ranges, an update a {updates}, {equation} equation: "
+        f"{below} of {n} rules took gains below zero, {out} were left out"
+        for (search, updates, equation), (below, out, n) in explored.rules.items()
+    ]
+    for search in SEARCHES:
+        if (f"fedip-{search}", table.settings.pools[0]) not in explored.tried:
+            lines.append(f"{search} ranges: no rule was left, the cells are those of IncFed")
+    if table.fell_back:
+        lines.append(
+            f"{table.fell_back} of {len(table.known)} adaptations for the table diverged; their "
+            "cells have the reservoir as drawn"
+        )
+    return tuple(lines)
 
-    >>> space_of("wesad", 300).units
-    (200, 300)
-    """
-    space = FEDIP_WESAD if name == "wesad" else FEDIP_HHAR
-    return replace(space, units=tuple(n for n in space.units if n <= most_units))
 
+class Table:
+    """The cells of one fold for the configurations that its validation people chose."""
 
-def explore(people: People, settings: FedIPSettings, say: Began) -> tuple[Tried, int]:
-    """Return all configurations by method and pooling, and how many rules diverged."""
-    chooser = Random(np.random.default_rng([settings.seed, 2]))
-    space = space_of(people.name, settings.most_units)
-    tried: Tried = {}
-    failed = 0
-    for trial in range(settings.trials):
-        say(f"{people.name}: trial {trial + 1} of {settings.trials}")
-        recipe, adaptation = space.draw(chooser, inputs=len(people.channels))
-        recipe = replace(recipe, seed=settings.seed + trial)
-        assert space.plasticity is not None
-        more = [space.plasticity.draw(chooser) for _ in range(settings.rules - 1)]
-        for rule in (None, adaptation, *more):
+    def __init__(
+        self,
+        people: People,
+        adapting: Clients,
+        settings: FedIPSettings,
+        chosen: dict[Key, Tried],
+    ) -> None:
+        self.people, self.adapting = people, adapting
+        self.settings, self.chosen = settings, chosen
+        self.fell_back = 0
+        self.records: Sequence[Record] = ()
+        self.known: dict[object, Reservoir] = {}
+
+    def cells(self, retraining: int) -> list[Cell]:
+        """Return the cells of all methods, poolings and shares with one draw of reservoirs."""
+        cells: list[Cell] = []
+        for pool in self.settings.pools:
+            cells += self._plain(self.chosen["incfed", pool], pool, retraining)
+        plain = list(cells)
+        for search in SEARCHES:
+            method = f"fedip-{search}"
+            if (method, self.settings.pools[0]) in self.chosen:
+                for pool in self.settings.pools:
+                    cells += self._adapted(method, pool, retraining)
+            else:
+                # Where no rule held, there is nothing but the reservoir as drawn.
+                cells += [
+                    replace(one, method=one.method.replace("incfed", method)) for one in plain
+                ]
+        return cells
+
+    def _plain(self, chosen: Tried, pool: Pool, retraining: int) -> list[Cell]:
+        features = EchoStateMap(_drawn(chosen, retraining), input=False, pool=pool)
+        read = read_subjects(features, self.people.everyone)
+        return [
+            share_cell(f"incfed-{pool}", read, self.people, share, retraining)
+            for share in self.settings.shares
+        ]
+
+    def _adapted(self, method: str, pool: Pool, retraining: int) -> list[Cell]:
+        cells = []
+        for share in self.settings.shares:
+            reservoir = self._reservoir(self.chosen[method, pool], share, retraining)
+            cells.append(
+                trained_cell(f"{method}-{pool}", reservoir, pool, self.people, share, retraining)
+            )
+        return cells
+
+    def _reservoir(self, chosen: Tried, share: float, retraining: int) -> Reservoir:
+        """Return a reservoir that a share of the subjects adapted, each only once."""
+        key = (chosen.recipe, chosen.adaptation, share, retraining)
+        if key not in self.known:
+            assert chosen.adaptation is not None
+            reservoir = _drawn(chosen, retraining)
+            names = self.people.share(share, retraining)
+            clients = {name: self.adapting[name] for name in names}
             try:
-                found = judged(people, recipe, rule, settings.pools)
+                reservoir, self.records = adapt(reservoir, chosen.adaptation, clients)
             except FederationError:
-                failed += 1
-                continue
-            method = "incfed" if rule is None else "fedip"
-            for pool, one in found.items():
-                tried.setdefault((method, pool), []).append(one)
-    if ("fedip", settings.pools[0]) not in tried:
-        raise FederationError(f"plasticity diverged in all {failed} trials on {people.name}")
-    return tried, failed
+                self.fell_back += 1
+            self.known[key] = reservoir
+        return self.known[key]
+
+    def traffic(self) -> tuple[Traffic, ...]:
+        """Return what the last adaptation and a ridge cost."""
+        pool = self.settings.pools[-1]
+        ridge = FederatedRidge(
+            features=EchoStateMap(_drawn(self.chosen["incfed", pool], 0), input=False, pool=pool),
+            ridge="gcv",
+            classes=self.people.classes,
+        )
+        done = run_locally(Plan(algorithm=ridge), self.people.train)
+        assert done.model is not None
+        back = sent_back(done.model.readout, self.people.train)
+        return (
+            Traffic.of(f"plasticity ({self.settings.shares[-1]:.0%})", self.records),
+            Traffic.of("ridge", done.records, back),
+        )
 
 
-def judged(
-    people: People, recipe: Recipe, rule: Adaptation | None, pools: Sequence[Pool]
-) -> dict[Pool, Configuration]:
-    """Return a recipe's validation accuracy with every pooling, adapted if there is a rule."""
-    reservoir = Reservoir.from_recipe(recipe)
-    if rule is not None:
-        reservoir, _ = adapt(reservoir, rule, people.train)
-    return {pool: Configuration(recipe, rule, validated(reservoir, pool, people)) for pool in pools}
-
-
-def decide(
-    people: People, pool: Pool, tried: Sequence[Configuration], settings: FedIPSettings
-) -> Configuration:
-    """Return the finalist that does best on average over reservoirs drawn anew.
-
-    The best of many trials owes part of its score to its own draw of the reservoir.
-    """
-    order = sorted(tried, key=lambda one: -one.validation)[: settings.finalists]
-    finalists = []
-    for one in order:
-        values = [one.validation]
-        for seed in (2000, 2001)[: 2 * (settings.finalists > 1)]:
-            try:
-                again = judged(people, replace(one.recipe, seed=seed), one.adaptation, (pool,))
-                values.append(again[pool].validation)
-            except FederationError:
-                values.append(0.0)
-        finalists.append(replace(one, validation=float(np.mean(values))))
-    return max(finalists, key=lambda one: one.validation)
+def _drawn(chosen: Tried, retraining: int) -> Reservoir:
+    return Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
 
 
 def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:
     """Return the accuracy on validation subjects of the exact readout at its best ridge."""
-    features = EchoStateMap(reservoir, input=False, pool=pool)
-    train = read_subjects(features, people.train)
-    return exact(train, read_subjects(features, people.validation)).accuracy
-
-
-def round_by_round(
-    reservoir: Reservoir, adaptation: Adaptation, pool: Pool, people: People
-) -> list[tuple[Reservoir, float]]:
-    """Return the reservoir and its validation accuracy before plasticity and after each round.
-
-    A round and a ridge are two plans, run in turns. Averaging has no memory, so the rounds are the
-    same as those of one long plan.
-    """
-    found = [(reservoir, validated(reservoir, pool, people))]
-    for _ in range(adaptation.rounds):
-        reservoir, _ = adapt(reservoir, replace(adaptation, rounds=1), people.train)
-        found.append((reservoir, validated(reservoir, pool, people)))
-    return found
-
-
-def _incfed_cells(
-    people: People, settings: FedIPSettings, chosen: Configuration, pool: Pool, retraining: int
-) -> list[Cell]:
-    reservoir = Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
-    features = EchoStateMap(reservoir, input=False, pool=pool)
-    everyone = together(people.train, people.validation, people.test)
-    read = read_subjects(features, everyone)
-    method = f"incfed-{pool}"
-    return [share_cell(method, read, people, share, retraining) for share in settings.shares]
-
-
-def _fedip_cells(
-    people: People, settings: FedIPSettings, chosen: Configuration, pool: Pool, retraining: int
-) -> tuple[list[Cell], tuple[Traffic, ...]]:
-    reservoir = Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
-    assert chosen.adaptation is not None
-    cells: list[Cell] = []
-    records: Sequence[Record] = ()
-    for share in settings.shares:
-        clients = {name: people.train[name] for name in people.share(share, retraining)}
-        adapted, records = adapt(reservoir, chosen.adaptation, clients)
-        cells.append(trained_cell(f"fedip-{pool}", adapted, pool, people, share, retraining))
-    ridge = FederatedRidge(
-        features=EchoStateMap(reservoir, input=False, pool=pool),
-        ridge="gcv",
-        classes=people.classes,
-    )
-    traffic = (
-        Traffic.of(f"plasticity ({settings.shares[-1]:.0%})", records),
-        Traffic.of("ridge", run_locally(Plan(algorithm=ridge), people.train).records),
-    )
-    return cells, traffic if retraining == 0 else ()
+    return Judge(people, people.train, (pool,)).validated(reservoir)[pool]
 
 
 def trained_cell(
@@ -279,6 +271,7 @@ def share_cell(method: str, read: Subjects, people: People, share: float, repeti
         share=share,
         repetition=repetition,
         pooled=pooled_readout(train, federated.ridge),
+        fold=people.fold,
     )
 
 

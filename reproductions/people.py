@@ -27,6 +27,7 @@ from reproductions.data.compact import wesad_statistics
 from reproductions.places import find, load, locate
 
 SETS = ("uci_har", "motionsense", "wisdm_watch", "hhar", "wesad")
+SPOKEN = "fsdd"  # in no table of a paper: digits, by speakers
 SYNTHETIC = "synthetic"
 Paper = Literal["incfed", "fedip"]
 Clients = dict[str, list[Recording]]
@@ -105,9 +106,11 @@ def recorded(name: str, *, paper: Paper = "fedip", directory: Path | None = None
     """Return the recordings of a set of people, cut as a paper cuts them."""
     if name == SYNTHETIC:
         return invented_people()
+    if name == SPOKEN:
+        return _spoken(directory)
     if name not in SETS:
         raise ValueError(
-            f"no set of people is called {name!r}; use {', '.join((*SETS, SYNTHETIC))}"
+            f"no set of people is called {name!r}; use {', '.join((*SETS, SPOKEN, SYNTHETIC))}"
         )
     return _loaded(name, paper, directory)
 
@@ -222,6 +225,18 @@ def _loaded(name: str, paper: Paper, directory: Path | None) -> Dataset:
     if name == "hhar" and place.form != "compact" and paper == "incfed":
         return described(hhar(directory=root, window="whole"))
     return load(name, directory=directory)
+
+
+def _spoken(directory: Path | None) -> Dataset:
+    """Return spoken digits as log mel energies, speakers as subjects."""
+    from catchment.data.loaders import fsdd
+    from catchment.data.loaders.fsdd import mel_bands
+    from reproductions.data.compact import read_whole
+
+    place = locate(SPOKEN, directory=directory)
+    if place.form == "compact":
+        return mel_bands(read_whole(SPOKEN, place.directory))
+    return fsdd(directory=place.directory.parent)
 
 
 def described(data: Dataset, *, window: int = 200, step: int = 100, steps: int = 500) -> Dataset:

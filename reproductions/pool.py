@@ -7,6 +7,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from typing import Generic, TypeVar
 
+from threadpoolctl import threadpool_limits
+
+from catchment.parallel import use_cores
+
 J = TypeVar("J")
 R = TypeVar("R")
 
@@ -22,19 +26,29 @@ class Pool(Generic[J, R]):
         Processes; a small network leaves much of a GPU idle.
     fresh
         Whether every job gets a process of its own, so that it finds no memory in use.
+    one_core
+        Whether every process keeps to one thread, so that they do not fight over the cores.
 
     >>> with Pool(abs, 1) as pool:
     ...     list(pool.run([-3, 4]))
     [(-3, 3), (4, 4)]
     """
 
-    def __init__(self, work: Callable[[J], R], workers: int, *, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        work: Callable[[J], R],
+        workers: int,
+        *,
+        fresh: bool = False,
+        one_core: bool = False,
+    ) -> None:
         self.work = work
         self.executor = None
         if workers > 1:
             self.executor = ProcessPoolExecutor(
                 workers,
                 mp_context=get_context("spawn"),
+                initializer=keep_to_one_core if one_core else None,
                 max_tasks_per_child=1 if fresh else None,
             )
 
@@ -60,3 +74,10 @@ class Pool(Generic[J, R]):
             if error is not None and not isinstance(error, Exception):
                 raise error
             yield waiting[future], future.result() if error is None else error
+
+
+def keep_to_one_core() -> None:
+    """Keep this process, and its linear algebra, to one thread for good."""
+    use_cores(1)
+    # Without `with`: the limit holds until the process ends.
+    threadpool_limits(1)

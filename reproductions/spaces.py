@@ -1,8 +1,9 @@
 """The papers' ranges of hyper-parameters.
 
-IncFed counts connections from 1 to 60 without saying of what; here they are units and inputs that a
-unit receives. FedIP's learning rate of .01 with targets of .005 to .15 diverges under the corrected
-rule; `catchment.search.space` draws it relative to target_std^2 instead.
+IncFed counts connections from 1 to 60 without saying of what: `reproductions.connectivity` has the
+readings. FedIP's learning rate of .01 with targets of .005 to .15 diverges in most readings of
+its algorithm; beside them `FEDIP_WESAD` and `FEDIP_HHAR` have wider targets, and rates that are
+relative to target_std^2.
 """
 
 from __future__ import annotations
@@ -23,3 +24,11 @@ FEDIP_WESAD = Space(
     plasticity=PlasticitySpace(),
 )
 FEDIP_HHAR = replace(FEDIP_WESAD, units=(100, 200, 300, 400, 500), leak_rate=(0.1, 0.5))
+FEDIP_PAPER = PlasticitySpace(
+    target_mean=(0.0, 0.0), target_std=(0.005, 0.15), learning_rate=0.01, epochs=(3, 5, 10)
+)
+# One update a batch is one where there would be hundreds: its rates are larger.
+FEDIP_RELATIVE = (
+    replace(FEDIP_PAPER, learning_rate=None),
+    replace(FEDIP_PAPER, learning_rate=None, updates="batch", relative_rate=(0.02, 0.5)),
+)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from reproductions.command import DataOption
+from reproductions.options import Options, report
 
 if TYPE_CHECKING:
     from reproductions.streams_network import Labels
@@ -82,8 +83,7 @@ def streams(
         quick=quick,
     )
     typer.echo(markdown(result))
-    for written in write(result, out):
-        typer.echo(f"wrote {written}", err=True)
+    report(write(result, out), Options(quick=quick))
 
 
 def _labels(path: Path) -> Labels:

@@ -7,22 +7,24 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import catchment
 from catchment.features.echo_state.recipe import Recipe
 from catchment.federation.messages import Record
+from catchment.files import replace_file
 from catchment.search.cells import Cell
 from catchment.search.space import Adaptation
 from reproductions.intervals import Interval, deviation, over_people, paired
 from reproductions.people import People
 
+R = TypeVar("R")
 Began = Callable[[str], None]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 
@@ -37,6 +39,8 @@ class Selected:
     pool: str
     adaptation: dict[str, Value] | None = None
     fold: int = 0
+    train: float = float("nan")
+    wiring: dict[str, Value] | None = None  # what the recipe does not say of its connections
 
     @classmethod
     def of(
@@ -53,8 +57,22 @@ class Selected:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """A number beside the cells: what it is, of which method, and in which repetition and fold."""
+
+    name: str
+    method: str
+    value: float
+    repetition: int = 0
+    fold: int = 0
+
+
+@dataclass(frozen=True)
 class Traffic:
-    """What one run of a plan cost: bytes between all clients and the server, and seconds."""
+    """What one run of a plan cost: bytes between all clients and the server, and seconds.
+
+    `bytes_back` are those of the trained model on its way to the clients; 0 where nobody counted.
+    """
 
     method: str
     n_clients: int
@@ -62,9 +80,11 @@ class Traffic:
     bytes_up: int
     bytes_down: int
     seconds: float
+    bytes_back: int = 0
 
     @classmethod
-    def of(cls, method: str, records: Sequence[Record]) -> Traffic:
+    def of(cls, method: str, records: Sequence[Record], delivery: Sequence[Record] = ()) -> Traffic:
+        """Return what the rounds of a plan cost, and those in which the model was sent back."""
         return cls(
             method,
             max((record.n_asked for record in records), default=0),
@@ -72,12 +92,16 @@ class Traffic:
             sum(record.bytes_up for record in records),
             sum(record.bytes_down for record in records),
             sum(record.seconds for record in records),
+            sum(record.bytes_down for record in delivery),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetResult:
-    """One data set's part of an experiment."""
+    """One data set's part of an experiment.
+
+    `tried` are cells from which those of the table were chosen, by validation, once all were there.
+    """
 
     name: str
     notes: tuple[str, ...]
@@ -89,6 +113,8 @@ class SetResult:
     traffic: tuple[Traffic, ...] = ()
     remarks: tuple[str, ...] = ()
     seconds: float = 0.0
+    tried: tuple[Cell, ...] = ()
+    measures: tuple[Measure, ...] = ()
 
     @classmethod
     def about(cls, people: People, cells: Sequence[Cell]) -> SetResult:
@@ -179,9 +205,9 @@ class StudyResult:
 
     def save(self, path: Path) -> None:
         """Write the result as JSON; NaN becomes null."""
-        content = _plain({**asdict(self), "seconds": self.seconds})
+        content = plain({**asdict(self), "seconds": self.seconds})
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+        replace_file(path, (_lines(content, levels=4) + "\n").encode())
 
 
 def load_result(path: Path) -> StudyResult:
@@ -204,17 +230,30 @@ def merged(old: StudyResult, new: StudyResult) -> StudyResult:
 
 
 def joined(old: SetResult, new: SetResult) -> SetResult:
-    """Return two results of one set, of different folds, as one."""
-    both = {cell.fold for cell in old.cells} & {cell.fold for cell in new.cells}
+    """Return two results of one set, of different folds or repetitions, as one."""
+    both = _where(old) & _where(new)
     if old.name != new.name or both:
-        raise ValueError(f"{old.name} and {new.name} share folds {sorted(both)}; join each once")
+        raise ValueError(
+            f"{old.name} and {new.name} share (fold, repetition) {sorted(both)}; join each once"
+        )
     return replace(
         old,
-        cells=old.cells + new.cells,
-        selected=old.selected + new.selected,
+        cells=tuple(sorted(old.cells + new.cells, key=_place)),
+        tried=tuple(sorted(old.tried + new.tried, key=_place)),
+        selected=tuple(sorted(old.selected + new.selected, key=lambda one: one.fold)),
+        traffic=old.traffic or new.traffic,
         remarks=old.remarks + new.remarks,
+        measures=old.measures + new.measures,
         seconds=old.seconds + new.seconds,
     )
+
+
+def _place(cell: Cell) -> tuple[int, int]:
+    return cell.fold, cell.repetition
+
+
+def _where(one: SetResult) -> set[tuple[int, int]]:
+    return {_place(cell) for cell in (*one.cells, *one.tried)}
 
 
 def environment() -> dict[str, Value]:
@@ -240,25 +279,52 @@ def environment() -> dict[str, Value]:
 
 
 def _set_result(content: dict[str, Any]) -> SetResult:
-    cells = tuple(
-        Cell(**{key: _number(value) for key, value in row.items()}) for row in content["cells"]
+    cells, tried = (
+        tuple(Cell(**{key: _number(value) for key, value in row.items()}) for row in rows)
+        for rows in (content["cells"], content.get("tried", []))
     )
     return SetResult(
         **{
             **content,
             "cells": cells,
-            "selected": tuple(Selected(**row) for row in content["selected"]),
+            "tried": tried,
+            "selected": _rows(Selected, content["selected"]),
+            "measures": _rows(Measure, content.get("measures", ())),
             "traffic": tuple(Traffic(**row) for row in content["traffic"]),
             **{name: tuple(content[name]) for name in ("notes", "classes", "remarks")},
         }
     )
 
 
+def _rows(kind: type[R], rows: Iterable[dict[str, Any]]) -> tuple[R, ...]:
+    """Return saved rows as values; a number that was NaN is null on the disk."""
+    numbers = ("train", "validation", "value")
+    return tuple(
+        kind(**{key: _number(item) if key in numbers else item for key, item in row.items()})
+        for row in rows
+    )
+
+
+def _lines(value: Value, *, levels: int) -> str:
+    """Return JSON with an entry per line down to a level: a cell is one line, not hundreds."""
+    if not levels or not value or not isinstance(value, (dict, list)):
+        return json.dumps(value, allow_nan=False)
+    if isinstance(value, dict):
+        entries = [f"{json.dumps(k)}: {_lines(v, levels=levels - 1)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(entries) + "\n}"
+    return "[\n" + ",\n".join(_lines(item, levels=levels - 1) for item in value) + "\n]"
+
+
 def _number(value: object) -> Any:
     return float("nan") if value is None else value
 
 
-def _plain(value: object) -> Value:
+def plain(value: object) -> Value:
+    """Return a value as JSON has it: NaN is None, a tuple a list, a float of ten digits.
+
+    >>> plain({"shares": (0.5, 1.0), "gap": float("nan")})
+    {'shares': [0.5, 1.0], 'gap': None}
+    """
     match value:
         case float() if not np.isfinite(value):
             return None
@@ -267,7 +333,7 @@ def _plain(value: object) -> Value:
         case None | bool() | int() | str():
             return value
         case dict():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case tuple() | list():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
     raise TypeError(f"a result cannot hold a {type(value).__name__}")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from typing import Any
 
 from catchment.engine.local import run_locally
@@ -26,7 +27,7 @@ from catchment.federation.plan import Plan
 from catchment.search.cells import Cell
 from reproductions.fedip import trained_cell
 from reproductions.people import People
-from reproductions.study import Began, SetResult
+from reproductions.study import Began, SetResult, joined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,30 +121,52 @@ def variance(people: People, settings: VarianceSettings, began: Began | None = N
     began
         Called with a line of text as the parts begin.
     """
+    parts = [drawn(people, settings, draw, began) for draw in range(settings.initialisations)]
+    return chosen(reduce(joined, parts), settings)
+
+
+def drawn(
+    people: People, settings: VarianceSettings, draw: int, began: Began | None = None
+) -> SetResult:
+    """Return the cells of one initialisation with every width, as `tried`; none is chosen yet."""
     start = time.perf_counter()
-    say = began or (lambda text: None)
+    if began:
+        began(f"{people.name}: initialisation {draw + 1} of {settings.initialisations}")
     people = people.within(settings.steps)
-    tried: dict[tuple[str, Pool], dict[float, list[Cell]]] = {}
-    for draw in range(settings.initialisations):
-        say(f"{people.name}: initialisation {draw + 1} of {settings.initialisations}")
-        for way, std, reservoir in reservoirs(people, settings, draw):
-            for pool in settings.pools:
-                found = trained_cell(f"{way} / {pool}", reservoir, pool, people, 1.0, draw)
-                tried.setdefault((way, pool), {}).setdefault(std, []).append(found)
+    tried = [
+        trained_cell(_tried(way, pool, std), reservoir, pool, people, 1.0, draw)
+        for way, std, reservoir in reservoirs(people, settings, draw)
+        for pool in settings.pools
+    ]
+    result = SetResult.about(people, ())
+    return replace(result, tried=tuple(tried), seconds=time.perf_counter() - start)
+
+
+def chosen(one: SetResult, settings: VarianceSettings) -> SetResult:
+    """Return a result with the cells of the widths that validation chooses over all draws."""
     cells: list[Cell] = []
     remarks = []
-    for (way, pool), by_std in tried.items():
-        lost = {s for s in by_std if len(by_std[s]) < settings.initialisations}
-        remarks += [f"{way} / {pool}: diverged at width {s}, left out" for s in sorted(lost)]
-        by_std = {s: found for s, found in by_std.items() if s not in lost}
-        if not by_std:
-            continue
-        std = max(by_std, key=lambda std: sum(cell.validation for cell in by_std[std]))
-        cells += by_std[std]
-        if std:
-            remarks.append(f"{way} / {pool}: target of width {std} by validation")
-    result = SetResult.about(people, cells)
-    return replace(result, remarks=tuple(remarks), seconds=time.perf_counter() - start)
+    draws = {cell.repetition for cell in one.tried}
+    for way in ("none", *WAYS):
+        for pool in settings.pools:
+            widths = (0.0,) if way == "none" else settings.target_stds
+            by_std = {
+                std: [c for c in one.tried if c.method == _tried(way, pool, std)] for std in widths
+            }
+            lost = [std for std, found in by_std.items() if len(found) < len(draws)]
+            remarks += [f"{way} / {pool}: diverged at width {std}, left out" for std in lost]
+            kept = {std: found for std, found in by_std.items() if std not in lost}
+            if not kept:
+                continue
+            std = max(kept, key=lambda std: sum(cell.validation for cell in kept[std]))
+            cells += [replace(cell, method=f"{way} / {pool}") for cell in kept[std]]
+            if std:
+                remarks.append(f"{way} / {pool}: target of width {std} by validation")
+    return replace(one, cells=tuple(cells), remarks=tuple(remarks))
+
+
+def _tried(way: str, pool: Pool, std: float) -> str:
+    return f"{way} / {pool} / {std:g}"
 
 
 def reservoirs(

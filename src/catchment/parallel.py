@@ -22,9 +22,27 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 
+_most: int | None = None
+
+
 def available_cores() -> int:
     """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return here if _most is None else min(here, _most)
+
+
+def use_cores(most: int | None) -> None:
+    """Let this process use at most so many cores; None for all that it may.
+
+    For a process that is one of several: pinned to a core, it would wait for others pinned there.
+
+    >>> use_cores(1)
+    >>> available_cores()
+    1
+    >>> use_cores(None)
+    """
+    global _most
+    _most = most if most is None else count_threads(most)
 
 
 def count_threads(threads: int | None) -> int:

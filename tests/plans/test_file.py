@@ -215,6 +215,14 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
     ("section", "message"),
     [
         ('name = "fedpi"', "did you mean 'fedip'"),
+        (
+            'name = "fedip"\nrule = { updates = "epoch" }',
+            "updates in rule in .plasticity. is 'epoch'; give 'step' or 'batch'",
+        ),
+        (
+            'name = "fedip"\nrule = { batch = 40 }',
+            "batch is 40; pass 1 to 32 sequences, or updates='batch'",
+        ),
         ('name = "fedip"\nrounds = 0', "rounds in .plasticity. is 0; give a whole number"),
         ('name = "moments"\ndamping = 2.0', "damping is 2.0"),
         ('name = "fedip"\nrule = { epoch = 3 }', "no setting 'epoch'; did you mean 'epochs'"),

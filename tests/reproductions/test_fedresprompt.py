@@ -271,3 +271,4 @@ def test_the_command_writes_tables(
     kept = load_prompts(tmp_path / "fedresprompt-quick.json")
     assert np.isfinite([cell.test for cell in kept.cells]).all()
     assert "Routing: three levels" in outcome.output
+    assert (tmp_path / "fedresprompt-quick.md").read_text().count("its figures mean nothing") == 2

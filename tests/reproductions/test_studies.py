@@ -11,26 +11,30 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment.errors import FederationError, MissingDataError
-from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
+from catchment.errors import MissingDataError
 from catchment.features.echo_state.recipe import Recipe
-from catchment.features.echo_state.reservoir import Reservoir
-from catchment.search.adapt import adapt
-from catchment.search.space import Adaptation, PlasticitySpace, Random
 from reproductions import fedip, incfed, unseen, variance
 from reproductions.__main__ import app
+from reproductions.parts import STUDIES
 from reproductions.people import synthetic_people
 from reproductions.published import FEDIP_TEST, INCFED_TEST, SHARES
-from reproductions.reproduce import STUDIES, chosen_sets, reproduce, write
-from reproductions.spaces import FEDIP_HHAR
+from reproductions.reproduce import chosen_sets, reproduce, settings_of, write
 from reproductions.study import StudyResult, load_result, merged
-from reproductions.tables import findings, markdown
+from reproductions.tables import markdown
 
 PEOPLE = synthetic_people(n_users=6, windows=10)
 TINY: dict[str, Any] = {
-    "incfed": incfed.IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0)),
+    "incfed": incfed.IncFedSettings(
+        trials=2, repetitions=2, shares=(0.5, 1.0), choose_at=(1.0,), rounds=()
+    ),
     "fedip": fedip.FedIPSettings(
-        trials=2, rules=2, retrainings=2, shares=(1.0,), pools=("last", "mean"), most_units=100
+        trials=1,
+        rounds=1,
+        retrainings=1,
+        shares=(1.0,),
+        pools=("mean",),
+        finalists=1,
+        most_units=100,
     ),
     "variance": variance.VarianceSettings(
         units=20, initialisations=2, target_stds=(0.3, 0.6), rounds=1, pools=("mean",)
@@ -50,7 +54,7 @@ def results() -> dict[str, StudyResult]:
     return made
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", TINY)
 def test_exact_federated_equals_pooled_in_every_cell(
     name: str, results: dict[str, StudyResult]
 ) -> None:
@@ -60,40 +64,6 @@ def test_exact_federated_equals_pooled_in_every_cell(
     assert all(cell.gap < 1e-9 for cell in (claimed or one.cells))
 
 
-def test_incfed_has_all_methods_at_all_shares(results: dict[str, StudyResult]) -> None:
-    (one,) = results["incfed"].sets
-    averages = [f"fedavg-{w}" for w in ("samples", "uniform", "printed")]
-    assert one.methods == ("random", "centralised", "incfed", *averages)
-    assert one.shares == (0.5, 1.0)
-    assert len(one.cells) == 6 * 2 * 2
-    for share in one.shares:
-        assert one.mean("centralised", share) == one.mean("incfed", share)
-    up = {t.method: t.bytes_up for t in one.traffic}
-    assert up["incfed"] > up["fedavg"] > 0
-    assert {chosen.method for chosen in one.selected} == {"incfed", "fedavg"}
-
-
-def test_fedip_compares_at_equal_pooling(results: dict[str, StudyResult]) -> None:
-    (one,) = results["fedip"].sets
-    assert set(one.methods) == {"incfed-last", "fedip-last", "incfed-mean", "fedip-mean"}
-    rules = {chosen.method: chosen.adaptation for chosen in one.selected}
-    assert rules["incfed-last"] is None
-    assert rules["fedip-last"] is not None
-    lines = findings(results["fedip"])
-    assert any("pooling by validation too" in line for line in lines)
-
-
-def test_a_ridge_after_every_round_leaves_the_rounds_as_they_are() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=1))
-    rule = Adaptation(IntrinsicPlasticity(target_std=0.4, learning_rate=1e-3), 3)
-    watched = fedip.round_by_round(reservoir, rule, "mean", PEOPLE)
-    at_once, records = adapt(reservoir, rule, PEOPLE.train)
-    assert len(watched) == 1 + len(records) == 4
-    for ours, theirs in zip(plasticity_of(watched[-1][0]), plasticity_of(at_once), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
-    assert watched[-1][1] == fedip.validated(at_once, "mean", PEOPLE)
-
-
 def test_variance_has_a_cell_per_way_and_draw(results: dict[str, StudyResult]) -> None:
     (one,) = results["variance"].sets
     assert len(one.methods) == 1 + len(variance.WAYS)
@@ -101,7 +71,7 @@ def test_variance_has_a_cell_per_way_and_draw(results: dict[str, StudyResult]) -
     assert any("moments" in remark for remark in one.remarks)
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", TINY)
 def test_results_survive_the_disk(
     name: str, results: dict[str, StudyResult], tmp_path: Path
 ) -> None:
@@ -133,31 +103,6 @@ def test_a_seed_names_a_study(results: dict[str, StudyResult]) -> None:
     assert [c.test for c in again.cells] == [c.test for c in results["unseen"].sets[0].cells]
 
 
-def test_rules_that_diverge_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    wild = replace(
-        FEDIP_HHAR,
-        plasticity=PlasticitySpace(target_std=(0.05, 0.051), relative_rate=(50.0, 51.0)),
-    )
-    monkeypatch.setattr(fedip, "FEDIP_HHAR", wild)
-    with pytest.raises(FederationError, match="diverged in all 4 trials"):
-        fedip.explore(PEOPLE, TINY["fedip"], lambda text: None)
-
-
-def test_draws_stay_in_the_papers_ranges() -> None:
-    chooser = Random(np.random.default_rng(0))
-    for _ in range(200):
-        recipe, none = incfed.space_of("hhar").draw(chooser, inputs=6)
-        assert none is None
-        assert recipe.units in (100, 500)
-        assert isinstance(recipe.input_connections, int)
-        assert 1 <= recipe.input_connections <= 6
-        recipe, adaptation = fedip.space_of("wesad", 300).draw(chooser, inputs=8)
-        assert isinstance(recipe.leak_rate, float)
-        assert 0.1 <= recipe.leak_rate <= 0.8
-        assert adaptation is not None
-        assert 0.05 <= adaptation.rule.target_std <= 0.9
-
-
 def test_the_papers_figures_are_complete() -> None:
     for table in (INCFED_TEST, FEDIP_TEST):
         assert set(table) == {"wesad", "hhar"}
@@ -171,9 +116,9 @@ def test_without_data_invented_people_stand_in(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no experiment is called 'esn'"):
         reproduce("esn")
     with pytest.raises(ValueError, match="no trials"):
-        reproduce("variance", trials=3)
+        settings_of("variance", trials=3)
     with pytest.raises(ValueError, match="steps is 0"):
-        reproduce("incfed", steps=0)
+        settings_of("incfed", steps=0)
     with pytest.raises(MissingDataError, match="--sets synthetic"):
         reproduce("incfed", sets=["hhar"], directory=tmp_path)
 

@@ -114,6 +114,15 @@ def test_workers_share_a_search() -> None:
     assert sorted(trial.number for trial in trials) == list(range(6))
 
 
+def test_options_that_came_later_do_not_make_another_search() -> None:
+    plain = replace(SPACE, plasticity=PlasticitySpace())
+    ranges = {"target_mean", "target_std", "relative_rate", "epochs", "rounds"}
+    assert set(plain.described()["plasticity"]) == ranges
+    batches = replace(SPACE, plasticity=PlasticitySpace(updates="batch", learning_rate=0.01))
+    assert set(batches.described()["plasticity"]) == ranges | {"updates", "learning_rate"}
+    assert SPACE.described()["plasticity"] is None
+
+
 def test_plasticity_is_searched_and_divergence_is_no_crash() -> None:
     tame = replace(SPACE, plasticity=PlasticitySpace(rounds=(1,)))
     result = search(

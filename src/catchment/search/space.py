@@ -7,12 +7,12 @@ relative to target_std^2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
-from catchment.features.echo_state.plasticity import IntrinsicPlasticity
+from catchment.features.echo_state.plasticity import Equation, IntrinsicPlasticity, Updates
 from catchment.features.echo_state.recipe import Recipe
 
 Range = tuple[float, float]
@@ -56,6 +56,17 @@ class PlasticitySpace:
 
     A target mean of 0 pulls tanh units towards odd functions of their inputs, and
     a mean of odd states tells little about how strong a movement is; other means are tried too.
+
+    Parameters
+    ----------
+    learning_rate
+        One for all targets, in place of a relative one.
+    updates, equation
+        As `IntrinsicPlasticity` has them.
+
+    >>> fixed = PlasticitySpace(learning_rate=0.01, updates="batch")
+    >>> fixed.draw(Random(np.random.default_rng(0))).rule.learning_rate
+    0.01
     """
 
     target_mean: Range = (0.0, 0.6)
@@ -63,14 +74,24 @@ class PlasticitySpace:
     relative_rate: Range = (5e-4, 3e-2)
     epochs: tuple[int, ...] = (1,)
     rounds: tuple[int, ...] = (2, 4)
+    learning_rate: float | None = None
+    updates: Updates = "step"
+    equation: Equation = "corrected"
 
     def draw(self, chooser: Chooser) -> Adaptation:
         mean = chooser.real("target_mean", *self.target_mean)
         std = chooser.real("target_std", *self.target_std, log=True)
-        rate = chooser.real("relative_rate", *self.relative_rate, log=True) * std**2
+        rate = self.learning_rate
+        if rate is None:
+            rate = chooser.real("relative_rate", *self.relative_rate, log=True) * std**2
         epochs = chooser.choice("epochs", self.epochs)
         rule = IntrinsicPlasticity(
-            target_mean=mean, target_std=std, learning_rate=rate, epochs=epochs
+            target_mean=mean,
+            target_std=std,
+            learning_rate=rate,
+            epochs=epochs,
+            updates=self.updates,
+            equation=self.equation,
         )
         return Adaptation(rule, chooser.choice("rounds", self.rounds))
 
@@ -128,3 +149,17 @@ class Space:
             n = chooser.whole("input_connections", min(low, inputs), min(high, inputs))
             recipe = replace(recipe, input_connections=n)
         return recipe, self.plasticity.draw(chooser) if self.plasticity else None
+
+    def described(self) -> dict[str, Any]:
+        """Return the ranges as plain values; options that came later only where they are used.
+
+        A search that was kept before there were such options is still the same search.
+        """
+        found = asdict(self)
+        for name in ("learning_rate", "updates", "equation"):
+            if self.plasticity and getattr(self.plasticity, name) == getattr(PLAIN, name):
+                del found["plasticity"][name]
+        return found
+
+
+PLAIN = PlasticitySpace()

@@ -322,7 +322,9 @@ def _about(task: Task) -> str:
         for part, clients in (("train", task.train), ("validation", task.validation))
     }
     base = None if task.base is None else task.base.to_json()
-    return json.dumps([counts, asdict(task.space), list(task.settings.shares), base, task.metric])
+    return json.dumps(
+        [counts, task.space.described(), list(task.settings.shares), base, task.metric]
+    )
 
 
 def _trial(frozen: optuna.trial.FrozenTrial) -> Trial:

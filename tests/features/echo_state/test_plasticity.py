@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,12 @@ from scipy.stats import norm
 
 from catchment import Recipe, Reservoir
 from catchment.arrays import Array
-from catchment.features.echo_state.plasticity import Drives, IntrinsicPlasticity, plasticity_of
+from catchment.features.echo_state.plasticity import (
+    Drives,
+    Equation,
+    IntrinsicPlasticity,
+    plasticity_of,
+)
 from catchment.features.echo_state.weights import ACTIVATIONS
 
 pytestmark = pytest.mark.slow
@@ -165,6 +171,9 @@ def output(name: str, value: float) -> float:
 
 def descent(rule: IntrinsicPlasticity, name: str, y: float) -> float:
     m, v, e = rule.target_mean, rule.target_std**2, rule.exponential_mean
+    if name == "tanh" and rule.equation == "printed":
+        # Eq. 2 of De Caro et al., typed from the paper: Delta b without its eta.
+        return -((-m / v) + (y / v + 1 - y**2 + m * y))
     if name == "tanh":
         return -(-m / v + y / v * (2 * v + 1 - y * y + m * y))
     return 1 - (2 + 1 / e) * y + y * y / e
@@ -190,6 +199,115 @@ def test_it_is_the_plain_loop(
     ours = plasticity_of(rule.adapt(reservoir, us))
     np.testing.assert_allclose(ours[0], gain, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(ours[1], shift, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "batch", "washout"), [(1, 32, 0), (7, 3, 0), (40, 32, 4)])
+def test_the_printed_equation_is_the_papers_letter_by_letter(
+    n: int, batch: int, washout: int
+) -> None:
+    reservoir = Reservoir.from_recipe(Recipe(units=(6, 5), inputs=2, leak_rate=0.4, seed=3))
+    us = ragged(np.random.default_rng(n), n, 2)
+    rule = IntrinsicPlasticity(
+        target_mean=0.1, target_std=0.4, learning_rate=5e-3, epochs=2, batch=batch,
+        washout=washout, equation="printed",
+    )  # fmt: skip
+    gain, shift, _ = plain_loop(rule, reservoir, us)
+    ours = plasticity_of(rule.adapt(reservoir, us))
+    np.testing.assert_allclose(ours[0], gain, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(ours[1], shift, rtol=1e-12, atol=1e-14)
+    corrected = plasticity_of(replace(rule, equation="corrected").adapt(reservoir, us))
+    assert np.abs(corrected[1] - ours[1]).max() > 1e-3
+
+
+def one_sequence_after_another(
+    rule: IntrinsicPlasticity, reservoir: Reservoir, us: list[Array]
+) -> tuple[Array, Array]:
+    """Return gains and shifts after one update for each batch, whose steps are taken in turn."""
+    (layer,) = reservoir.layers
+    W, W_in, names = layer.W.to_dense(), layer.W_in.to_dense(), layer.activation
+    gain, shift = plasticity_of(reservoir)
+    for _ in range(rule.epochs):
+        for first in range(0, len(us), rule.batch):
+            descents = []
+            for u in us[first : first + rule.batch]:
+                x = np.zeros(len(gain))
+                for t, now in enumerate(u):
+                    p = W @ x + W_in @ now + layer.bias
+                    y = np.array(
+                        [
+                            output(ACTIVATIONS[k], v)
+                            for k, v in zip(names, gain * p + shift, strict=True)
+                        ]
+                    )
+                    x = (1 - layer.leak) * x + layer.leak * y
+                    if t >= rule.washout:
+                        d = [
+                            descent(rule, ACTIVATIONS[k], v) for k, v in zip(names, y, strict=True)
+                        ]
+                        descents.append((np.array(d), np.array(d) * p))
+            if descents:
+                ds, dg = np.mean(descents, axis=0)
+                gain, shift = (
+                    gain + rule.learning_rate * (1 / gain + dg),
+                    shift + rule.learning_rate * ds,
+                )
+    return gain, shift
+
+
+@pytest.mark.parametrize("equation", ["corrected", "printed"])
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid"])
+@pytest.mark.parametrize(("n", "batch", "washout"), [(1, 1, 0), (7, 3, 2), (45, 40, 4)])
+def test_one_update_follows_a_batch(
+    equation: Equation, activation: str, n: int, batch: int, washout: int
+) -> None:
+    recipe = Recipe(units=6, inputs=2, activation=activation, leak_rate=0.4, seed=3)
+    reservoir = Reservoir.from_recipe(recipe)
+    us = ragged(np.random.default_rng(n), n, 2)
+    rule = IntrinsicPlasticity(
+        target_mean=0.1, target_std=0.4, learning_rate=5e-2, epochs=2, batch=batch,
+        washout=washout, updates="batch", equation=equation,
+    )  # fmt: skip
+    gain, shift = one_sequence_after_another(rule, reservoir, us)
+    ours = plasticity_of(rule.adapt(reservoir, us))
+    np.testing.assert_allclose(ours[0], gain, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(ours[1], shift, rtol=1e-12, atol=1e-14)
+
+
+def test_the_layers_of_a_stack_wait_for_the_end_of_a_batch() -> None:
+    """With gains that stand still, the lower layer moves as if it were alone."""
+    stack = Reservoir.from_recipe(Recipe(units=(6, 5), inputs=2, leak_rate=0.4, seed=3))
+    us = ragged(np.random.default_rng(0), 9, 2)
+    rule = IntrinsicPlasticity(target_std=0.4, learning_rate=5e-2, updates="batch", batch=9)
+    gain, shift = one_sequence_after_another(rule, Reservoir((stack.layers[0],)), us)
+    ours = plasticity_of(rule.adapt(stack, us))
+    np.testing.assert_allclose(ours[0][:6], gain, rtol=1e-12)
+    np.testing.assert_allclose(ours[1][:6], shift, rtol=1e-12, atol=1e-14)
+    assert (ours[0][6:] != 1).all()
+
+
+def test_a_batchs_update_descends_the_divergence_of_all_its_steps() -> None:
+    """Finite differences of what depends on gain and shift in the divergence of the outputs."""
+    rng = np.random.default_rng(5)
+    us = [rng.normal(0.3, 0.8, (length, 1)) for length in (30, 50, 20)]
+    every = np.concatenate(us)[:, 0]
+    mean, std, gain, shift, eta, h = 0.1, 0.3, 0.8, -0.2, 1e-6, 1e-5
+    alone = Reservoir.from_matrices([[0.0]], [[1.0]])
+    start = alone.with_plasticity(np.array([gain]), np.array([shift]))
+    rule = IntrinsicPlasticity(
+        target_mean=mean, target_std=std, learning_rate=eta, updates="batch", batch=50
+    )
+
+    def divergence_of_sample(g: float, s: float) -> float:
+        y = np.tanh(g * every + s)
+        return float(np.mean(-np.log(g * (1 - y**2)) + (y - mean) ** 2 / (2 * std**2)))
+
+    after = plasticity_of(rule.adapt(start, us))
+    moved = [(after[0][0] - gain) / eta, (after[1][0] - shift) / eta]
+    slopes = [
+        (divergence_of_sample(gain + h, shift) - divergence_of_sample(gain - h, shift)) / (2 * h),
+        (divergence_of_sample(gain, shift + h) - divergence_of_sample(gain, shift - h)) / (2 * h),
+    ]
+    np.testing.assert_allclose(moved, [-slope for slope in slopes], rtol=1e-6)
 
 
 def test_moments_of_the_drives_are_those_of_the_plain_loop() -> None:
@@ -257,6 +375,24 @@ def test_divergence_is_an_error_not_a_reservoir_of_nan() -> None:
         IntrinsicPlasticity(target_std=0.01, learning_rate=1.0).adapt(reservoir, [u])
 
 
+def test_gains_may_change_their_sign_where_that_is_asked_for() -> None:
+    reservoir = Reservoir.from_recipe(Recipe(units=6, inputs=2, input_scaling=2.0, seed=3))
+    us = ragged(np.random.default_rng(1), 5, 2)
+    rule = IntrinsicPlasticity(
+        target_std=0.1, learning_rate=0.05, epochs=2, updates="batch", gains="any"
+    )
+    gain, shift = one_sequence_after_another(rule, reservoir, us)
+    assert (gain < 0).any()
+    ours = plasticity_of(rule.adapt(reservoir, us))
+    np.testing.assert_allclose(ours[0], gain, rtol=1e-9)
+    np.testing.assert_allclose(ours[1], shift, rtol=1e-9)
+    with pytest.raises(ArithmeticError, match=r"learning rate 0\.05; lower it"):
+        replace(rule, gains="positive").adapt(reservoir, us)
+    on_grid = Reservoir.from_recipe(Recipe(units=6, inputs=2, seed=3, grid=20))
+    with pytest.raises(ValueError, match="gains is 'any'; on a grid gains stay above 0"):
+        rule.adapt(on_grid, us)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_inputs_that_are_not_finite_are_refused(bad: float) -> None:
     reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
@@ -277,6 +413,9 @@ def test_inputs_that_are_not_finite_are_refused(bad: float) -> None:
         {"epochs": 0},
         {"batch": 0},
         {"batch": 33},
+        {"updates": "epoch"},
+        {"equation": "right"},
+        {"gains": "negative"},
         {"washout": -1},
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 
 from catchment import Recipe, Reservoir
 from catchment.arrays import Array
+from catchment.features.echo_state import plasticity
 from catchment.features.echo_state.activations import (
     grid_linear,
     grid_sigmoid,
@@ -23,7 +24,12 @@ from catchment.features.echo_state.activations import (
     rounder,
 )
 from catchment.features.echo_state.advance import programs_on_grid
-from catchment.features.echo_state.plasticity import IntrinsicPlasticity, plasticity_of
+from catchment.features.echo_state.plasticity import (
+    Equation,
+    IntrinsicPlasticity,
+    Updates,
+    plasticity_of,
+)
 from catchment.features.echo_state.weights import ACTIVATIONS
 
 pytestmark = pytest.mark.slow
@@ -55,6 +61,7 @@ class Unit:
         self.name, self.bits, self.leak = name, bits, Fraction(leak)
         self.g, self.s = (on(Fraction(value), 32) for value in (gain, shift))
         self.total, self.squares = 0, 0
+        self.batch: list[tuple[Fraction, Fraction]] = []
 
     def step(self, drives: dict[int, Fraction], x: dict[int, Fraction]) -> dict[int, Fraction]:
         """Return the new states of some lanes, and keep what a step of the rule needs."""
@@ -72,10 +79,21 @@ class Unit:
         held = [self.lanes[k] for k in counted]
         self.total += sum(int(p * 2**20) for p, _ in held)
         self.squares += sum(int(on(p * p, 36) * 2**36) for p, _ in held)
+        if rule.updates == "batch":
+            self.batch += held
+        else:
+            self.update(rule, held)
+
+    def update(self, rule: IntrinsicPlasticity, held: list[tuple[Fraction, Fraction]]) -> None:
+        """Change gain and shift by the mean over drives and outputs."""
         if not held or self.name not in ("tanh", "sigmoid"):
             return
         m = on(Fraction(rule.target_mean), self.bits)
-        if self.name == "tanh":
+        if self.name == "tanh" and rule.equation == "printed":
+            e = [-1 - on(y * (m - y), 22) for _, y in held]
+            f = [on(y - m, 22) for _, y in held]
+            c = rule.target_std**2
+        elif self.name == "tanh":
             e = [-2 * y for _, y in held]
             f = [on(y * on(y * (m - y), 22) + y - m, 22) for _, y in held]
             c = rule.target_std**2
@@ -132,6 +150,9 @@ def reference(
                     for unit in layer:
                         unit.adapt(rule, counted)
                     below = {k: [one[k] for one in x] for k in moving}
+            for unit in (unit for layer in units for unit in layer):
+                unit.update(rule, unit.batch)
+                unit.batch = []
     every = [unit for layer in units for unit in layer]
     return (
         [float(unit.g) for unit in every],
@@ -162,6 +183,44 @@ def test_it_is_the_definition_in_fractions(
     found = plasticity_of(RULE.adapt(reservoir, us))
     assert found[0].tolist() == gain
     assert found[1].tolist() == shift
+
+
+@pytest.mark.parametrize("updates", ["step", "batch"])
+@pytest.mark.parametrize("equation", ["corrected", "printed"])
+@pytest.mark.parametrize(("activation", "bits"), [("tanh", 9), ("tanh", 24), ("sigmoid", 20)])
+def test_both_readings_and_equations_are_their_definitions(
+    updates: Updates, equation: Equation, activation: str, bits: int
+) -> None:
+    recipe = Recipe(
+        units=(5, 4), inputs=2, activation=activation, leak_rate=0.4, input_scaling=2.0, seed=3,
+        grid=bits,
+    )  # fmt: skip
+    reservoir = Reservoir.from_recipe(recipe)
+    rule = replace(RULE, updates=updates, equation=equation, learning_rate=8e-3)
+    us = ragged(5, 2)
+    gain, shift, _, _ = reference(rule, reservoir, us)
+    found = plasticity_of(rule.adapt(reservoir, us))
+    assert found[0].tolist() == gain
+    assert found[1].tolist() == shift
+
+
+def test_a_batch_beyond_the_lanes_is_the_same_in_any_order() -> None:
+    reservoir = Reservoir.from_recipe(Recipe(units=40, inputs=2, leak_rate=0.5, seed=4, grid=20))
+    us = ragged(40, 2)
+    rule = replace(RULE, updates="batch", batch=40, washout=0, learning_rate=0.05)
+    one = plasticity_of(rule.adapt(reservoir, us))
+    order = np.random.default_rng(2).permutation(40)
+    other = plasticity_of(rule.adapt(reservoir, [us[k] for k in order]))
+    assert one[0].tobytes() == other[0].tobytes()
+    assert one[1].tobytes() == other[1].tobytes()
+
+
+def test_a_batch_whose_sums_could_overflow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plasticity, "MOST_STEPS", 20)
+    reservoir = Reservoir.from_recipe(Recipe(units=4, inputs=2, seed=4, grid=20))
+    rule = IntrinsicPlasticity(updates="batch", batch=100)
+    with pytest.raises(ValueError, match="a batch has 30 steps; on a grid pass a batch of at most"):
+        rule.adapt(reservoir, [np.zeros((15, 2))] * 2)
 
 
 def mixed(bits: int | None = 20) -> Reservoir:

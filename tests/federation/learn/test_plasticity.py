@@ -52,6 +52,28 @@ def test_one_client_is_centralised_training(reservoir: Reservoir, weighting: Any
     assert algorithm.result(state).n_units == reservoir.n_units
 
 
+@pytest.mark.parametrize("equation", ["corrected", "printed"])
+def test_one_client_of_many_sequences_updates_once_a_batch(equation: Any) -> None:
+    data = sequences(40, steps=10)
+    rule = replace(RULE, updates="batch", batch=100, equation=equation, learning_rate=0.05)
+    algorithm = FederatedPlasticity(reservoir=RESERVOIR, rule=rule)
+    state = federate(Plan(algorithm=algorithm, rounds=2), {"only": data}).state
+    twice = replace(rule, epochs=2 * rule.epochs).adapt(RESERVOIR, [s.u for s in data])
+    np.testing.assert_allclose(state.gain, plasticity_of(twice)[0], rtol=1e-12)
+    np.testing.assert_allclose(state.shift, plasticity_of(twice)[1], rtol=1e-10, atol=1e-13)
+
+
+def test_plans_from_before_there_were_readings_keep_their_fingerprint() -> None:
+    reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
+    plain = FederatedPlasticity(reservoir=reservoir)
+    found = {
+        Plan(algorithm=replace(plain, rule=replace(plain.rule, **given)), rounds=2).fingerprint()  # type: ignore[arg-type]
+        for given in ({}, {"updates": "batch"}, {"equation": "printed"}, {"gains": "any"})
+    }
+    assert len(found) == 4
+    assert "918323198f53d4cc29cfd51dc964240db430ab17bc2cecc60740ce741f391837" in found
+
+
 @pytest.mark.parametrize("n_clients", [2, 5])
 def test_identical_clients_are_one(n_clients: int) -> None:
     data = sequences(3)

@@ -12,10 +12,14 @@ and what its lane adds to sums over lanes, which are exact in any order because 
 
     tanh:     e = -2 y,     f = round_22(y round_22(y (m - y)) + y - m),  c = target variance
     sigmoid:  e = 1 - 2 y,  f = round_22(y (1 - y)),                      c = exponential mean
+    printed:  e = -round_22(y (m - y)) - 1,  f = round_22(y - m),         c = target variance
     E = sum e,  F = sum f,  E' = sum round_30(p e),  F' = sum round_30(p f)
     sum p,  sum round_36(p p)                                            moments of the drive
 
-Then, for n lanes that count, with one IEEE operation for each sign below, in this order,
+Where one update follows a whole batch, the four sums run over its steps too: as whole numbers of
+2^-24, 2^-22 and 2^-30, each rounded to a float64 at the end, so that they are exact in any order
+and any lanes. Then, for n lanes (or lanes and steps) that count, with one IEEE operation for each
+sign below, in this order,
 
     s = round_32(s + (E - F / c) / (n (1 / eta)))
     g = round_32(g + (1 / g + (E' - F' / c) / n) / (1 / eta))
@@ -39,6 +43,7 @@ from catchment.features.echo_state.activations import (
     grid_tanh,
 )
 from catchment.features.echo_state.kernels import RELU, SIGMOID, SIN, TANH, row_product
+from catchment.features.echo_state.plastic_float_kernels import ADAPT, MEASURE
 from catchment.features.echo_state.plasticity import (
     DRIVE_DIGITS,
     LARGEST_GAIN,
@@ -55,6 +60,7 @@ P16, P20, P22, P30 = (ROUND / 2**digits for digits in (16, 20, 22, 30))
 P32, P36 = ROUND / 2**PLASTIC_DIGITS, ROUND / 2**SQUARE_DIGITS
 DRIVES, SQUARES = 2.0**DRIVE_DIGITS, 2.0**SQUARE_DIGITS
 LOW = (1 << HALF_WORD) - 1
+OUTPUTS, SLOPES, PRODUCTS = 2.0**24, 2.0**22, 2.0**30  # in which a batch is summed
 
 
 @njit(fastmath=GRID_MATH | {"reassoc"}, error_model="numpy")
@@ -92,9 +98,14 @@ def _outputs(code, g, s, G, top, p, y):
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
-def _slopes(code, mean, p, y, e, f, pe, pf):
+def _slopes(code, mean, printed, p, y, e, f, pe, pf):
     """Write what each lane adds to the four sums."""
-    if code == TANH:
+    if code == TANH and printed:
+        for b in range(len(p)):
+            r = y[b] * (mean - y[b]) + P22 - P22
+            e[b] = -r - 1.0
+            f[b] = (y[b] - mean) + P22 - P22
+    elif code == TANH:
         for b in range(len(p)):
             r = y[b] * (mean - y[b]) + P22 - P22
             e[b] = -2.0 * y[b]
@@ -119,6 +130,25 @@ def adapted(gain, shift, E, F, pE, pF, c, n, slowness):
 
 
 @njit(nogil=True, cache=True, fastmath=GRID_MATH - {"contract"}, error_model="numpy")
+def adapt_units(activation, gain, shift, sums, n, target):
+    """Change gain and shift (N,) by one update from the whole sums (4, N) of a batch."""
+    slowness = target[3]
+    for i in range(len(gain)):
+        if activation[i] <= SIGMOID and n > 0.0 and _adapts(gain[i], shift[i], slowness):
+            E, F = sums[0, i] / OUTPUTS, sums[1, i] / SLOPES
+            pE, pF = sums[2, i] / PRODUCTS, sums[3, i] / PRODUCTS
+            c = target[1] if activation[i] == TANH else target[2]
+            gain[i], shift[i] = adapted(gain[i], shift[i], E, F, pE, pF, c, n, slowness)
+
+
+@njit(inline="always", error_model="numpy")
+def _adapts(gain, shift, slowness):
+    """Whether a unit is still between the ends of its range, and there is a rate to move at."""
+    inside = LEAST_GAIN < gain < LARGEST_GAIN and abs(shift) < LARGEST_SHIFT
+    return slowness > 0.0 and inside
+
+
+@njit(nogil=True, cache=True, fastmath=GRID_MATH - {"contract"}, error_model="numpy")
 def lockstep_plastic_on_grid(
     starts,
     columns,
@@ -134,18 +164,20 @@ def lockstep_plastic_on_grid(
     gain,
     shift,
     target,
+    task,
+    sums,
     grid,
-    moments,
 ):
-    """As `kernels.lockstep_plastic`, on a grid.
+    """As `plastic_float_kernels.lockstep_plastic`, on a grid.
 
-    `target` is mean, variance, exponential mean and 1 / learning rate (0: nothing adapts); `grid`
-    is the rounder and the largest number below 1 of the states; `moments` (3, N) gathers whole
-    numbers: sums of the drive in 2^-20 and, in two halves, of its square in 2^-36.
+    `target` is mean, variance, exponential mean, 1 / learning rate (0: nothing adapts), and whether
+    the equation as printed is followed; `grid` is the rounder and the largest number below 1 of the
+    states; `sums` (4, N) gathers whole numbers. To MEASURE they are sums of the drive in 2^-20 and,
+    in two halves, of its square in 2^-36; to DESCEND those that `adapt_units` takes.
     """
     N = len(leak)
     y, e, f, pe, pf = np.empty((5, X.shape[1]))
-    mean, variance, exponential, slowness = target
+    mean, variance, exponential, slowness, printed = target
     G, top = grid
     for t in range(U.shape[1]):
         for j in range(U.shape[0]):
@@ -162,16 +194,30 @@ def lockstep_plastic_on_grid(
             for b in range(len(p)):
                 x[b] = (keep * x[b] + a * y[b]) + G - G
                 S[i, t, b] = x[b]
-            for b in range(len(p)):
-                e[b] = p[b] * p[b] + P36 - P36
-            squares = int(exact_sum(e, now) * SQUARES)
-            moments[0, i] += int(exact_sum(p, now) * DRIVES)
-            moments[1, i] += squares & LOW
-            moments[2, i] += squares >> HALF_WORD
-            inside = LEAST_GAIN < gain[i] < LARGEST_GAIN and abs(shift[i]) < LARGEST_SHIFT
-            if n > 0.0 and slowness > 0.0 and code <= SIGMOID and inside:
-                _slopes(code, mean, p, y, e, f, pe, pf)
-                E, F = exact_sum(e, now), exact_sum(f, now)
-                pE, pF = exact_sum(pe, now), exact_sum(pf, now)
+            if task == MEASURE:
+                _measure(p, e, now, i, sums)
+                continue
+            if code > SIGMOID or n == 0.0 or not _adapts(gain[i], shift[i], slowness):
+                continue
+            _slopes(code, mean, printed, p, y, e, f, pe, pf)
+            E, F = exact_sum(e, now), exact_sum(f, now)
+            pE, pF = exact_sum(pe, now), exact_sum(pf, now)
+            if task == ADAPT:
                 c = variance if code == TANH else exponential
                 gain[i], shift[i] = adapted(gain[i], shift[i], E, F, pE, pF, c, n, slowness)
+            else:
+                sums[0, i] += int(E * OUTPUTS)
+                sums[1, i] += int(F * SLOPES)
+                sums[2, i] += int(pE * PRODUCTS)
+                sums[3, i] += int(pF * PRODUCTS)
+
+
+@njit(inline="always", fastmath=GRID_MATH - {"contract"}, error_model="numpy")
+def _measure(p, work, now, i, sums):
+    """Add the drives p of a unit's lanes, and their squares, to its whole sums."""
+    for b in range(len(p)):
+        work[b] = p[b] * p[b] + P36 - P36
+    squares = int(exact_sum(work, now) * SQUARES)
+    sums[0, i] += int(exact_sum(p, now) * DRIVES)
+    sums[1, i] += squares & LOW
+    sums[2, i] += squares >> HALF_WORD

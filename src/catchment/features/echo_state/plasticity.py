@@ -6,11 +6,18 @@ descent of the Kullback-Leibler divergence gives (Schrauwen et al., Neurocomputi
     ds = -eta ( -m/v + (y/v) (2 v + 1 - y^2 + m y) ),    dg = eta/g + ds p
 
 Eq. 2 of De Caro et al. (ESANN 2022) prints y/v + 1 - y^2 + m y instead of the last product; that
-is not the gradient. A sigmoid unit follows an exponential of mean m (Triesch, ICANN 2005):
+is not the gradient, and is followed only where `equation="printed"` asks for it. A sigmoid unit
+follows an exponential of mean m (Triesch, ICANN 2005):
 
     ds = eta ( 1 - (2 + 1/m) y + y^2/m )
 
 y is the value before the leaky average. Units of other activations are left alone.
+
+The rule can be read in two ways. With `updates="step"` every time step is followed by an update,
+with the mean over the sequences that run side by side; with `updates="batch"` gains and shifts
+stand still while a batch of sequences runs, and one update follows, with the mean over all its
+steps. The first is intrinsic plasticity as it was proposed; the second is how the batch size of a
+gradient method is usually understood.
 
 On a reservoir with a grid the same rule is followed in arithmetic that is exact, or rounded where
 it is written down (`catchment.features.echo_state.plastic_kernels`): gains and shifts are whole
@@ -21,13 +28,13 @@ adapt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array
 from catchment.features.echo_state.advance import Program, Rows, Step, advance, programs_on_grid
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.weights import ACTIVATIONS, LayerWeights
@@ -36,6 +43,12 @@ from catchment.features.echo_state.whole_weights import rounded
 ADAPTIVE = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid"))
 PLASTIC_DIGITS, DRIVE_DIGITS, SQUARE_DIGITS = 32, 20, 36  # after the point, on a grid
 LEAST_GAIN, LARGEST_GAIN, LARGEST_SHIFT = 2.0**-20, 512.0, 4096.0
+MOST_LANES = 32
+MOST_STEPS = 1 << 24  # of a batch on a grid: more could leave the 64 bits of its sums
+
+Updates = Literal["step", "batch"]
+Equation = Literal["corrected", "printed"]
+Gains = Literal["positive", "any"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +90,19 @@ class IntrinsicPlasticity:
     epochs
         Passes over the sequences.
     batch
-        Sequences whose mean gradient is followed, step by step: 1 to 32.
+        Sequences whose mean gradient is followed: 1 to 32, or any number with updates="batch".
     washout
         Steps at the start of each sequence that do not adapt.
+    updates
+        "step" updates at every time step, "batch" once after all steps of a batch's sequences.
+    equation
+        "corrected" is the gradient; "printed" is eq. 2 of De Caro et al. (2022) letter by letter,
+        which is not: use it only to compare with figures that were made with it. Sigmoid units
+        have but one equation.
+    gains
+        "positive" refuses a rate at which a gain reaches 0, where the divergence is infinite: a
+        step has jumped over a wall. "any" lets gains change their sign, as a program does that does
+        not look; in float64 only.
 
     >>> from catchment import Recipe
     >>> reservoir = Reservoir.from_recipe(Recipe(units=40, inputs=1, input_scaling=1.0, seed=1))
@@ -97,6 +120,9 @@ class IntrinsicPlasticity:
     epochs: int = 1
     batch: int = 32
     washout: int = 0
+    updates: Updates = field(default="step", metadata={"later": True})
+    equation: Equation = field(default="corrected", metadata={"later": True})
+    gains: Gains = field(default="positive", metadata={"later": True})
 
     def __post_init__(self) -> None:
         for name in ("target_std", "exponential_mean"):
@@ -106,52 +132,74 @@ class IntrinsicPlasticity:
             raise ValueError(f"learning_rate is {self.learning_rate}; pass 0 or more")
         if not np.isfinite(self.target_mean):
             raise ValueError(f"target_mean is {self.target_mean}; pass a finite number")
-        if self.epochs < 1 or not 1 <= self.batch <= 32 or self.washout < 0:
+        if self.epochs < 1 or self.batch < 1 or self.washout < 0:
             raise ValueError(
                 f"epochs {self.epochs}, batch {self.batch} and washout {self.washout} must be at "
-                "least 1, from 1 to 32, and at least 0"
+                "least 1, at least 1, and at least 0"
+            )
+        if self.updates not in ("step", "batch"):
+            raise ValueError(f"updates is {self.updates!r}; use 'step' or 'batch'")
+        if self.equation not in ("corrected", "printed"):
+            raise ValueError(f"equation is {self.equation!r}; use 'corrected' or 'printed'")
+        if self.gains not in ("positive", "any"):
+            raise ValueError(f"gains is {self.gains!r}; use 'positive' or 'any'")
+        if self.updates == "step" and self.batch > MOST_LANES:
+            raise ValueError(
+                f"batch is {self.batch}; pass 1 to {MOST_LANES} sequences, or updates='batch'"
             )
 
     def adapt(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> Reservoir:
         """Return the reservoir with gains and shifts adapted to the sequences (T, I)."""
         us = reservoir.checked_all(list(inputs))
         gain, shift = plasticity_of(reservoir)
-        run: Callable[..., object] = _run
         if reservoir.grid is not None:
             gain, shift = plasticity_on_grid(gain, shift)
-            run = _run_on_grid
+        run = _Run.of(self, reservoir)
         for _ in range(self.epochs):
             for batch in _batches(us, self.batch):
-                run(self, reservoir, batch, gain, shift)
-        sound = np.isfinite(gain).all() and np.isfinite(shift).all() and (gain > 0).all()
-        if not sound or (reservoir.grid is not None and not within_reach(gain, shift)):
+                run.adapt(batch, gain, shift)
+            self._refuse_divergence(gain, shift, on_grid=reservoir.grid is not None)
+        return reservoir.with_plasticity(gain, shift)
+
+    def _refuse_divergence(self, gain: Array, shift: Array, *, on_grid: bool) -> None:
+        sound = bool(np.isfinite(gain).all() and np.isfinite(shift).all())
+        if self.gains == "positive":
+            sound = sound and bool((gain > 0).all())
+        if not sound or (on_grid and not within_reach(gain, shift)):
             raise ArithmeticError(
                 f"plasticity diverged at learning rate {self.learning_rate}; lower it"
             )
-        return reservoir.with_plasticity(gain, shift)
 
     def drives(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> Drives:
         """Return the moments of the units' drives, nothing adapted."""
         us = reservoir.checked_all(list(inputs))
         gain, shift = plasticity_of(reservoir)
-        still = replace(self, learning_rate=0.0)
-        N = reservoir.n_units
-        total = Drives(0.0, np.zeros(N), np.zeros(N))
+        if reservoir.grid is not None:
+            gain, shift = plasticity_on_grid(gain, shift)
+        run, N = _Run.of(self, reservoir), reservoir.n_units
+        n = float(self.n_counted(us))
         if reservoir.grid is None:
-            for batch in _batches(us, 32):
-                total = total + _run(still, reservoir, batch, gain, shift)
-            return total
-        gain, shift = plasticity_on_grid(gain, shift)
-        whole = np.full((3, N), 0, dtype=object)
-        for batch in _batches(us, 32):
-            whole = whole + _run_on_grid(still, reservoir, batch, gain, shift)
-        n = sum(max(len(u) - self.washout, 0) for u in us)
+            total = np.zeros((2, N))
+            for batch in _batches(us, MOST_LANES):
+                total += run.measured(batch, gain, shift)
+            return Drives(n, total[0], total[1])
+        whole = np.full((4, N), 0, dtype=object)
+        for batch in _batches(us, MOST_LANES):
+            whole = whole + run.measured(batch, gain, shift)
         squares = whole[1] + (whole[2] << 32)
         return Drives(
-            float(n),
+            n,
             np.array([k / 2**DRIVE_DIGITS for k in whole[0]]),
             np.array([k / 2**SQUARE_DIGITS for k in squares]),
         )
+
+    def n_counted(self, us: Iterable[Array]) -> int:
+        """Return how many steps of the sequences (T, I) the rule counts: those after the washout.
+
+        >>> IntrinsicPlasticity(washout=2).n_counted([np.zeros((5, 1)), np.zeros((1, 1))])
+        3
+        """
+        return sum(max(len(u) - self.washout, 0) for u in us)
 
 
 def plasticity_of(reservoir: Reservoir) -> tuple[Array, Array]:
@@ -189,87 +237,96 @@ def _batches(us: list[Array], size: int) -> list[list[Array]]:
     return [us[k : k + size] for k in range(0, len(us), size)]
 
 
-def _run(
-    rule: IntrinsicPlasticity, reservoir: Reservoir, us: list[Array], gain: Array, shift: Array
-) -> Drives:
-    """Drive a batch through the reservoir, changing gain and shift (N,) in place."""
-    from catchment.features.echo_state import kernels
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A rule at work on a reservoir: its layers without gains and shifts, and the rule's target."""
 
-    programs = [Program.of(layer) for layer in _bare(reservoir)]
-    target = (
-        rule.target_mean,
-        rule.target_std**2,
-        1.0 / rule.exponential_mean,
-        rule.learning_rate,
-    )
-    moments = np.zeros((2, reservoir.n_units))
+    rule: IntrinsicPlasticity
+    programs: tuple[Program, ...]
+    target: tuple[float, float, float, float, bool]
+    on_grid: bool
 
-    def layer_step(program: Program, units: slice, mask: Array, X: Rows, U: Rows, S: Rows) -> None:
-        part = np.zeros((2, program.n_units))
-        kernels.lockstep_plastic(
-            *_rows_and_units(program),
-            U,
-            X,
-            np.empty((program.n_units, X.shape[1])),
-            S,
-            (0,) * (X.shape[1] // 4),
-            mask,
-            gain[units],
-            shift[units],
-            target,
-            part,
-        )
-        moments[:, units] += part
+    @classmethod
+    def of(cls, rule: IntrinsicPlasticity, reservoir: Reservoir) -> _Run:
+        variance, eta = rule.target_std**2, rule.learning_rate
+        printed = rule.equation == "printed"
+        if reservoir.grid is None:
+            rate = 1.0 / rule.exponential_mean
+            programs = tuple(Program.of(layer) for layer in _bare(reservoir))
+            return cls(rule, programs, (rule.target_mean, variance, rate, eta, printed), False)
+        if not abs(rule.target_mean) <= 1:
+            raise ValueError(
+                f"target_mean is {rule.target_mean}; on a grid pass a number from -1 to 1, as "
+                "outputs of tanh are"
+            )
+        if rule.gains != "positive":
+            raise ValueError(f"gains is {rule.gains!r}; on a grid gains stay above 0, use no grid")
+        programs = programs_on_grid(_bare(reservoir), reservoir.grid, reservoir.input_range)
+        mean = float(rounded(np.array(rule.target_mean), reservoir.grid))
+        slowness = 1.0 / eta if eta > 0 else 0.0
+        target = (mean, variance, rule.exponential_mean, slowness, printed)
+        return cls(rule, programs, target, True)
 
-    for _ in advance(programs, us, step=_by_layers(rule, programs, us, layer_step)):
-        pass
-    n = float(sum(max(len(u) - rule.washout, 0) for u in us))
-    return Drives(n, moments[0], moments[1])
+    @property
+    def activation(self) -> NDArray[np.uint8]:
+        """Of all layers' units (N,)."""
+        return np.concatenate([program.activation for program in self.programs])
 
+    def adapt(self, us: list[Array], gain: Array, shift: Array) -> None:
+        """Change gain and shift (N,) in place, as a batch of sequences bids."""
+        from catchment.features.echo_state.plastic_float_kernels import ADAPT, DESCEND
 
-def _run_on_grid(
-    rule: IntrinsicPlasticity, reservoir: Reservoir, us: list[Array], gain: Array, shift: Array
-) -> Integers:
-    """As `_run` on a grid; return the sums (3, N) of drives and, in halves, of squared drives."""
-    from catchment.features.echo_state import plastic_kernels
+        if self.rule.updates == "step":
+            self._through(us, gain, shift, ADAPT)
+            return
+        n = self.rule.n_counted(us)
+        if self.on_grid and n > MOST_STEPS:
+            raise ValueError(
+                f"a batch has {n} steps; on a grid pass a batch of at most {MOST_STEPS} in all"
+            )
+        groups = _batches(us, MOST_LANES)
+        sums = np.sum([self._through(group, gain, shift, DESCEND) for group in groups], axis=0)
+        if self.on_grid:
+            from catchment.features.echo_state.plastic_kernels import adapt_units
 
-    assert reservoir.grid is not None
-    programs = programs_on_grid(_bare(reservoir), reservoir.grid, reservoir.input_range)
-    if not abs(rule.target_mean) <= 1:
-        raise ValueError(
-            f"target_mean is {rule.target_mean}; on a grid pass a number from -1 to 1, as outputs "
-            "of tanh are"
-        )
-    eta = rule.learning_rate
-    target = (
-        float(rounded(np.array(rule.target_mean), reservoir.grid)),
-        rule.target_std**2,
-        rule.exponential_mean,
-        1.0 / eta if eta > 0 else 0.0,
-    )
-    moments = np.zeros((3, reservoir.n_units), dtype=np.int64)
+            adapt_units(self.activation, gain, shift, sums, float(n), self.target)
+        elif n > 0:
+            k = np.isin(self.activation, ADAPTIVE)
+            shift[k] += self.rule.learning_rate * sums[0, k] / n
+            gain[k] += self.rule.learning_rate * (1.0 / gain[k] + sums[1, k] / n)
 
-    def layer_step(program: Program, units: slice, mask: Array, X: Rows, U: Rows, S: Rows) -> None:
-        part = np.zeros((3, program.n_units), dtype=np.int64)
-        plastic_kernels.lockstep_plastic_on_grid(
-            *_rows_and_units(program),
-            U,
-            X,
-            np.empty((program.n_units, X.shape[1])),
-            S,
-            (0,) * (X.shape[1] // 4),
-            mask,
-            gain[units],
-            shift[units],
-            target,
-            program.grid,
-            part,
-        )
-        moments[:, units] += part
+    def measured(self, us: list[Array], gain: Array, shift: Array) -> NDArray[Any]:
+        """Return the sums of the drives of at most 32 sequences, as the kernels gather them."""
+        from catchment.features.echo_state.plastic_float_kernels import MEASURE
 
-    for _ in advance(programs, us, step=_by_layers(rule, programs, us, layer_step)):
-        pass
-    return moments
+        return self._through(us, gain, shift, MEASURE)
+
+    def _through(self, us: list[Array], gain: Array, shift: Array, task: int) -> NDArray[Any]:
+        """Run sequences side by side and return the sums that the task gathers over them."""
+        from catchment.features.echo_state.plastic_float_kernels import lockstep_plastic
+        from catchment.features.echo_state.plastic_kernels import lockstep_plastic_on_grid
+
+        rows, kind = (4, "int64") if self.on_grid else (2, "float64")
+        sums: NDArray[Any] = np.zeros((rows, len(gain)), dtype=kind)
+
+        def layer_step(
+            program: Program, units: slice, mask: Array, X: Rows, U: Rows, S: Rows
+        ) -> None:
+            part = np.zeros((rows, program.n_units), dtype=kind)
+            room = np.empty((program.n_units, X.shape[1]))
+            given = (*_rows_and_units(program), U, X, room, S, (0,) * (X.shape[1] // 4), mask)
+            values = (gain[units], shift[units], self.target, task, part)
+            if self.on_grid:
+                lockstep_plastic_on_grid(*given, *values, program.grid)
+            else:
+                lockstep_plastic(*given, *values)
+            sums[:, units] += part
+
+        for _ in advance(
+            self.programs, us, step=_by_layers(self.rule, self.programs, us, layer_step)
+        ):
+            pass
+        return sums
 
 
 LayerStep = Callable[[Program, slice, Array, Rows, Rows, Rows], None]
