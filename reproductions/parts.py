@@ -62,7 +62,7 @@ STUDIES = {
     for one in (
         Study("incfed", "IncFedSettings", folded=True, paper="incfed", published=True),
         Study("fedip", "FedIPSettings", folded=True, published=True),
-        Study("skew", "SkewSettings", folded=True, sets=("uci_har", "wisdm_watch")),
+        Study("skew", "SkewSettings", folded=True, sets=("uci_har", "motionsense", "wisdm_watch")),
         Study(
             "variance",
             "VarianceSettings",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +14,19 @@ from catchment import Plan, Recipe
 from catchment.engine.local import run_locally
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
-from catchment.search.cells import Cell, read_subjects, summed
-from catchment.search.space import Random
+from catchment.search.cells import Cell, accuracy, read_subjects, summed
+from catchment.search.space import Random, Space
+from reproductions import incfed as study_module
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
-from reproductions.incfed import IncFedSettings, incfed, space_of
-from reproductions.incfed_tables import chosen_at, findings, never_said, reached, selected
+from reproductions.incfed import TRAINED, IncFedSettings, incfed, select, space_of
+from reproductions.incfed_tables import (
+    ahead_in,
+    chosen_at,
+    findings,
+    never_said,
+    reached,
+    selected,
+)
 from reproductions.iterative import Averaging, readouts_after
 from reproductions.people import invented_people, rotations
 from reproductions.published import (
@@ -27,10 +37,19 @@ from reproductions.published import (
     SHARES,
     printed,
 )
-from reproductions.study import Selected, SetResult, StudyResult, joined
+from reproductions.quotes import incfed_accuracies, incfed_differences
+from reproductions.study import Selected, SetResult, StudyResult, joined, load_result
 from reproductions.tables import markdown
 
 SETTINGS = IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0), rounds=(1, 20))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_reservoirs() -> Iterator[None]:
+    small = Space(units=(20, 30), connections=(1, 15), input_connections=(1, 15))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study_module, "space_of", lambda name: small)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +87,18 @@ def test_the_largest_class_is_the_training_subjects(result: SetResult) -> None:
         assert cell.train >= 1 / len(result.classes)
 
 
-def test_a_choice_at_all_subjects_is_another_choice_than_at_few() -> None:
+def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
     (people, *_) = rotations(invented_people(n_users=9, windows=10), folds=3)
-    few = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(0.25,), rounds=())
-    many = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(1.0,), rounds=())
-    by_few, by_many = incfed(people, few), incfed(people, many)
-    assert by_few.methods == by_many.methods
-    # Choices are of the same six recipes, so a difference can only come from who judged them.
-    assert [c.recipe for c in by_few.selected] != [c.recipe for c in by_many.selected]
+    settings = IncFedSettings(trials=3)
+    chosen = select(people, settings, lambda text: None)
+    assert set(chosen) == {(m, at) for m in ("incfed", "fedavg") for at in (1.0, 0.25)}
+    for (method, at), choice in chosen.items():
+        features = EchoStateMap(choice.wired.reservoir(), input=False, pool="mean")
+        few = {name: people.train[name] for name in people.share(at, 0)}
+        assert len(few) == (1 if at == 0.25 else 3)
+        train = read_subjects(features, few)
+        again = TRAINED[method](train, read_subjects(features, people.validation))
+        assert (choice.validation, choice.train) == (again.accuracy, accuracy(again.readout, train))
 
 
 def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
@@ -245,3 +268,21 @@ def test_the_papers_selection_stands_beside_ours(result: SetResult) -> None:
     changes = chosen_at(result)
     assert "| incfed, at 25% |" in changes
     assert "| fedavg, at 25% |" in changes
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
+
+
+def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
+    study = load_result(RESULTS / "incfed.json")
+    page = PAGE.read_text(encoding="utf-8")
+    assert incfed_accuracies(study) in page
+    assert incfed_differences(study) in page
+    flat = " ".join(page.split())
+    better, worse, n = ahead_in(study.sets)
+    assert f"ahead in {better} of {n} sets and shares, behind in {worse}" in flat
+    gap = max(one.largest_gap for one in study.sets)
+    assert f"an exact federated score and that of the pooled rows is {gap:.0e}" in flat
+    assert (RESULTS / "incfed.md").read_text(encoding="utf-8") == markdown(study)
+    assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))

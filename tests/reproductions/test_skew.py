@@ -15,20 +15,19 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.search.adapt import adapt
 from catchment.search.cells import exact, read_subjects
 from catchment.search.space import Adaptation
-from reproductions.people import People, invented_people, rotations
-from reproductions.pictures import draw
-from reproductions.skew import (
+from reproductions.dealings import (
     IID,
     ONE,
     PEOPLE,
-    QUICK,
-    adapted,
     dealt,
     label_distance,
     largest_gap,
     regrouped,
-    skew,
 )
+from reproductions.people import People, invented_people, rotations
+from reproductions.pictures import draw
+from reproductions.quotes import skew_deviations, skew_gains
+from reproductions.skew import QUICK, adapted, skew
 from reproductions.skew_tables import dealings, findings, gain, measured
 from reproductions.study import SetResult, StudyResult, joined, load_result
 from reproductions.tables import markdown
@@ -50,7 +49,7 @@ def result(splits: tuple[People, ...]) -> SetResult:
 
 
 def test_every_dealing_has_the_same_windows(splits: tuple[People, ...]) -> None:
-    made = dealt(splits[0], SETTINGS)
+    made = dealt(splits[0], SETTINGS.alphas)
     assert list(made) == ["alpha 0.05", "alpha 10", IID, ONE, PEOPLE]
     windows = [
         sorted(id(s) for part in clients.values() for s in part) for clients in made.values()
@@ -68,7 +67,9 @@ def test_the_exact_sum_does_not_depend_on_the_dealing(splits: tuple[People, ...]
     features = EchoStateMap(Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1)), pool="mean")
     train, test = read_subjects(features, people.train), read_subjects(features, people.test)
     chosen = exact(train, read_subjects(features, people.validation))
-    as_dealt = [regrouped(train, people, clients) for clients in dealt(people, SETTINGS).values()]
+    as_dealt = [
+        regrouped(train, people, clients) for clients in dealt(people, SETTINGS.alphas).values()
+    ]
     assert largest_gap(chosen, as_dealt, test) < 1e-9
     rows = [np.concatenate([s.z for s in clients.values()]) for clients in as_dealt]
     assert all(len(z) == len(rows[0]) for z in rows)
@@ -120,3 +121,15 @@ def test_a_result_is_printed_drawn_and_read_again(result: SetResult, tmp_path: P
     assert any("exact scores differ by at most" in line for line in lines)
     assert any("gains drift" in line for line in lines)
     assert len(draw(again).axes) == 3
+
+
+def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
+    root = Path(__file__).parents[2]
+    study = load_result(root / "results" / "skew.json")
+    page = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert skew_gains(study) in page
+    assert skew_deviations(study) in page
+    gap = max(one.largest_gap for one in study.sets)
+    assert f"differ by at most {gap:.0e} between dealings" in " ".join(page.split())
+    assert (root / "results" / "skew.md").read_text(encoding="utf-8") == markdown(study)
+    assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))
