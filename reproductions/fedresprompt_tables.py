@@ -126,10 +126,9 @@ def search_rows(result: PromptResult, task: str) -> str:
 
 def comparison(result: PromptResult) -> list[str]:
     """Return what reaching an accuracy cost, and what was published; nothing without curves."""
-    costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
+    costs = cost_table(result)
     if not costs:
         return []
-    head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
     text = (
         "Bytes until development accuracy was first there, medians over runs (a run that never got "
         "there counts as infinite); what was asked of the language model's server is spread evenly "
@@ -137,8 +136,15 @@ def comparison(result: PromptResult) -> list[str]:
     )
     curve = losses(result, "sst2")
     papers = _grid(("model, as published", "reservoir prompt", "LoRA"), PUBLISHED)
-    parts = [text + "\n\n" + _grid(head, map(_cost_row, costs)), *([curve] if curve else [])]
+    parts = [text + "\n\n" + costs, *([curve] if curve else [])]
     return [*parts, NEVER_RUN + "\n\n" + papers]
+
+
+def cost_table(result: PromptResult) -> str:
+    """Return what every method cost until it was first at each level; empty without curves."""
+    costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
+    head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
+    return _grid(head, map(_cost_row, costs)) if costs else ""
 
 
 def _cost_row(found: Reached) -> list[str]:
