@@ -115,8 +115,7 @@ def finals(settings: FreezeSettings, parts: Sequence[str], result: FreezeResult)
             asked = whole.choice if job.part == "bits" else job.choice
             if asked in rates:
                 optimiser, rate = rates[asked]
-                kind = "adam" if optimiser == "adam" else "sgd"
-                found.append(replace(job, seed=seed, optimiser=kind, rate=rate))
+                found.append(replace(job, seed=seed, optimiser=optimiser, rate=rate))
     return found
 
 

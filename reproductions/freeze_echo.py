@@ -65,7 +65,7 @@ def movements(name: str, directory: Path | None) -> Movements:
     if here:
         people = split(recorded(name, directory=directory), official=True)
     else:
-        people = synthetic_people(n_users=8, windows=12)
+        people = synthetic_people(n_users=5, windows=6)
     K = len(people.classes)
     parts = [
         {who: examples_of(own, K) for who, own in part.items()}

@@ -27,6 +27,7 @@ TRAINED = (
 CHAINS = (LAYERS,)
 ECHO = ("readout", "readout, gain and shift", "everything")
 RIDGE = "exact ridge"
+Optimiser = Literal["sgd", "adam"]
 PARTS = ("layers", "bits", "dropout", "echo")
 WHOLE = (1.0,)
 
@@ -69,7 +70,7 @@ class FreezeSettings:
     echo_units: int = 200
     readout_rounds: int = 500
     echo_rounds: int = 100
-    echo_rates: tuple[tuple[str, float], ...] = (
+    echo_rates: tuple[tuple[Optimiser, float], ...] = (
         ("sgd", 0.1),
         ("sgd", 0.3),
         ("sgd", 1.0),
@@ -128,7 +129,7 @@ class Job:
     bits: int = 32
     shares: tuple[float, ...] = WHOLE
     order: Literal["random", "first"] = "random"
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimiser: Optimiser = "sgd"
     rate: float = 0.0
     search: bool = False
 
@@ -195,12 +196,12 @@ def load_freeze(path: Path) -> FreezeResult:
     return FreezeResult(**{**content, "rows": tuple(rows)})
 
 
-def chosen(rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[str, float]]:
+def chosen(rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[Optimiser, float]]:
     """Return the optimiser and rate with the best accuracy on who was held out, by choice.
 
     Of equal ones the smaller rate is taken, and one with which a training failed is none to choose.
     """
-    best: dict[tuple[Any, ...], dict[tuple[str, float], list[float]]] = {}
+    best: dict[tuple[Any, ...], dict[tuple[Optimiser, float], list[float]]] = {}
     for row in sorted(rows, key=lambda row: row.job.rate):
         if row.job.search and not row.failed:
             rates = best.setdefault(row.job.choice, {})
@@ -217,11 +218,12 @@ def searches(settings: FreezeSettings, parts: Iterable[str]) -> list[Job]:
         if job.part == "bits" or job.trained == RIDGE:
             continue
         rates = s.rates if job.part == "layers" else s.dealt_rates
-        pairs = tuple(("sgd", rate) for rate in rates) if job.part != "echo" else s.echo_rates
+        pairs: tuple[tuple[Optimiser, float], ...] = tuple(("sgd", rate) for rate in rates)
+        pairs = s.echo_rates if job.part == "echo" else pairs
         rounds = job.rounds if job.part == "echo" else s.search_rounds
         for optimiser, rate in pairs:
-            asked = replace(job, seed=s.search_seed, rounds=rounds, rate=rate, search=True)
-            found.append(replace(asked, optimiser="adam" if optimiser == "adam" else "sgd"))
+            asked = replace(job, seed=s.search_seed, rounds=rounds, search=True)
+            found.append(replace(asked, optimiser=optimiser, rate=rate))
     return found
 
 

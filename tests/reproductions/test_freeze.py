@@ -142,9 +142,11 @@ def test_the_readout_alone_moves_nothing_else() -> None:
 
 
 def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    path, said = tmp_path / "freeze.json", []
+    path = tmp_path / "freeze.json"
+    said: list[str] = []
+    quick = replace(QUICK, seeds=(0,))
     first = freeze(
-        QUICK,
+        quick,
         parts=("echo",),
         directory=NOWHERE,
         began=said.append,
@@ -152,10 +154,10 @@ def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path)
         quick=True,
     )
     assert load_freeze(path) == first
-    assert len(first.rows) == len(said) == 3 + 2 * 4
-    again = freeze(QUICK, parts=("echo",), directory=NOWHERE, earlier=first, began=said.append)
+    assert len(first.rows) == len(said) == 3 + 4
+    again = freeze(quick, parts=("echo",), directory=NOWHERE, earlier=first, began=said.append)
     assert again.rows == first.rows
-    assert len(said) == 11
+    assert len(said) == 7
     lengths = {row.job.trained: len(row.curve) for row in first.rows}
     assert lengths == {RIDGE: 1, ECHO[0]: 4, ECHO[1]: 2, ECHO[2]: 2}
     with pytest.raises(ValueError, match="no part 'lairs'"):
@@ -166,10 +168,10 @@ def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path)
 def test_a_part_of_the_digits_in_few_bits_is_measured() -> None:
     job = Job(part="bits", trained="out", seed=1, rounds=1, bits=2, rate=0.1)
     row = digits_row(QUICK, NOWHERE, job)
-    whole = digits_row(QUICK, NOWHERE, replace(job, bits=32))
-    assert row.numbers == whole.numbers == 512 * 62 + 62
-    assert row.bytes_up < whole.bytes_up / 10
-    assert row.data == "invented"
+    assert (row.data, row.numbers) == ("invented", 512 * 62 + 62)
+    # Two bits a number, four bytes for the scale of each 256 of them, and a header.
+    content = row.numbers / 4 + 4 * row.numbers / 256
+    assert content < row.bytes_up < content + 1000
 
 
 def test_rates_are_chosen_on_who_was_held_out() -> None:
@@ -219,6 +221,7 @@ def test_the_first_round_that_is_close_enough_counts() -> None:
     assert reaches(replace(ROW, curve=(0.5, 0.894)), exact) is None
 
 
+@pytest.mark.slow
 def test_the_figure_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn = picture(invented(), tmp_path / "freeze.png")
