@@ -190,6 +190,7 @@ docs: $(VENV)/.docs
 
 bench: $(BENCH)/.installed
 	@$(BENCH)/bin/python -m benchmarks.peers
+	@$(BENCH)/bin/python -m benchmarks.lockstep
 
 # aeon and sktime ask for an older numba and pandas than the pins; sktime warns of its next release.
 interop: $(INTEROP)/.installed

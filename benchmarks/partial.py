@@ -20,15 +20,17 @@ run as their documentation shows; how many actors Flower gets is the best of tho
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.record import write
+from benchmarks.record import RESULTS, machine
 from torch import nn
 from torch.nn import functional
 
@@ -39,7 +41,9 @@ from catchment.partial.local import Examples
 from catchment.partial.training import FederatedTraining
 from reproductions.fedpt import accuracy
 from reproductions.fedpt_tasks import Task, image_set, writers_task
-from reproductions.networks import EMNIST_FREEZE
+from reproductions.networks import EMNIST_FREEZE, EmnistCnn
+
+SETTINGS = ("cohort", "rounds", "writers")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,12 @@ class Outcome:
 def shared_task(rounds: int, cohort: int, writers: int) -> Task:
     images = image_set("mnist_writers", None, invented=False)
     return writers_task(images, rounds=rounds, cohort=cohort, n_writers=writers)
+
+
+@lru_cache(maxsize=1)
+def built(network: PartialNetwork) -> nn.Module:
+    """Return the network, made once by each process: it is its seed's in every round."""
+    return network.build(device())
 
 
 def device() -> torch.device:
@@ -218,11 +228,11 @@ def flower(race: Race, actors: int) -> Outcome:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        from benchmarks.partial import shared_task  # read once by each of Ray's processes
+        from benchmarks.partial import built, shared_task  # kept by each of Ray's processes
 
         source = shared_task(*size).clients[names[int(context.node_config["partition-id"])]]
         mine: Examples = next(iter(source() if callable(source) else source))
-        module = network.build(device())
+        module = built(network)
         arrays: Any = message.content["arrays"]
         module.load_state_dict(arrays.to_torch_state_dict(), strict=False)
         train_one(module, mine, np.random.default_rng(), task)
@@ -262,30 +272,57 @@ RUNNERS: dict[str, Callable[[Race], Outcome]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runners", default="catchment,loop")
-    parser.add_argument("--cohort", type=int, default=40)
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--writers", type=int, default=200)
-    options = parser.parse_args()
+    options = _options()
     task = shared_task(options.rounds, options.cohort, options.writers)
-    rows = []
     for runner in options.runners.split(","):
-        for freeze in (Freeze(), EMNIST_FREEZE):
+        for freeze in (EMNIST_FREEZE, Freeze()):
             race = Race(task, freeze, options.rounds)
             outcome = RUNNERS[runner](race)
             rate = options.cohort / float(np.median(outcome.seconds))
-            rows.append(
-                {
-                    "runner": runner,
-                    "trained_percent": race.network.share().percent,
-                    "clients_per_second": rate,
-                    "seconds_per_round": list(outcome.seconds),
-                    "accuracy": outcome.accuracy,
-                }
-            )
-            print(f"{runner:18} {race.network.share().percent:6.2f} %  {rate:8.1f} clients/s")
-            write("partial", {"device": _name(), "settings": vars(options), "rows": rows})
+            row = {
+                "runner": runner,
+                "day": time.strftime("%Y-%m-%d"),
+                "trained_percent": race.network.share().percent,
+                "clients_per_second": rate,
+                "seconds_per_round": list(outcome.seconds),
+                "accuracy": outcome.accuracy,
+            }
+            print(f"{runner:18} {row['trained_percent']:6.2f} %  {rate:8.1f} clients/s", flush=True)
+            keep(row, options)
+
+
+def keep(row: dict[str, Any], options: argparse.Namespace) -> None:
+    """Write a row; those of other runners, of the same device and settings, stay as they are."""
+    about = {"device": _name(), "settings": {n: getattr(options, n) for n in SETTINGS}}
+    old = json.loads(options.out.read_text()) if options.out.exists() else {}
+    if {name: old.get(name) for name in about} != about:
+        old = {}
+    rows = {(one["runner"], one["trained_percent"]): one for one in (*old.get("rows", ()), row)}
+    built = {"build_seconds": build_seconds()}
+    text = {"machine": machine(), **about, **built, "rows": list(rows.values())}
+    options.out.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def build_seconds() -> float:
+    """Return what drawing the network's values takes, which whoever does not keep them pays."""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        module = PartialNetwork(make=EmnistCnn, freeze=EMNIST_FREEZE, seed=0).build(device())
+        float(next(module.parameters()).detach().flatten()[0])
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runners", default="catchment,loop")
+    parser.add_argument("--cohort", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--writers", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=RESULTS / "partial.json")
+    return parser.parse_args()
 
 
 def _name() -> str:

@@ -11,6 +11,8 @@ from catchment.errors import CatchmentError
 from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
+from reproductions.freeze_command import freeze
+from reproductions.papers import papers
 from reproductions.speech_command import sentences, speech
 from reproductions.streams_command import streams
 
@@ -24,8 +26,10 @@ for study in STUDIES:
     app.command(study)(study_command(study))
 app.command("cost")(cost)
 app.command("streams")(streams)
+app.command("freeze")(freeze)
 app.command("speech")(speech)
 app.command("sentences")(sentences)
+app.command("papers")(papers)
 app.command("data")(data)
 app.command("compact")(compact)
 app.command("pack")(pack)

@@ -34,6 +34,7 @@ from catchment.search.cells import (
 )
 from reproductions.fedip_search import SEARCHES, Explored, Judge, Key, Tried, decide, explore
 from reproductions.people import Clients, People, together
+from reproductions.sent_back import sent_back
 from reproductions.study import Began, Selected, SetResult, Traffic
 
 
@@ -230,9 +231,12 @@ class Table:
             ridge="gcv",
             classes=self.people.classes,
         )
+        done = run_locally(Plan(algorithm=ridge), self.people.train)
+        assert done.model is not None
+        back = sent_back(done.model.readout, self.people.train)
         return (
             Traffic.of(f"plasticity ({self.settings.shares[-1]:.0%})", self.records),
-            Traffic.of("ridge", run_locally(Plan(algorithm=ridge), self.people.train).records),
+            Traffic.of("ridge", done.records, back),
         )
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from statistics import fmean
-from typing import Any
 
-from catchment.federation.messages import Record
-from catchment.federation.runs.ledger import Entry
 from catchment.partial.freeze import Freeze, PartialNetwork
 from reproductions.fedpt_tasks import Task
 from reproductions.fedpt_values import FedptResult, FedptSettings, Row, Run
@@ -19,7 +16,7 @@ from reproductions.study import Value
 # Settings that every row states itself, or that say no more than which rows there are.
 _IN_ROWS = ("seeds", "rounds", "shares", "candidates", "rates", "search_seed", "noises")
 # What a part's rows depend on has the part's name in front, or is for all parts.
-_OWNED = ("writers", "cifar", "text", "private", "hundred", "addresses")
+_OWNED = ("writers", "cifar", "many", "text", "private", "hundred", "addresses")
 _Choice = tuple[str, float, float | None]
 _Key = tuple[str, float, int, float | None, float | None, int | None, bool]
 
@@ -27,7 +24,8 @@ _Key = tuple[str, float, int, float | None, float | None, int | None, bool]
 def runs_of(part: str, settings: FedptSettings) -> Iterator[Run]:
     """Yield every training that a part needs."""
     private = settings.noisy(part)
-    for seed in settings.seeds if private is None else private.seeds:
+    seeds = settings.many.seeds if part == "cifar_many" else settings.seeds
+    for seed in seeds if private is None else private.seeds:
         for noise in (None,) if private is None else private.noises:
             for percent in shares_of(part, settings):
                 yield Run(part=part, percent=percent, seed=seed, noise=noise)
@@ -37,6 +35,7 @@ def shares_of(part: str, settings: FedptSettings) -> tuple[float, ...]:
     """Return the percentages of a part's parameters that are trained."""
     return {
         "cifar": settings.cifar_shares,
+        "cifar_many": settings.many.shares,
         "text": settings.text_shares,
         "speeches": settings.text_shares,
         "addresses": settings.addresses_shares,
@@ -47,6 +46,7 @@ def freezes_of(part: str) -> dict[float, Freeze]:
     """Return what is frozen, by the percentage that is trained."""
     in_part = {
         "cifar": RESNET_FREEZES,
+        "cifar_many": RESNET_FREEZES,
         "text": TRANSFORMER_FREEZES,
         "speeches": TRANSFORMER_FREEZES,
         "addresses": TRANSFORMER_FREEZES,
@@ -62,15 +62,13 @@ def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
             private.search_seeds, private.noises, shares_of(part, settings), private.candidates
         ):
             yield Run(part=part, percent=percent, seed=seed, noise=noise, rate=rate, search=True)
-    for percent in settings.cifar_shares if part == "cifar" else ():
-        for rate in settings.cifar_candidates:
-            yield Run(
-                part="cifar",
-                percent=percent,
-                seed=settings.cifar_search_seed,
-                rate=rate,
-                search=True,
-            )
+    images = {
+        "cifar": (settings.cifar_search_seed, settings.cifar_candidates),
+        "cifar_many": (settings.many.search_seed, settings.many.candidates),
+    }
+    seed, rates = images.get(part, (0, ()))
+    for percent, rate in product(shares_of(part, settings), rates):
+        yield Run(part=part, percent=percent, seed=seed, rate=rate, search=True)
 
 
 def chosen(search: Iterable[Row]) -> dict[_Choice, float]:
@@ -140,6 +138,7 @@ def key_of(one: Run, settings: FedptSettings) -> _Key:
         "hundred": settings.hundred.rounds,
         "addresses": settings.addresses.rounds,
         "cifar": settings.cifar_search_rounds if one.search else settings.cifar_rounds,
+        "cifar_many": settings.many.search_rounds if one.search else settings.many.rounds,
     }.get(one.part, settings.text_rounds)
     return _key(one, rounds, search=one.search)
 
@@ -155,29 +154,10 @@ def _same(part: str, before: Mapping[str, Value], now: Mapping[str, Value]) -> b
 
 def _relevant(part: str, settings: Mapping[str, Value]) -> dict[str, Value]:
     """Return the settings that a part's rows depend on and do not state themselves."""
-    own = "text" if part == "speeches" else part
+    own = {"speeches": "text", "cifar_many": "many"}.get(part, part)
     others = tuple(name for name in _OWNED if name != own)
     return {
         name: _relevant(part, value) if isinstance(value, dict) else value
         for name, value in settings.items()
         if not name.startswith(others) and not name.endswith(_IN_ROWS)
     }
-
-
-@dataclass(eq=False)
-class Curve:
-    """Keeps nothing of a run but its accuracy, once in every few rounds."""
-
-    measure: Callable[[Any], float]
-    every: int
-    points: list[tuple[int, float]] = field(default_factory=list)
-
-    def resume(self) -> None:
-        return None
-
-    def note(self, entry: Entry) -> None:
-        return None
-
-    def close_round(self, state: Any, record: Record) -> None:
-        if (record.round + 1) % self.every == 0:
-            self.points.append((record.round + 1, self.measure(state)))

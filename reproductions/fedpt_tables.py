@@ -1,36 +1,44 @@
-"""FedPT's rows as Markdown tables beside the paper's figures, as findings, a picture and a file."""
+"""FedPT's rows as Markdown tables beside the paper's figures, and as files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from catchment.errors import IntegrityError, MissingExtraError
-from catchment.report.theme import Theme, theme
-from reproductions.fedpt_values import FedptResult, Row
-
-try:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-except ImportError as error:
-    raise MissingExtraError("plot", needed_for="pictures of results") from error
+from catchment.errors import IntegrityError
+from reproductions.fedpt_findings import PRIVATE, by_percent, findings, mean, spread, spreads
+from reproductions.fedpt_pictures import draw
+from reproductions.fedpt_values import FedptResult, MemoryRow, Row
 
 # The paper's accuracies in per cent, by the percentage trained; its 26.25 % is a misprint.
 PAPER = {
     "writers": {100.0: 85.47, 4.96: 83.75},
     "cifar": {100.0: 83.65, 26.45: 83.57, 8.07: 82.82, 3.47: 80.76, 2.16: 79.49},
+    "cifar_many": {100.0: 83.65, 26.45: 83.57, 8.07: 82.82, 3.47: 80.76, 2.16: 79.49},
     "text": {100.0: 24.50, 91.28: 24.09, 82.56: 23.71, 73.84: 23.23},
 }
+# Peak memory in MiB and seconds of a round on a desktop's CPU.
+PAPER_MEMORY = {100.0: 565.43, 26.45: 520.43, 8.07: 506.37, 3.47: 506.37, 2.16: 505.94}
+PAPER_SECONDS = {100.0: 20.51, 26.45: 17.89, 8.07: 16.96, 3.47: 16.58, 2.16: 16.22}
+# What the figures in brackets were measured on.
+OTHER_DATA = {
+    "writers": "federated EMNIST (62 classes, 3400 writers)",
+    "cifar": "all 50 000 training images, 500 clients",
+    "cifar_many": "all 50 000 training images, 500 clients",
+    "text": "Stack Overflow (342 477 users)",
+    "addresses": "Stack Overflow with 100 of its users in each of 1600 rounds, who take part once",
+}
+NAIVE = {"text": "most frequent word", "speeches": "most frequent word"}
+NAIVE["addresses"] = NAIVE["text"]
 TITLES = {
     "writers": "Table 1: the EMNIST network on digits by writer",
     "cifar": "Tables 2 and 4: ResNet-18 with group normalisation on CIFAR-10",
+    "cifar_many": "Tables 2 and 4 again: CIFAR-10 with many clients and rounds",
     "text": "Table 3: the Transformer on text by author, next word",
     "speeches": "Table 3 again, on speeches by role",
     "private": "Table 5: DP-FTRL by tree aggregation, the EMNIST network on digits by writer",
@@ -45,7 +53,6 @@ PAPER_PRIVATE = {
     6.21: (16.24, 16.28),
     8.83: (14.60, 15.01),
 }
-PRIVATE = ("private", "hundred", "addresses")
 UP, DOWN = 0.25e6, 0.75e6  # bytes a second, the paper's model of a mobile network
 
 
@@ -54,9 +61,8 @@ def markdown(result: FedptResult) -> str:
     e = result.environment
     kind = "A quick run" if result.quick else "Put together from full runs, the last"
     head = (
-        f"Accuracy in per cent, mean ± standard deviation over seeds; in brackets the paper's "
-        "figure, which is on other data and many more rounds. Minutes of traffic are a client's "
-        "for 100 rounds at 0.25 MB/s up and 0.75 MB/s down.\n\n"
+        f"Accuracy in per cent, mean ± standard deviation (n - 1) over seeds. Minutes of traffic "
+        "are a client's for 100 rounds at 0.25 MB/s up and 0.75 MB/s down.\n\n"
         f"{kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
         f"catchment {e.get('catchment')}, torch {e.get('torch')}. Settings: "
         + ", ".join(f"{key} {value}" for key, value in flat(result.settings))
@@ -65,26 +71,37 @@ def markdown(result: FedptResult) -> str:
     parts = ["# Partially trainable networks", head]
     parts += ["\n".join(f"- {note}" for note in result.notes)] if result.notes else []
     for part in TITLES:
-        rows = [row for row in result.rows if row.part == part]
-        if not rows:
-            continue
-        if part in PRIVATE:
-            table = private_table(part, rows, dict(flat(result.settings)))
-        else:
-            table = share_table(part, rows)
-        parts += [f"## {TITLES[part]}", table]
-        parts += [curve_table(rows)] if any(row.curve for row in rows) else []
-        search = [row for row in result.search if row.part == part]
-        shown = private_search_table if part in PRIVATE else search_table
-        parts += [shown(search)] if search else []
-    parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(result.rows))]
+        if any(row.part == part for row in result.rows):
+            parts += [f"## {TITLES[part]}", *_tables(part, result)]
+    if result.memory:
+        parts += ["## Table 4 on a CPU: one client's round", memory_table(result.memory)]
+    parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(result))]
     return "\n\n".join(parts) + "\n"
 
 
-def share_table(part: str, rows: Sequence[Row]) -> str:
-    """Return accuracy and cost by the share that is trained."""
+def _tables(part: str, result: FedptResult) -> Iterator[str]:
+    """Yield everything under a part's title."""
+    rows = [row for row in result.rows if row.part == part]
+    search = [row for row in result.search if row.part == part]
+    naive = result.baselines.get(part)
+    if part in OTHER_DATA and all(row.data != "invented" for row in rows):
+        yield f"In brackets the paper's figure, on other data: {OTHER_DATA[part]}."
+    if part in PRIVATE:
+        yield private_table(part, rows, dict(flat(result.settings)), naive)
+    else:
+        yield share_table(part, rows, naive)
+    if any(row.curve for row in rows):
+        yield curve_table(rows)
+    if all(row.by_client for row in rows):
+        yield client_table(rows)
+    if search:
+        yield private_search_table(search) if part in PRIVATE else search_table(search)
+
+
+def share_table(part: str, rows: Sequence[Row], naive: float | None = None) -> str:
+    """Return accuracy and cost by the share that is trained, the naive guess at the end."""
     head = ("trained", "times less sent", "accuracy", "MB up", "min traffic", "s a round", "MiB")
-    lines = []
+    lines = list[tuple[str, ...]]()
     for percent, same in by_percent(rows).items():
         paper = PAPER.get(part, {}).get(percent)
         shown = spread([100 * row.accuracy for row in same])
@@ -101,7 +118,63 @@ def share_table(part: str, rows: Sequence[Row]) -> str:
                 f"{np.median(memory):.0f}" if memory else "-",
             )
         )
+    if naive is not None:
+        lines.append((_naive(part), "-", f"{100 * naive:.2f}", *["-"] * 4))
     return grid(head, lines)
+
+
+def _naive(part: str) -> str:
+    return NAIVE.get(part, "largest class")
+
+
+def client_table(rows: Sequence[Row]) -> str:
+    """Return how clients differ, by the share that is trained."""
+    shares = {percent: spreads(same) for percent, same in by_percent(rows).items()}
+    (n,) = {of.n_clients for of in shares.values()}
+    head = (f"accuracy of {n} clients", "mean", "deviation", "worst tenth", "worst")
+    return grid(
+        head,
+        (
+            (
+                f"{percent:.2f} %",
+                *(f"{x:.2f}" for x in (of.mean, of.deviation, of.worst_tenth, of.worst)),
+            )
+            for percent, of in shares.items()
+        ),
+    )
+
+
+def memory_table(rows: Sequence[MemoryRow]) -> str:
+    """Return what a client's round takes on a CPU, medians over repetitions."""
+    shares: dict[float, list[MemoryRow]] = {}
+    for row in rows:
+        shares.setdefault(round(row.percent, 2), []).append(row)
+    head = ("trained", "MiB while training", "MiB before", "s a round", "repetitions")
+    lines = []
+    for percent, same in sorted(shares.items(), reverse=True):
+        mebibytes, before, seconds = (
+            float(np.median([getattr(row, name) for row in same]))
+            for name in ("mebibytes", "mebibytes_before", "seconds")
+        )
+        paper = PAPER_MEMORY.get(percent), PAPER_SECONDS.get(percent)
+        lines.append(
+            (
+                f"{percent:.2f} %",
+                f"{mebibytes:.0f}" + (f" ({paper[0]:.0f} in all)" if paper[0] else ""),
+                f"{before:.0f}",
+                f"{seconds:.2f}" + (f" ({paper[1]:.1f})" if paper[1] else ""),
+                str(len(same)),
+            )
+        )
+    one = rows[0]
+    text = (
+        f"One client's {one.n_images} images in batches of {one.batch}, float32, {one.threads} "
+        "threads, each in a process of its own: the largest resident size while it trains, less "
+        "that before (Python, libraries, images, the network). In brackets the paper's peak of a "
+        "whole simulation and its seconds, on other data and another machine. The machine had "
+        "other work at the same time: seconds are rough, mebibytes are not."
+    )
+    return f"{text}\n\n{grid(head, lines)}"
 
 
 def curve_table(rows: Sequence[Row]) -> str:
@@ -142,8 +215,13 @@ def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield f"{before}{key}", value
 
 
-def private_table(part: str, rows: Sequence[Row], settings: Mapping[str, Any]) -> str:
-    """Return the accuracy of full and of partial training at every noise, and what epsilon is."""
+def private_table(
+    part: str, rows: Sequence[Row], settings: Mapping[str, Any], naive: float | None = None
+) -> str:
+    """Return the accuracy of full and of partial training at every noise, and what epsilon is.
+
+    A cell no better than the naive guess is marked.
+    """
     shares = list(by_percent(rows))
     trained = (name for p in shares for name in (f"{p:.2f} % trained", "rate"))
     deltas = (
@@ -158,6 +236,8 @@ def private_table(part: str, rows: Sequence[Row], settings: Mapping[str, Any]) -
             of = by_percent(same).get(percent, [])
             paper = PAPER_PRIVATE.get(noise) if part == "addresses" else None
             shown = spread([100 * row.accuracy for row in of]) if of else "-"
+            if of and naive is not None and mean(of) <= naive:
+                shown = f"{shown} †"
             cells.append(f"{shown} ({paper[min(k, 1)]:.2f})" if paper and of else shown)
             cells.append(", ".join(f"{r:g}" for r in sorted({row.rate or 0.0 for row in of})))
         epsilons = (
@@ -165,7 +245,25 @@ def private_table(part: str, rows: Sequence[Row], settings: Mapping[str, Any]) -
             _epsilon([row.strict_epsilon for row in same]),
         )
         lines.append((f"{noise:g}", *epsilons, *cells, str(len({row.seed for row in same}))))
-    return grid(head, lines)
+    marked = any("†" in cell for line in lines for cell in line)
+    below = [] if naive is None else [_guess(part, naive, marked=marked)]
+    return "\n\n".join([_epsilon_text(rows), grid(head, lines), *below])
+
+
+def _epsilon_text(rows: Sequence[Row]) -> str:
+    """Return whom epsilon is for."""
+    (clients,) = {row.n_clients for row in rows}
+    times = sorted({row.participations or 0 for row in rows})
+    most = f"{times[0]} to {times[-1]}" if len(times) > 1 else str(times[0])
+    return (
+        f"Epsilon is for one of {clients} clients, the one drawn most ({most} times in "
+        f"{rows[0].rounds} rounds), over seeds."
+    )
+
+
+def _guess(part: str, naive: float, *, marked: bool) -> str:
+    mark = "†: nothing was learned. " if marked else ""
+    return f"{mark}The {_naive(part)} alone is right in {100 * naive:.2f} per cent."
 
 
 def _epsilon(values: Sequence[float | None]) -> str:
@@ -192,143 +290,9 @@ def private_search_table(rows: Sequence[Row]) -> str:
     return grid(head, lines)
 
 
-def findings(rows: Sequence[Row]) -> list[str]:
-    """Return what the rows show, one sentence each."""
-    lines = []
-    for part in dict.fromkeys(row.part for row in rows if row.part not in PRIVATE):
-        groups = by_percent([row for row in rows if row.part == part])
-        if 100.0 not in groups:
-            continue
-        full = 100 * mean(groups[100.0])
-        for percent, same in groups.items():
-            if percent < 100:
-                lines.append(
-                    f"{part}: {same[0].reduction:.1f} times less sent, "
-                    f"{100 * mean(same) - full:+.2f} points, {len(same)} against "
-                    f"{len(groups[100.0])} seeds"
-                )
-    for part in PRIVATE:
-        levels = differences([row for row in rows if row.part == part])
-        if not levels:
-            continue
-        lines.append(
-            f"{part}: partial less full training "
-            + ", ".join(f"{gain:+.2f} points at noise {noise:g}" for noise, gain in levels)
-        )
-        where = crossover(levels)
-        lines.append(
-            f"{part}: no crossover between the noises tried"
-            if where is None
-            else f"{part}: partial training is behind at noise {where[0]:g} and ahead from "
-            f"{where[1]:g} on"
-        )
-    return lines
-
-
-def differences(rows: Sequence[Row]) -> list[tuple[float, float]]:
-    """Return, by noise, how many points partial training is ahead of full training."""
-    found = []
-    for noise in sorted({row.noise or 0.0 for row in rows}):
-        groups = by_percent([row for row in rows if (row.noise or 0.0) == noise])
-        if len(groups) > 1 and 100.0 in groups:
-            least = min(groups)
-            found.append((noise, 100 * (mean(groups[least]) - mean(groups[100.0]))))
-    return found
-
-
-def crossover(levels: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the noises between which a difference turns positive for good, None if it does not.
-
-    >>> crossover([(0.0, -1.0), (1.0, 3.0), (4.0, 5.0)])
-    (0.0, 1.0)
-    >>> crossover([(0.0, 1.0), (1.0, 3.0)]) is None
-    True
-    """
-    for (low, below), (high, above) in reversed(list(pairwise(levels))):
-        if above <= 0:
-            return None
-        if below <= 0:
-            return low, high
-    return None
-
-
-def by_percent(rows: Iterable[Row]) -> dict[float, list[Row]]:
-    """Return rows by the percentage trained, in two digits, the largest first."""
-    groups: dict[float, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(round(row.percent, 2), []).append(row)
-    return dict(sorted(groups.items(), reverse=True))
-
-
-def mean(rows: Sequence[Row]) -> float:
-    return float(np.mean([row.accuracy for row in rows]))
-
-
-def spread(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.2f} ± {np.std(values):.2f}"
-
-
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-def draw(result: FedptResult, *, dark: bool = False) -> Figure:
-    """Return a picture: accuracy, round time and memory by the share trained, and by noise."""
-    colours = theme(dark)
-    figure = Figure(figsize=(15, 3.6), layout="constrained", facecolor=colours.page)
-    accuracy, seconds, memory, private = figure.subplots(1, 4)
-    for ax, title in (
-        (accuracy, "accuracy (%)"),
-        (seconds, "seconds a round"),
-        (memory, "peak memory on the GPU (MiB)"),
-        (private, "accuracy with noise (%)"),
-    ):
-        _dress(ax, title, colours)
-    for k, part in enumerate(("writers", "cifar", "text", "speeches")):
-        if not any(row.part == part for row in result.rows):
-            continue
-        groups = by_percent([row for row in result.rows if row.part == part])
-        style = {"marker": "o", "color": colours.series[k], "label": part}
-        x = list(groups)
-        accuracy.plot(x, [100 * mean(same) for same in groups.values()], **style)
-        times = [float(np.median([r.seconds_per_round for r in of])) for of in groups.values()]
-        seconds.plot(x, times, **style)
-        known = {p: [r.peak_mebibytes for r in of if r.peak_mebibytes] for p, of in groups.items()}
-        peaks = {p: float(np.median(values)) for p, values in known.items() if values}
-        memory.plot(list(peaks), list(peaks.values()), **style)
-    for ax in (accuracy, seconds, memory):
-        ax.set_xlabel("trained (%)", color=colours.text)
-    seconds.set_yscale("log")
-    seconds.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    seconds.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    seconds.yaxis.set_minor_formatter(NullFormatter())
-    accuracy.legend(frameon=False, labelcolor=colours.text)
-    _private(private, [row for row in result.rows if row.part == "private"], colours)
-    return figure
-
-
-def _private(ax: Axes, rows: Sequence[Row], colours: Theme) -> None:
-    for k, (percent, same) in enumerate(by_percent(rows).items()):
-        noises = sorted({row.noise or 0.0 for row in same})
-        values = [[100 * r.accuracy for r in same if (r.noise or 0.0) == n] for n in noises]
-        y, e = [float(np.mean(v)) for v in values], [float(np.std(v)) for v in values]
-        label = f"{percent:g} % trained"
-        ax.errorbar(noises, y, e, marker="o", capsize=2, color=colours.series[k], label=label)
-    if rows and (where := crossover(differences(rows))) is not None:
-        ax.axvspan(*where, color=colours.muted, alpha=0.2, lw=0)
-    ax.set_xlabel("noise multiplier; shaded: the crossover", color=colours.text)
-    if rows:
-        ax.legend(frameon=False, labelcolor=colours.text)
-
-
-def _dress(ax: Axes, title: str, colours: Theme) -> None:
-    ax.set_title(title, loc="left", color=colours.text)
-    ax.set_facecolor(colours.page)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
-    for spine in ax.spines.values():
-        spine.set_color(colours.grid)
 
 
 def load(path: Path) -> FedptResult:
@@ -336,8 +300,9 @@ def load(path: Path) -> FedptResult:
     try:
         content = json.loads(path.read_text())
         rows, search = (_rows(content.pop(name, ())) for name in ("rows", "search"))
+        memory = tuple(MemoryRow(**row) for row in content.pop("memory", ()))
         notes = tuple(content.pop("notes"))
-        return FedptResult(rows=rows, search=search, notes=notes, **content)
+        return FedptResult(rows=rows, search=search, memory=memory, notes=notes, **content)
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(f"{path} holds no result of fedpt ({error})") from error
 
@@ -349,7 +314,14 @@ def path_of(folder: Path, *, quick: bool) -> Path:
 
 def _rows(plain: Iterable[Any]) -> tuple[Row, ...]:
     rows = (Row(**row) for row in plain)
-    return tuple(replace(row, curve=tuple((k, a) for k, a in row.curve)) for row in rows)
+    return tuple(
+        replace(
+            row,
+            curve=tuple((k, a) for k, a in row.curve),
+            by_client=tuple((name, right, n) for name, right, n in row.by_client),
+        )
+        for row in rows
+    )
 
 
 def part_of(note: str) -> str:
@@ -380,6 +352,8 @@ def write(result: FedptResult, folder: Path, *, merge: bool = False) -> list[Pat
             rows=kept + result.rows,
             notes=notes + result.notes,
             search=search + result.search,
+            baselines={**earlier.baselines, **result.baselines},
+            memory=result.memory or earlier.memory,
         )
     data.write_text(json.dumps(asdict(result), indent=1, allow_nan=False) + "\n")
     text.write_text(markdown(result))

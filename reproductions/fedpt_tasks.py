@@ -1,22 +1,19 @@
 """The data and settings of FedPT's experiments: stand-ins for the paper's, all federated.
 
-    writers   MNIST digits by writer, for federated EMNIST (Tables 1 and 5)
-    cifar     CIFAR-10 cut by Dirichlet(1) (Tables 2 and 4)
-    text      addresses or speeches by author, for Stack Overflow (Table 3)
-    addresses the same texts, every address a client of its own (Table 5)
-
-Where a set is not on this machine, invented data of the same shape stand in, to see that all works.
+writers   MNIST digits by writer, for federated EMNIST (Tables 1 and 5)
+cifar     CIFAR-10 cut by Dirichlet(1) (Tables 2 and 4); cifar_many: to many clients
+text      addresses or speeches by author, for Stack Overflow (Table 3)
+addresses the same texts, every address a client of its own (Table 5)
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -27,14 +24,23 @@ from catchment.engine.local import Source
 from catchment.federation.learn.optimisers import Mean, Momentum, ServerOptimiser
 from catchment.partial.local import IGNORED, Examples, LocalSteps
 from catchment.partial.schedule import Schedule
-from reproductions.data.load import load_images, load_texts
-from reproductions.data.values import Images, Text
+from reproductions.data.values import Images
+from reproductions.fedpt_data import (
+    Augmented,
+    by_text,
+    dirichlet_owners,
+    examples,
+    held_out,
+    image_set,
+    text_set,
+)
 from reproductions.fedpt_values import FedptSettings, PrivateSettings
 from reproductions.networks import EmnistCnn, ResNet18, Transformer
 from reproductions.places import find
 
 N_WORDS = 10_004
 PAD, UNKNOWN, END, FIRST_WORD = 0, 1, 2, 4  # 3 is left out: the paper's four extra words
+_UNCOUNTED: dict[Callable[[], torch.nn.Module], int] = {Transformer: UNKNOWN}
 CIFAR_STEPS = LocalSteps(learning_rate=0.05, batch_size=32, epochs=2)
 TEXT_STEPS = LocalSteps(optimiser="adam", learning_rate=5e-4, batch_size=16, max_steps=64)
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
@@ -45,6 +51,7 @@ _SETS = {
     "private": _WRITERS,
     "hundred": _WRITERS,
     "cifar": ("cifar10",),
+    "cifar_many": ("cifar10",),
     "text": ("stackoverflow", "sotu"),
     "speeches": ("shakespeare",),
     "addresses": ("sotu",),
@@ -53,7 +60,12 @@ _SETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A network's data, and the settings that every share of trainable parameters is run with."""
+    """A network's data, and the settings that every share of trainable parameters is run with.
+
+    `owners` names the client of every test example, where they have clients of their own, and
+    `classes` counts each training client's examples by class, where its share of the test part is
+    told by these.
+    """
 
     name: str
     make: Callable[[], torch.nn.Module]
@@ -65,10 +77,15 @@ class Task:
     optimiser: ServerOptimiser = field(default_factory=Mean)
     schedule: Schedule = field(default_factory=Schedule)
     notes: str = ""
+    owners: tuple[str, ...] = ()
+    classes: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def tested_on(self, n: int | None) -> Task:
         """Return the task with at most this many test examples."""
-        return self if n is None else replace(self, test=Examples(self.test.x[:n], self.test.y[:n]))
+        if n is None:
+            return self
+        test = Examples(self.test.x[:n], self.test.y[:n])
+        return replace(self, test=test, owners=self.owners[:n])
 
 
 def task_of(
@@ -105,22 +122,58 @@ def task_of(
         return task.tested_on(s.n_test)
     images = image_set(name, directory, invented=invented)
     if part == "cifar":
+        steps = replace(CIFAR_STEPS, learning_rate=rate or s.cifar_rates[0 if whole else 1])
         task = cifar_task(
             held_out(images, s.cifar_held_out) if search else images,
             rounds=s.cifar_search_rounds if search else s.cifar_rounds,
             cohort=s.cifar_cohort,
             n_clients=s.cifar_clients,
-            steps=replace(
-                CIFAR_STEPS,
-                learning_rate=rate or s.cifar_rates[0 if whole else 1],
-                precision=s.precision,
-            ),
+            steps=replace(steps, precision=s.precision),
         )
+        return task if search else task.tested_on(s.n_test)
+    if part == "cifar_many":
+        task = _many_task(images, s, rate or s.many.rates[0 if whole else 1], search=search)
         return task if search else task.tested_on(s.n_test)
     task = writers_task(
         images, rounds=s.writers_rounds, cohort=s.writers_cohort, n_writers=s.n_writers
     )
     return task.tested_on(s.n_test)
+
+
+def baseline(task: Task) -> float:
+    """Return what the most frequent target of the training part gets right in the test part."""
+    counts: Counter[int] = Counter()
+    for name, source in task.clients.items():
+        if name in task.classes:
+            counts.update(dict(enumerate(task.classes[name].tolist())))
+        elif not callable(source):
+            for e in cast(list[Examples], source):
+                counts.update(
+                    e.y[(e.y != IGNORED) & (e.y != _UNCOUNTED.get(task.make, -1))].tolist()
+                )
+    guess = max(counts, key=lambda target: (counts[target], -target))
+    counted = task.test.y[task.test.y != IGNORED]
+    return float((counted == guess).mean())
+
+
+def _many_task(images: Images, settings: FedptSettings, rate: float, *, search: bool) -> Task:
+    """Return CIFAR-10 dealt to many clients; those of the choice are fewer, of as many images."""
+    many = settings.many
+    size = len(images.train) / many.clients
+    if search:
+        images = held_out(images, many.held_out)
+    return cifar_task(
+        images,
+        rounds=many.search_rounds if search else many.rounds,
+        cohort=many.cohort,
+        n_clients=round(len(images.train) / size),
+        steps=LocalSteps(
+            learning_rate=rate,
+            batch_size=many.batch,
+            epochs=many.epochs,
+            precision=settings.precision,
+        ),
+    )
 
 
 def _private_task(
@@ -157,19 +210,9 @@ def held_out_clients(task: Task, n: int) -> Task:
         task,
         clients=kept,
         test=Examples(x[chosen], y[chosen]),
+        owners=(),
         clients_per_round=min(task.clients_per_round, len(kept)),
     )
-
-
-def by_text(texts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return texts by author and number, each by itself.
-
-    >>> by_text({"ann": ["one", "two"]})
-    {'ann 000': ['one'], 'ann 001': ['two']}
-    """
-    return {
-        f"{author} {k:03d}": [text] for author, own in texts.items() for k, text in enumerate(own)
-    }
 
 
 def writers_task(images: Images, *, rounds: int, cohort: int, n_writers: int | None = None) -> Task:
@@ -187,6 +230,7 @@ def writers_task(images: Images, *, rounds: int, cohort: int, n_writers: int | N
         clients_per_round=min(cohort, len(chosen)),
         rounds=rounds,
         notes=f"{len(chosen)} writers",
+        owners=images.test_clients,
     )
 
 
@@ -204,13 +248,14 @@ def cifar_task(
     test images are cut from the middle.
     """
     owners = dirichlet_owners(images.train_labels, n_clients, alpha=1.0, seed=0)
-    clients = {}
+    clients: dict[str, Source] = {}
+    classes = {}
     for k in range(n_clients):
         mine = owners == k
         if mine.any():
-            clients[client_name(k)] = augmented(
-                images.train[mine], images.train_labels[mine], seed=[0, k]
-            )
+            name, labels = client_name(k), images.train_labels[mine]
+            clients[name] = Augmented(images.train[mine], labels, seed=[0, k])
+            classes[name] = np.bincount(labels, minlength=10)
     middle = slice(4, 28)
     return Task(
         name=images.name,
@@ -223,41 +268,8 @@ def cifar_task(
         optimiser=Momentum(momentum=0.5),
         schedule=Schedule(cosine=rounds),
         notes=f"{len(images.train)} images, {n_clients} clients",
+        classes=classes,
     )
-
-
-def held_out(images: Images, n: int) -> Images:
-    """Return images with n of the training part, drawn at random, in place of the test part."""
-    order = np.random.default_rng(0).permutation(len(images.train))
-    kept, out = np.sort(order[n:]), np.sort(order[:n])
-    return replace(
-        images,
-        train=images.train[kept],
-        train_labels=images.train_labels[kept],
-        test=images.train[out],
-        test_labels=images.train_labels[out],
-        train_clients=(),
-        test_clients=(),
-    )
-
-
-def augmented(
-    pixels: NDArray[np.uint8], labels: NDArray[Any], *, seed: Sequence[int], side: int = 24
-) -> Callable[[], list[Examples]]:
-    """Return a client's images as a function: cut and mirrored anew whenever it is called."""
-    calls = count()
-
-    def drawn() -> list[Examples]:
-        rng = np.random.default_rng([*seed, next(calls)])
-        n, room = len(pixels), pixels.shape[1] - side
-        across = np.arange(side)[None, :]
-        rows = rng.integers(0, room + 1, n)[:, None] + across
-        columns = rng.integers(0, room + 1, n)[:, None] + across
-        columns = np.where(rng.random(n)[:, None] < 0.5, columns, columns[:, ::-1])
-        cut = pixels[np.arange(n)[:, None, None], rows[:, :, None], columns[:, None, :]]
-        return [examples(cut, labels)]
-
-    return drawn
 
 
 def text_task(
@@ -312,83 +324,3 @@ def windows(ids: NDArray[np.int64], n_steps: int) -> Examples:
     x, y = np.full(n * n_steps, PAD), np.full(n * n_steps, IGNORED)
     x[: len(ids) - 1], y[: len(ids) - 1] = ids[:-1], ids[1:]
     return Examples(x.reshape(n, n_steps), y.reshape(n, n_steps))
-
-
-def dirichlet_owners(
-    labels: NDArray[Any], n_clients: int, *, alpha: float, seed: int
-) -> NDArray[np.int64]:
-    """Return the client (n,) of each example; a client's classes follow a Dirichlet draw.
-
-    Clients get equally many examples, drawn by their class shares while the classes last.
-
-    >>> owners = dirichlet_owners(np.arange(100) % 10, 5, alpha=1.0, seed=0)
-    >>> np.bincount(owners)
-    array([20, 20, 20, 20, 20])
-    """
-    rng = np.random.default_rng(seed)
-    n_classes = int(labels.max()) + 1
-    left = [list(rng.permutation(np.flatnonzero(labels == c))) for c in range(n_classes)]
-    owners = np.empty(len(labels), dtype=np.int64)
-    for k in range(n_clients):
-        share = rng.dirichlet(np.full(n_classes, alpha))
-        size = len(labels) * (k + 1) // n_clients - len(labels) * k // n_clients
-        for _ in range(size):
-            weights = share * [bool(pool) for pool in left]
-            if weights.sum() == 0:
-                weights = np.array([float(len(pool)) for pool in left])
-            c = int(rng.choice(n_classes, p=weights / weights.sum()))
-            owners[left[c].pop()] = k
-    return owners
-
-
-def examples(pixels: NDArray[np.uint8], labels: NDArray[Any]) -> Examples:
-    """Return grey or colour images as (n, channels, height, width) around zero."""
-    x = pixels[:, None] if pixels.ndim == 3 else pixels.transpose(0, 3, 1, 2)
-    scaled = (x / np.float32(255) - np.float32(0.5)) * np.float32(2)
-    return Examples(np.ascontiguousarray(scaled), labels.astype(np.int64))
-
-
-def image_set(name: str, directory: Path | None, *, invented: bool) -> Images:
-    """Return a set of images, or invented ones of its shape."""
-    if not invented:
-        return load_images(name, directory=directory)
-    shape = (28, 28) if name == "mnist_writers" else (32, 32, 3)
-    rng = np.random.default_rng(0)
-    patterns = rng.integers(0, 256, (10, *shape))
-    labels = rng.integers(0, 10, 1200).astype(np.uint8)
-    noise = rng.integers(0, 256, (1200, *shape))
-    pixels = (0.5 * patterns[labels] + 0.5 * noise).astype(np.uint8)
-    writers = tuple(f"writer-{k % 40:02d}" for k in range(1000))
-    return Images(
-        name="invented",
-        train=pixels[:1000].copy(),
-        train_labels=labels[:1000].copy(),
-        test=pixels[1000:].copy(),
-        test_labels=labels[1000:].copy(),
-        classes=tuple(str(k) for k in range(10)),
-        train_clients=writers,
-    )
-
-
-def text_set(name: str, directory: Path | None, *, invented: bool) -> dict[str, list[str]]:
-    """Return texts by author, or invented ones: words that mostly follow a fixed order."""
-    if not invented:
-        return _by_author(load_texts(name, directory=directory).train)
-    rng = np.random.default_rng(0)
-    after = rng.permutation(400)
-    texts = {}
-    for k in range(12):
-        word, said = int(rng.integers(400)), []
-        for _ in range(600):
-            word = int(after[word]) if rng.random() < 0.8 else int(rng.integers(400))
-            said.append("w" + "".join(chr(97 + int(d)) for d in f"{word:03d}"))
-        texts[f"author-{k:02d}"] = [" ".join(said)]
-    return texts
-
-
-def _by_author(texts: Iterable[Text]) -> dict[str, list[str]]:
-    by: dict[str, list[str]] = {}
-    for text in texts:
-        if text.client is not None:
-            by.setdefault(text.client, []).append(text.text)
-    return by

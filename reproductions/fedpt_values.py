@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from reproductions.study import Value
 
@@ -50,11 +51,50 @@ class PrivateSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ManySettings:
+    """CIFAR-10 dealt to many clients, as the paper's set-up has it, and long enough.
+
+    Parameters
+    ----------
+    clients, cohort
+        Clients in all, of equally many images, and in a round.
+    batch, epochs
+        Of a client's steps.
+    rates
+        The clients' learning rate with everything trained, and in part, where none is chosen.
+    candidates
+        Rates from which each share's is chosen on training images that are held out for it.
+    held_out
+        Training images that the choice is made on. The runs of the table have all images.
+    search_rounds, search_seed
+        How the choice is trained: shorter than the table, and another network.
+    every
+        Rounds between two points of a run's curve on the test part; nothing is chosen by it.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    rounds: int = 1000
+    clients: int = 100
+    cohort: int = 10
+    batch: int = 20
+    epochs: int = 1
+    shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
+    rates: tuple[float, float] = (0.1, 0.2)
+    candidates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
+    held_out: int = 1000
+    search_rounds: int = 100
+    search_seed: int = 9
+    every: int = 100
+
+
+@dataclass(frozen=True, kw_only=True)
 class FedptSettings:
     """How far to go.
 
     Parameters
     ----------
+    many
+        CIFAR-10 dealt to many clients, part `cifar_many`.
     private, hundred, addresses
         The private tables, of digits by writer, also with the paper's 100 clients a round, and of
         text by address.
@@ -94,6 +134,7 @@ class FedptSettings:
     cifar_search_rounds: int = 40
     cifar_search_seed: int = 9
     cifar_every: int = 25
+    many: ManySettings = ManySettings()
     text_rounds: int = 40
     text_cohort: int = 5
     text_steps: int = 64
@@ -123,7 +164,56 @@ class FedptSettings:
             "addresses": self.addresses,
         }.get(part)
 
+    def adjusted(
+        self,
+        *,
+        rounds: int | None = None,
+        seeds: int | None = None,
+        noises: Sequence[float] | None = None,
+    ) -> FedptSettings:
+        """Return the same with other rounds, seeds 0, 1, ... or noises in all parts.
 
+        >>> FedptSettings().adjusted(rounds=5, seeds=2).private.rounds
+        5
+        """
+        new: dict[str, Any] = {}
+        if rounds is not None:
+            new["rounds"] = rounds
+        if seeds is not None:
+            new["seeds"] = tuple(range(seeds))
+        private = {**new, **({} if noises is None else {"noises": tuple(noises)})}
+        flat: dict[str, Any] = {f"{part}_rounds": rounds for part in ("writers", "cifar", "text")}
+        return replace(
+            self,
+            **({} if rounds is None else flat),
+            **({} if seeds is None else {"seeds": new["seeds"]}),
+            many=replace(self.many, **new),
+            private=replace(self.private, **private),
+            hundred=replace(self.hundred, **private),
+            addresses=replace(self.addresses, **private),
+        )
+
+
+# What the paper says: five shares of CIFAR-10, 100 clients and 1600 rounds with six noises, delta
+# one in a million. Of the others it says whose set-up it follows; rounds, clients and batches are
+# those of Reddi et al., "Adaptive Federated Optimization", 2021.
+_PAPER_PRIVATE = PrivateSettings(
+    seeds=(0,), rounds=1600, cohort=100, delta=1e-6, candidates=(0.1, 0.3, 1.0, 3.0)
+)
+PAPER = FedptSettings(
+    writers_rounds=1500,
+    writers_cohort=10,
+    cifar_rounds=4000,
+    cifar_cohort=10,
+    cifar_clients=500,
+    many=ManySettings(seeds=(0, 1, 2), rounds=4000, clients=500),
+    text_rounds=1500,
+    text_cohort=50,
+    private=_PAPER_PRIVATE,
+    hundred=_PAPER_PRIVATE,
+    addresses=replace(_PAPER_PRIVATE, clip=1.0, held_out=33),
+    precision="float32",
+)
 _QUICK_PRIVATE = PrivateSettings(seeds=(0,), rounds=2, cohort=3, noises=(0.0, 4.03), candidates=())
 QUICK = FedptSettings(
     seeds=(0,),
@@ -134,6 +224,7 @@ QUICK = FedptSettings(
     cifar_cohort=2,
     cifar_clients=500,
     cifar_candidates=(),
+    many=ManySettings(seeds=(0,), rounds=1, clients=500, cohort=2, candidates=()),
     text_rounds=1,
     text_cohort=2,
     text_steps=2,
@@ -153,9 +244,12 @@ class Row:
     `seconds_per_round` is the median of all rounds but the first; `epsilon` is for leaving out the
     client that took part most, `participations` times, at the settings' delta, and `strict_epsilon`
     at its `strict_delta`. `rate` is the learning rate where it was chosen, the server's in private
-    runs and else the clients'; `curve` is the accuracy after some of the rounds. `failed`
-    says why a training that a rate was to be chosen by came to nothing, such as values that are
-    no longer finite.
+    runs and else the clients'; `right` says of every test example whether it was right (1) or
+    not (0), and `by_client` of every client how many of its test examples were, and how
+    many there are (of CIFAR-10's clients, who have none of their own: shares of the test part in
+    the proportions of their own classes); `curve` is the accuracy after some of the rounds.
+    `failed` says why a training that a rate was to be chosen by came to nothing, such as values
+    that are no longer finite.
     """
 
     part: str
@@ -172,6 +266,8 @@ class Row:
     strict_epsilon: float | None = None
     participations: int | None = None
     n_clients: int | None = None
+    right: str = ""
+    by_client: tuple[tuple[str, float, float], ...] = ()
     rate: float | None = None
     rounds: int | None = None
     curve: tuple[tuple[int, float], ...] = ()
@@ -179,11 +275,26 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryRow:
+    """What one client's round took on a CPU: mebibytes above those before it, and seconds."""
+
+    percent: float
+    repetition: int
+    mebibytes: float
+    mebibytes_before: float
+    seconds: float
+    n_images: int
+    batch: int
+    threads: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class FedptResult:
     """All rows, with what is needed to run them again.
 
     `search` are the trainings that a rate was chosen by; their accuracy is on held-out images
-    or clients.
+    or clients. `baselines` are, by part, what the most frequent class or word of the training part
+    gets right in the test part. `memory` is what a client's round takes on a CPU.
     """
 
     settings: dict[str, Value]
@@ -191,6 +302,8 @@ class FedptResult:
     environment: dict[str, Value]
     notes: tuple[str, ...] = ()
     search: tuple[Row, ...] = ()
+    baselines: dict[str, float] = field(default_factory=dict)
+    memory: tuple[MemoryRow, ...] = ()
     quick: bool = False
     seconds: float = 0.0
 

@@ -45,7 +45,10 @@ def available(directory: Path | None = None) -> tuple[str, ...]:
     >>> available(Path("no/such/place"))
     ('routing',)
     """
-    return tuple(t for t in TASKS if t == "routing" or find(t, directory=directory) is not None)
+    where = {"instructed": "uci_har"}
+    return tuple(
+        t for t in TASKS if t == "routing" or find(where.get(t, t), directory=directory) is not None
+    )
 
 
 def fedresprompt(
@@ -138,6 +141,8 @@ def finals(settings: PromptSettings, tasks: Sequence[str], found: Sequence[Cell]
                 chosen.append(best(task, options, found))
         reservoir = next(v for v in chosen if v.method == "reservoir")
         chosen.append(Variant(method="ridge", units=reservoir.units))
+        if task == "sst2":
+            chosen += settings.also
         if task == "uci_har":
             start = next(v for v in chosen if v.method == "closed-form")
             chosen += [replace(start, noise=noise) for noise in settings.noises]
@@ -147,7 +152,12 @@ def finals(settings: PromptSettings, tasks: Sequence[str], found: Sequence[Cell]
 
 def options_of(settings: PromptSettings, task: str) -> tuple[Variant, ...]:
     """Return the variants that a task is tried with."""
-    return {"sst2": settings.sentences, "routing": settings.routes}.get(task, settings.sensors)
+    of = {
+        "sst2": settings.sentences,
+        "routing": settings.routes,
+        "instructed": settings.instructed,
+    }
+    return of.get(task, settings.sensors)
 
 
 def best(task: str, options: Sequence[Variant], found: Sequence[Cell]) -> Variant:
@@ -158,7 +168,10 @@ def best(task: str, options: Sequence[Variant], found: Sequence[Cell]) -> Varian
 
 def _in_order(jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs that take seconds first, then those that take longest."""
-    order = ("zero-shot", "ridge", "closed-form", "reservoir", "prompt", "subspace", "lora")
+    order = (
+        *("largest", "zero-shot", "signal", "ridge", "words", "closed-form", "reservoir"),
+        *("scratch", "prompt", "subspace", "lora"),
+    )
     return sorted(jobs, key=lambda job: (order.index(job.variant.method), TASKS.index(job.task)))
 
 
@@ -177,6 +190,7 @@ def described(cell: Cell) -> str:
         "units": v.units,
         "k": v.bottleneck,
         "rank": v.rank,
+        "rounds": v.rounds,
         "noise": v.noise,
     }
     shown = ", ".join(f"{name} {value:g}" for name, value in numbers.items() if value)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import typer
 
+from reproductions import fedresprompt_values
 from reproductions.fedresprompt import available, fedresprompt
 from reproductions.fedresprompt_tables import markdown, write
 from reproductions.fedresprompt_values import (
     ON_STORIES,
-    QUICK,
     STORIES,
     PromptSettings,
     load_prompts,
@@ -40,7 +40,7 @@ def run_fedresprompt(options: Options) -> None:
     """
     options.refuse_others("fedresprompt", OPTIONS)
     usual = ON_STORIES if options.model == STORIES else PromptSettings()
-    settings = changed(QUICK if options.quick else usual, **options.numbers)
+    settings = changed(fedresprompt_values.QUICK if options.quick else usual, **options.numbers)
     settings = replace(
         settings,
         model=options.model or settings.model,

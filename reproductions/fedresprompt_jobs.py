@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,22 +14,22 @@ from catchment.engine.local import run_locally
 from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
-from catchment.federation.compression import Float32
-from catchment.federation.learn.optimisers import Adam, Arrays, Mean
+from catchment.federation.learn.optimisers import Adam, Mean
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
-from catchment.federation.runs.ledger import Entry
 from catchment.partial.local import LocalSteps
 from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import EdgeController, Example, Projection
-from catchment.prompt.exchange import LanguageServer, Traffic, as_tokens
+from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.questions import as_tokens
 from catchment.prompt.split import PromptTraining
 from catchment.prompt.start import label_targets, values_of
 from catchment.readout.readout import Readout
+from reproductions import instructed_jobs
 from reproductions.fedresprompt_values import Cell, Job, PromptSettings, Variant
 from reproductions.lora import AdapterTraining, Lora, SoftPrompt
+from reproductions.prompt_runs import Watch, begin_with, cooled, measured, trained
 from reproductions.prompt_tasks import WordTask, recorded, routing_task, sensors_task, sst2_task
 from reproductions.smollm2 import locate_model
 
@@ -39,12 +39,13 @@ BEGIN = {
     "routing": "The signal says which of the three ways to take from here.",
 }
 SENSING = "This is what the motion sensor of a phone says that somebody is doing now."
-COOLED = 0.2  # the last quarter of the rounds goes at this share of the learning rate
 DELTA = 1e-5
 
 
 def run(settings: PromptSettings, job: Job) -> Cell:
     """Return what came of a job."""
+    if job.task == "instructed":
+        return instructed_jobs.timed(settings, job, language_of(settings))
     began = time.perf_counter()
     task, sentences = task_of(settings, job.task, job.seed), job.task == "sst2"
     # 128 sentences at once take some 12 GB of a GPU on the way back; signals have short contexts.
@@ -98,89 +99,19 @@ def features_of(task: WordTask, units: int, seed: int) -> EchoStateMap:
 
 def begin(task: WordTask, model: TransformersLM, length: int) -> tuple[int, ...]:
     """Return the tokens that a prompt begins as."""
-    tokens = model.tokens(BEGIN.get(task.name, SENSING))
-    return tuple(int(t) for t in np.resize(tokens[-length:], length))
-
-
-@dataclass(eq=False)
-class Watch:
-    """Keeps nothing of a run but its bytes, and its accuracy now and then."""
-
-    measure: Callable[[Any], float]
-    every: int
-    records: list[Record] = field(default_factory=list)
-    curve: list[tuple[int, int, float]] = field(default_factory=list)
-
-    def resume(self) -> None:
-        return None
-
-    def note(self, entry: Entry) -> None:
-        return None
-
-    def close_round(self, state: Any, record: Record) -> None:
-        self.records.append(record)
-        if len(self.records) % self.every == 0:
-            self.curve.append((len(self.records), self.crossed, self.measure(state)))
-
-    @property
-    def crossed(self) -> int:
-        return sum(record.bytes_up + record.bytes_down for record in self.records)
-
-
-def trained(
-    stages: Sequence[tuple[int, Callable[[Arrays | None], Any]]],
-    clients: Mapping[str, Sequence[Example]],
-    watch: Watch,
-    seed: int,
-) -> tuple[Any, Any]:
-    """Return the last algorithm and its state, after stages that each go on from the one before.
-
-    Parameters
-    ----------
-    stages
-        Rounds, and what makes the algorithm from the values so far.
-    """
-    values: Arrays | None = None
-    for number, (rounds, make) in enumerate(stages):
-        algorithm = make(values)
-        plan: Plan[Any, Any, Any] = Plan(
-            algorithm=algorithm,
-            rounds=rounds,
-            protections=(Float32(),),
-            seed=seed + 1000 * number,
-        )
-        state = run_locally(plan, clients, threads=1, keeper=watch).state
-        values = state.values
-    return algorithm, state
-
-
-def cooled(rounds: int, rate: float) -> tuple[tuple[int, float], tuple[int, float]]:
-    """Return the rounds and learning rates of the two stages of a run.
-
-    >>> cooled(40, 1.0)
-    ((30, 1.0), (10, 0.2))
-    """
-    last = max(1, rounds // 4)
-    return (max(1, rounds - last), rate), (last, COOLED * rate)
+    return begin_with(BEGIN.get(task.name, SENSING), model, length)
 
 
 def _measured(
     job: Job, task: WordTask, algorithm: Any, state: Any, watch: Watch, n_trained: int
 ) -> Cell:
-    server = getattr(algorithm, "server", None)
-    asked = server.traffic.get("training", Traffic()) if server is not None else Traffic()
-    return Cell(
+    speaker = algorithm.result(state)
+    cell = Cell(
         job=job,
-        development=algorithm.result(state).accuracy(task.development),
-        test=algorithm.result(state).accuracy(task.test),
-        trained=n_trained,
-        rounds=len(watch.records),
-        bytes_up=sum(record.bytes_up for record in watch.records),
-        bytes_down=sum(record.bytes_down for record in watch.records),
-        asked_up=asked.bytes_up,
-        asked_down=asked.bytes_down,
-        curve=tuple(watch.curve),
+        development=speaker.accuracy(task.development),
+        test=speaker.accuracy(task.test),
     )
+    return measured(cell, watch, getattr(algorithm, "server", None), n_trained)
 
 
 def _zero_shot(job: Job, task: WordTask, model: TransformersLM) -> Cell:
@@ -225,7 +156,7 @@ def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: Transfor
     v = job.variant
     rounds = settings.search_rounds if job.search else settings.rounds
     if v.method == "lora":
-        rounds = settings.lora_search_rounds if job.search else settings.lora_rounds
+        rounds = settings.lora_search_rounds if job.search else v.rounds or settings.lora_rounds
         adapter: Lora | SoftPrompt = Lora(rank=v.rank, alpha=2 * v.rank)
         scale = 1.0
     else:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from reproductions.smollm2 import SMOLLM2
 from reproductions.study import Value
 
-TASKS = ("routing", "sst2", "uci_har", "motionsense")
-METHODS = ("zero-shot", "ridge", "subspace", "closed-form", "reservoir", "prompt", "lora")
+TASKS = ("routing", "sst2", "uci_har", "motionsense", "instructed")
+METHODS = (
+    *("largest", "zero-shot", "signal", "ridge", "words", "subspace", "closed-form", "reservoir"),
+    *("scratch", "prompt", "lora"),
+)
 STORIES = "stories260k"
 
 
@@ -29,6 +32,8 @@ class Variant:
         Of the adapters.
     noise
         Multiplier of the noise on each bottleneck that leaves a client.
+    rounds
+        If they are not those of the settings.
     """
 
     method: str
@@ -37,6 +42,7 @@ class Variant:
     bottleneck: int = 0
     rank: int = 0
     noise: float = 0.0
+    rounds: int = 0
 
 
 def variants(method: str, *numbers: tuple[float, int, int, int]) -> tuple[Variant, ...]:
@@ -72,6 +78,26 @@ def steered(bottleneck: int, *, units: int, constant: float, rate: float) -> tup
     )
 
 
+def instructed(
+    bottleneck: int, *, units: int, constant: float, rates: tuple[float, ...]
+) -> tuple[Variant, ...]:
+    """Return the variants of the task in which an instruction says what to name.
+
+    Parameters
+    ----------
+    constant, rates
+        Learning rates of the constant prompt, and of the reservoir's, which are searched.
+    """
+    return (
+        *variants("largest", (0.0, 0, 0, 0)),
+        *variants("signal", (0.0, units, 0, 0)),
+        *variants("words", (0.0, units, 0, 0)),
+        *variants("subspace", (constant, 0, bottleneck, 0)),
+        *variants("closed-form", (0.0, units, bottleneck, 0)),
+        *variants("reservoir", *((rate, units, bottleneck, 0) for rate in rates)),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PromptSettings:
     """How far to go.
@@ -100,6 +126,15 @@ class PromptSettings:
         Variants that are searched.
     noises
         Multipliers of noise on the prompts of UCI HAR's closed-form start.
+    also
+        Adapters of sentences that are run for all seeds besides the chosen ones.
+    instructed, instructed_rounds, instructed_steps, instructed_batch, instructed_length
+        Where an instruction says what to name: variants, rounds, local steps in each, examples of
+        a step and vectors of the prompt.
+    instructed_targets, instructed_rate, instructed_copies
+        How bottlenecks are found there: steps, learning rate, and mixtures of each activity.
+    instructed_most
+        Windows of the development people, and of the test people.
     most
         Examples per client and set, at most.
     points
@@ -126,6 +161,16 @@ class PromptSettings:
     sensors: tuple[Variant, ...] = steered(256, units=200, constant=0.003, rate=3e-4)
     routes: tuple[Variant, ...] = steered(256, units=40, constant=0.003, rate=3e-3)
     noises: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
+    also: tuple[Variant, ...] = (Variant(method="lora", rate=1e-3, rank=4, rounds=40),)
+    instructed: tuple[Variant, ...] = instructed(256, units=200, constant=0.003, rates=(3e-4, 1e-3))
+    instructed_rounds: int = 40
+    instructed_steps: int = 4
+    instructed_batch: int = 32
+    instructed_length: int = 8
+    instructed_targets: int = 200
+    instructed_rate: float = 0.01
+    instructed_copies: int = 64
+    instructed_most: int = 500
     most: int | None = None
     points: int = 10
     device: str = "auto"
@@ -141,6 +186,9 @@ ON_STORIES = PromptSettings(
     target_copies=4,
     sensors=steered(32, units=200, constant=0.01, rate=3e-4),
     routes=steered(8, units=40, constant=0.01, rate=0.01),
+    instructed=instructed(32, units=200, constant=0.01, rates=(3e-4, 1e-3)),
+    instructed_rate=0.05,
+    instructed_most=200,
 )
 QUICK = PromptSettings(
     model=STORIES,
@@ -166,6 +214,13 @@ QUICK = PromptSettings(
         *variants("reservoir", (1e-3, 60, 32, 0)),
     ),
     routes=ON_STORIES.routes,
+    instructed=instructed(32, units=60, constant=0.01, rates=(1e-3,)),
+    instructed_rounds=2,
+    instructed_steps=2,
+    instructed_targets=40,
+    instructed_rate=0.05,
+    instructed_copies=8,
+    instructed_most=20,
     noises=(0.05,),
     most=30,
     points=4,
@@ -197,6 +252,10 @@ class Cell:
         clients.
     curve
         Rounds, bytes between clients and the federation's server so far, development accuracy.
+    losses
+        Mean training loss of each round.
+    people
+        By kind of test case: right answers and cases of each person.
     extra
         Further figures, such as the ridge that was chosen.
     """
@@ -213,6 +272,8 @@ class Cell:
     seconds: float = 0.0
     curve: tuple[tuple[int, int, float], ...] = ()
     extra: dict[str, float] = field(default_factory=dict)
+    losses: tuple[float, ...] = ()
+    people: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
 
     @property
     def bytes_federated(self) -> int:
@@ -234,14 +295,22 @@ class PromptResult:
     environment: dict[str, Value] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    def of(self, task: str, method: str, *, noise: float = 0.0) -> tuple[Cell, ...]:
-        """Return the final cells of one method on one task, by seed."""
+    def of(
+        self, task: str, method: str, *, noise: float = 0.0, rounds: int = 0
+    ) -> tuple[Cell, ...]:
+        """Return the final cells of one method on one task, by seed.
+
+        Parameters
+        ----------
+        rounds
+            Of a variant that has its own.
+        """
         found = [
             cell
             for cell in self.cells
             if not cell.job.search
             and (cell.job.task, cell.job.variant.method) == (task, method)
-            and cell.job.variant.noise == noise
+            and (cell.job.variant.noise, cell.job.variant.rounds) == (noise, rounds)
         ]
         return tuple(sorted(found, key=lambda cell: cell.job.seed))
 
@@ -250,9 +319,11 @@ class PromptResult:
         return tuple(task for task in TASKS if any(c.job.task == task for c in self.cells))
 
     def save(self, path: Path) -> None:
-        """Write the result as JSON."""
+        """Write the result as JSON, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n")
+        made = path.with_suffix(".tmp")
+        made.write_text(json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n")
+        made.replace(path)
 
 
 def stem(settings: PromptSettings, quick: bool) -> str:
@@ -276,8 +347,10 @@ def load_prompts(path: Path) -> PromptResult:
         else value
         for name, value in content["settings"].items()
     }
+    # A file may be older than a setting; it then was what it is for this model today.
+    usual = ON_STORIES if settings["model"] == STORIES else PromptSettings()
     return PromptResult(
-        settings=PromptSettings(**settings),
+        settings=replace(usual, **settings),
         cells=tuple(_cell(one) for one in content["cells"]),
         quick=content["quick"],
         seconds=content["seconds"],
@@ -290,4 +363,9 @@ def _cell(content: dict[str, Any]) -> Cell:
     job = content["job"]
     curve = tuple((int(a), int(b), float(c)) for a, b, c in content["curve"])
     variant = Variant(**job["variant"])
-    return Cell(**{**content, "job": Job(**{**job, "variant": variant}), "curve": curve})
+    people = {
+        kind: {who: (float(a), float(b)) for who, (a, b) in held.items()}
+        for kind, held in content.get("people", {}).items()
+    }
+    found = {"curve": curve, "losses": tuple(content.get("losses", ())), "people": people}
+    return Cell(**{**content, "job": Job(**{**job, "variant": variant}), **found})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from reproductions import incfed_tables, skew_tables
 from reproductions.fedip_findings import fedip_findings
 from reproductions.intervals import Interval, over_people
-from reproductions.per_class import difference, interval, majority, never_said
+from reproductions.per_class import difference, interval, majority
 from reproductions.study import SetResult, StudyResult
 
 TOLERANCE = 1e-9
@@ -14,15 +15,16 @@ TOLERANCE = 1e-9
 
 def findings(study: StudyResult) -> list[str]:
     """Return what the result shows, one sentence each."""
+    if study.name == "skew":
+        return skew_tables.findings(study)
     lines = [_exactness(one) for one in study.sets if not np.isnan(one.largest_gap)]
     match study.name:
         case "incfed":
-            lines.append(_fedavg_finding(study))
-            lines += [line for one in study.sets for line in _averages_findings(one)]
+            lines += incfed_tables.findings(study)
         case "fedip":
             lines += fedip_findings(study, in_points)
         case "variance":
-            lines += [line for one in study.sets for line in _variance_findings(one)]
+            lines += _variance_findings(study)
         case "unseen":
             lines += [_unseen_finding(one) for one in study.sets]
     return lines
@@ -35,30 +37,6 @@ def _exactness(one: SetResult) -> str:
         f"{one.name}: exact federated and pooled scores differ by at most {max(gaps):.1e}"
         f" ({above} of {len(gaps)} cells above {TOLERANCE:g})"
     )
-
-
-def _fedavg_finding(study: StudyResult) -> str:
-    cells = [(one, m, s) for one in study.sets for m in one.methods for s in one.shares]
-    averages = [(one, m, s) for one, m, s in cells if m.startswith("fedavg")]
-    behind = sum(one.mean(m, s) < one.mean("incfed", s) for one, m, s in averages)
-    share = behind / max(len(averages), 1)
-    return f"averages are behind the exact sum in {behind} of {len(averages)} cells ({share:.0%})"
-
-
-def _averages_findings(one: SetResult) -> list[str]:
-    last = one.shares[-1]
-    lines = []
-    for method in one.methods:
-        if not method.startswith("fedavg"):
-            continue
-        ahead = difference(one, "incfed", method, last)
-        if ahead is not None:
-            lines.append(
-                f"{one.name}: incfed is {in_points(ahead)} ahead of {method} at {last:.0%}"
-            )
-        if lost := never_said(one, method, last):
-            lines.append(f"{one.name}: {method} never says {' or '.join(lost)} at {last:.0%}")
-    return lines
 
 
 def in_points(found: Interval) -> str:
@@ -83,17 +61,31 @@ def _unseen_finding(one: SetResult) -> str:
     )
 
 
-def _variance_findings(one: SetResult) -> list[str]:
+def _variance_findings(study: StudyResult) -> list[str]:
     lines = []
-    for pool in dict.fromkeys(method.split(" / ")[1] for method in one.methods):
-        ways = [method for method in one.methods if method.endswith(f" / {pool}")]
-        figures = ", ".join(
-            f"{way.split(' / ')[0]} {100 * one.mean(way, 1.0):.1f} ± "
-            f"{100 * one.deviation(way, 1.0):.2f}"
-            for way in ways
-        )
-        lines.append(f"{one.name}, {pool}: {figures}")
-        known = difference(one, f"fedip / {pool}", f"none / {pool}", 1.0)
-        if known is not None:
-            lines.append(f"{one.name}, {pool}: fedip less none {in_points(known)}")
+    for one in study.sets:
+        for pool in dict.fromkeys(method.split(" / ")[1] for method in one.methods):
+            known = difference(one, f"fedip / {pool}", f"none / {pool}", 1.0)
+            if known is not None:
+                lines.append(f"{one.name}, {pool}: fedip less none {in_points(known)}")
+    ways = dict.fromkeys(m.split(" / ")[0] for one in study.sets for m in one.methods)
+    for way in ways:
+        if way != "none":
+            less, n = _fewer(study, way, "none")
+            lines.append(f"{way}: a smaller deviation than no plasticity in {less} of {n} columns")
+    for way in ways:
+        if way not in ("none", "fedip"):
+            less, n = _fewer(study, way, "fedip")
+            lines.append(f"{way}: a smaller deviation than plain FedIP in {less} of {n} columns")
     return lines
+
+
+def _fewer(study: StudyResult, way: str, other: str) -> tuple[int, int]:
+    """Return in how many columns a way's deviation over draws is smaller, and of how many."""
+    pairs = [
+        (one.deviation(f"{way} / {pool}", 1.0), one.deviation(f"{other} / {pool}", 1.0))
+        for one in study.sets
+        for pool in dict.fromkeys(method.split(" / ")[1] for method in one.methods)
+        if f"{way} / {pool}" in one.methods
+    ]
+    return sum(a < b for a, b in pairs), len(pairs)

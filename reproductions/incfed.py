@@ -88,17 +88,17 @@ class IncFedSettings:
         What validation chooses from for it.
     """
 
-    trials: int = 20
+    trials: int = 30
     repetitions: int = 3
     shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0)
     pool: Pool = "mean"
-    steps: int = 1_000_000
-    search_steps: int = 300_000
+    steps: int = 2_000_000
+    search_steps: int = 500_000
     seed: int = 0
     folds: int = 5
     connectivity: Connectivity = "fan_out"
     choose_at: tuple[float, ...] = (1.0, 0.25)
-    rounds: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+    rounds: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000)
     local_steps: tuple[int, ...] = (1, 10, 100)
     rates: tuple[float, ...] = (0.3, 1.0, 1.9)
 
@@ -108,7 +108,7 @@ QUICK = IncFedSettings(
 )
 # The paper has three repetitions and all samples, and does not say how many recipes it tried; the
 # same group's FedIP tried 30.
-PAPER = IncFedSettings(trials=30, steps=10**10, search_steps=10**10)
+PAPER = IncFedSettings(trials=30, repetitions=3, steps=10**10, search_steps=10**10)
 
 
 @dataclass(frozen=True)

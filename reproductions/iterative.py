@@ -1,14 +1,15 @@
 """Federated averaging of the readout by gradient steps, many rounds at once.
 
 With all rows in each step a client's steps are affine in the readout it was sent, V -> M V + N, and
-so is a round of the federation, with the clients' M and N averaged by their rows. Rounds are then
-products of small matrices, and give what `GradientAveraging` gives round by round.
+so is a round of the federation, with the clients' M and N averaged by their rows. Thousands of
+rounds are then a few products of small matrices; they give what `GradientAveraging` gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -87,10 +88,10 @@ def readouts_after(
     with single_blas_thread():
         M, N = _mean([_steps(s, averaging, ridge / total) for s in clients], clients)
         V, found = np.zeros_like(N), {}
-        for n in range(1, max(rounds) + 1):
-            V = M @ V + N
-            if n in rounds:
-                found[n] = Readout(V[:-1].copy(), V[-1].copy())
+        for before, n in pairwise((0, *sorted(rounds))):
+            several = _repeated((M, N), n - before)
+            V = several[0] @ V + several[1]
+            found[n] = Readout(V[:-1].copy(), V[-1].copy())
     return found
 
 

@@ -21,12 +21,13 @@ from catchment.arrays import Integers
 from catchment.errors import MissingExtraError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
-from catchment.federation.sums import WeightedSum
+from catchment.federation.progress import UNKNOWN, Progress
+from catchment.federation.sums import TrainedSum
 from catchment.partial.local import LocalSteps
 from catchment.partial.words import gaussian
 from catchment.prompt.causal import TransformersLM
 from catchment.prompt.controller import Example
-from catchment.prompt.exchange import as_tokens
+from catchment.prompt.questions import as_tokens
 from catchment.wire import Parts
 
 try:
@@ -69,10 +70,11 @@ class SoftPrompt:
 
 @dataclass(frozen=True, eq=False)
 class Adapted:
-    """The adapter's values so far, and what the server's optimiser remembers."""
+    """The adapter's values so far, what the server's optimiser remembers, and how clients did."""
 
     values: Arrays
     memory: Arrays = ()
+    progress: Progress = UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -125,27 +127,28 @@ class AdapterTraining:
         """Return all clients: they share one copy of the network, so one thread serves them."""
         return max(1, n_clients)
 
-    def client_update(self, received: Parts, data: Data, turn: Turn) -> WeightedSum:
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> TrainedSum:
         return self.client_updates(received, [(data, turn)])[0]
 
     def client_updates(
         self, received: Parts, clients: Sequence[tuple[Data, Turn]]
-    ) -> list[WeightedSum]:
+    ) -> list[TrainedSum]:
         values = received.expect("adapter", len(self.fitted.trained)).arrays
         found = []
         for data, turn in clients:
             examples = cast(list[Example], list(data()))
             if not examples:
                 raise ValueError("the client has no examples; pass at least one")
-            after = self._trained(values, examples, turn.rng())
+            after, loss = self._trained(values, examples, turn.rng())
             moved = tuple(a.astype(np.float64) - b for a, b in zip(after, values, strict=True))
-            found.append(WeightedSum.of(moved, float(len(examples))))
+            found.append(TrainedSum.of(moved, float(len(examples))).told(Progress(loss)))
         return found
 
     def _trained(
         self, values: Floats, examples: Sequence[Example], rng: np.random.Generator
-    ) -> Floats:
-        fitted = self.fitted
+    ) -> tuple[Floats, float]:
+        """Return the values after a client's steps, and the mean loss of the examples they met."""
+        fitted, losses, met = self.fitted, 0.0, 0
         fitted.set(values)
         rule = torch.optim.Adam if self.steps.optimiser == "adam" else torch.optim.SGD
         optimiser = rule(fitted.trained, lr=self.steps.learning_rate)
@@ -155,20 +158,24 @@ class AdapterTraining:
             logits = fitted.logits([as_tokens(examples[k].context) for k in rows], self.words)
             y = torch.from_numpy(labels[rows]).to(logits.device)
             loss = torch.nn.functional.cross_entropy(logits, y)
+            losses, met = losses + loss.item() * len(rows), met + len(rows)
             for parameter, slope in zip(
                 fitted.trained, torch.autograd.grad(loss, fitted.trained), strict=True
             ):
                 parameter.grad = slope
             optimiser.step()
-        return fitted.get()
+        return fitted.get(), losses / met
 
-    def read_update(self, parts: Parts, turn: Turn) -> WeightedSum:
+    def read_update(self, parts: Parts, turn: Turn) -> TrainedSum:
         shapes = [value.shape for value in self.fitted.start]
-        return WeightedSum.from_parts(parts).expect(*shapes)
+        return TrainedSum.from_parts(parts).expect(*shapes)
 
-    def server_update(self, state: Adapted, total: WeightedSum, turn: Turn) -> Adapted:
+    def server_update(self, state: Adapted, total: TrainedSum, turn: Turn) -> Adapted:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
-        return Adapted(values, memory)
+        return Adapted(values, memory, total.progress(scored=False))
+
+    def figures(self, state: Adapted) -> dict[str, float]:
+        return state.progress.figures
 
     @cached_property
     def fitted(self) -> _Fitted:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from reproductions import map_values
 from reproductions.data import ucr
 from reproductions.map_sets import available
 from reproductions.map_tables import markdown, stem_of, write
-from reproductions.map_values import QUICK, QUICK_SETS, MapsSettings, load_maps
+from reproductions.map_values import QUICK_SETS, MapsSettings, load_maps
 from reproductions.maps import cells_beside, maps
 from reproductions.options import Options, changed, report
 
@@ -23,7 +24,7 @@ def run_maps(options: Options) -> None:
         named = tuple(name for name in QUICK_SETS if name in here) or None
     published = ucr.published(directory=options.data) if ucr.available(options.data) else None
     path = options.out / f"{stem_of(quick=options.quick)}.json"
-    settings = changed(QUICK if options.quick else MapsSettings(), **options.numbers)
+    settings = changed(map_values.QUICK if options.quick else MapsSettings(), **options.numbers)
     result = maps(
         settings,
         sets=named,

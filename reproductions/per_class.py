@@ -70,11 +70,11 @@ def difference(one: SetResult, method: str, other: str, share: float) -> Interva
 
     None where there are none, or no one's counts are known.
     """
-    cells = {name: one.of(name, share) for name in (method, other)}
-    repetitions = [
-        {cell.repetition for cell in found if cell.confusions} for found in cells.values()
-    ]
-    both = repetitions[0] & repetitions[1]
+    ours, theirs = (
+        {cell.repetition for cell in one.of(name, share) if cell.confusions}
+        for name in (method, other)
+    )
+    both = ours & theirs
     if not both:
         return None
     only = replace(one, cells=tuple(c for c in one.cells if c.repetition in both))

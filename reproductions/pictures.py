@@ -6,9 +6,11 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.incfed_pictures import draw_incfed
 from reproductions.intervals import over_people
 from reproductions.per_class import interval, majority
 from reproductions.published import printed
+from reproductions.skew_pictures import draw_skew
 from reproductions.study import SetResult, StudyResult
 
 try:
@@ -18,8 +20,13 @@ except ImportError as error:
     raise MissingExtraError("plot", needed_for="pictures of results") from error
 
 
+OWN = {"incfed": draw_incfed, "skew": draw_skew}
+
+
 def draw(study: StudyResult, *, dark: bool = False) -> Figure:
     """Return a picture with two rows per set: accuracy by share, and each subject's accuracy."""
+    if study.name in OWN:
+        return OWN[study.name](study, dark=dark)
     colours = theme(dark)
     n = len(study.sets)
     figure = Figure(figsize=(4.2 * n + 1.2, 7), layout="constrained", facecolor=colours.page)

@@ -24,7 +24,7 @@ import numpy as np
 
 from catchment.federation.sums import TrainedSum
 from catchment.prompt.controller import Projection
-from catchment.prompt.exchange import Answer, Question
+from catchment.prompt.questions import Answer, Question
 from catchment.wire import Parts
 
 FLOAT = 4

@@ -17,14 +17,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
-from itertools import chain, product
+from itertools import product
 from operator import add
 from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array
-from catchment.data.clients import iid, label_skew
 from catchment.data.recording import Recording
 from catchment.engine.local import run_locally
 from catchment.errors import FederationError
@@ -35,28 +33,31 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import Turn
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
+from catchment.federation.limits import Limits
 from catchment.federation.plan import Plan
 from catchment.federation.sums import WeightedSum
-from catchment.readout.readout import Readout
-from catchment.readout.statistics import RidgeStatistics
 from catchment.search.cells import (
     Cell,
     Chosen,
-    Subject,
     Subjects,
     cell,
     exact,
     read_subjects,
-    summed,
 )
 from catchment.search.space import Adaptation, Random, Space
+from reproductions.dealings import (
+    PEOPLE,
+    dealt,
+    label_distance,
+    largest_gap,
+    refuse_dependence,
+    regrouped,
+)
 from reproductions.incfed import averaged
 from reproductions.iterative import Averaging, best_course
 from reproductions.people import Clients, People
 from reproductions.study import Began, Measure, Selected, SetResult
 
-PEOPLE, IID, ONE = "people", "iid", "one client"
-TOLERANCE = 1e-9
 SPACE = Space(spectral_radius=(0.3, 0.99), connections=None, input_connections=None)
 
 
@@ -135,7 +136,7 @@ def skew(people: People, settings: SkewSettings, began: Began | None = None) -> 
     people = people.within(settings.steps)
     recipe, accuracy = chosen_recipe(people, settings)
     adaptation = chosen_rule(people, settings, recipe, say)
-    dealings = dealt(people, settings)
+    dealings = dealt(people, settings.alphas, settings.seed)
     cells: list[Cell] = []
     measures = [
         Measure("label distance", name, label_distance(clients), fold=people.fold)
@@ -161,34 +162,6 @@ def skew(people: People, settings: SkewSettings, began: Began | None = None) -> 
 def drawn(recipe: Recipe, draw: int) -> Reservoir:
     """Return one of the reservoirs that are compared."""
     return Reservoir.from_recipe(replace(recipe, seed=1000 + draw))
-
-
-def dealt(people: People, settings: SkewSettings) -> dict[str, Clients]:
-    """Return the training windows as clients, for each dealing, the most uneven first."""
-    windows = list(chain.from_iterable(people.train[name] for name in sorted(people.train)))
-    n, seed = len(people.train), 100 * settings.seed + people.fold
-    uneven = {
-        f"alpha {alpha:g}": label_skew(windows, n, alpha=alpha, seed=seed)
-        for alpha in settings.alphas
-    }
-    others = {IID: iid(windows, n, seed=seed), ONE: {"all": windows}, PEOPLE: people.train}
-    return {**uneven, **others}
-
-
-def label_distance(clients: Mapping[str, Sequence[Recording]]) -> float:
-    """Return how far clients' classes are from all together: total variation, by windows.
-
-    0 where every client has the same shares of classes, near 1 where none has one of another's.
-
-    >>> windows = [Recording.labelled([0.0], label=k % 2, classes=2) for k in range(4)]
-    >>> label_distance({"a": windows[::2], "b": windows[1::2]})
-    0.5
-    """
-    counts = np.array([sum(np.asarray(s.y) for s in part) for part in clients.values()])
-    sizes = counts.sum(axis=1)
-    overall = counts.sum(axis=0) / sizes.sum()
-    apart = np.abs(counts / sizes[:, None] - overall).sum(axis=1) / 2
-    return float(apart @ sizes / sizes.sum())
 
 
 def chosen_recipe(people: People, settings: SkewSettings) -> tuple[Recipe, float]:
@@ -369,8 +342,10 @@ class Draw:
         """Return the reservoir by summed moments, which no dealing may change."""
         rule = self.adaptation.rule
         algorithm = MomentPlasticity(reservoir=self.reservoir, rule=rule)
-        # A round of moments is one pass where one of plasticity is several.
-        plan = Plan(algorithm=algorithm, rounds=2 * self.adaptation.rounds)
+        # A round of moments is one pass where one of plasticity is several. Clients are of very
+        # different size by design.
+        limits = Limits(over_median=1e9)
+        plan = Plan(algorithm=algorithm, rounds=2 * self.adaptation.rounds, limits=limits)
         found = run_locally(plan, dealings[PEOPLE]).result
         if self.repetition == 0:
             other = run_locally(plan, next(iter(dealings.values()))).result
@@ -380,41 +355,6 @@ class Draw:
             )
             refuse_dependence("moments", distance)
         return found
-
-
-def regrouped(read: Subjects, people: People, clients: Clients) -> dict[str, Subject]:
-    """Return the rows of people, once they are read, as those of other clients."""
-    rows: dict[int, tuple[Array, Array]] = {}
-    for name, sequences in people.train.items():
-        for k, sequence in enumerate(sequences):
-            rows[id(sequence)] = read[name].z[k], read[name].y[k]
-    made = {}
-    fingerprint = next(iter(read.values())).statistics.fingerprint
-    for name, sequences in clients.items():
-        pairs = [rows[id(sequence)] for sequence in sequences]
-        z, y = (np.array(part) for part in zip(*pairs, strict=True))
-        made[name] = Subject(z, y, RidgeStatistics.from_states(z, y, fingerprint=fingerprint))
-    return made
-
-
-def largest_gap(chosen: Chosen, dealings: Any, test: Subjects) -> float:
-    """Return how far exact scores are apart between dealings; ArithmeticError above 1e-9."""
-    gap = 0.0
-    for clients in dealings:
-        readout: Readout = summed(clients).solve(chosen.ridge)
-        for s in test.values():
-            gap = max(gap, float(np.abs(readout(s.z) - chosen.readout(s.z)).max()))
-    refuse_dependence("the exact sum", gap)
-    return gap
-
-
-def refuse_dependence(what: str, distance: float) -> None:
-    """Raise ArithmeticError if something that cannot depend on the dealing does."""
-    if not distance <= TOLERANCE:
-        raise ArithmeticError(
-            f"{what} differs by {distance:g} between two dealings of the same windows, which it "
-            "must not; one of the sums is wrong"
-        )
 
 
 def described(settings: SkewSettings) -> dict[str, Any]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
+from reproductions import incfed_tables, skew_tables
 from reproductions.findings import findings
+from reproductions.grids import grid
 from reproductions.intervals import Interval, deviation, over_people
 from reproductions.per_class import balanced, confusion, difference, interval, majority
-from reproductions.published import INCFED_TRAIN, SHARES, printed
+from reproductions.published import SHARES, printed
 from reproductions.study import SetResult, StudyResult, Value
 
 
@@ -19,13 +21,21 @@ def markdown(study: StudyResult) -> str:
     """Return a whole result as a Markdown document."""
     parts = [f"# {TITLES.get(study.name, study.name)}", _preamble(study)]
     for one in study.sets:
-        parts += [f"## {one.name}", _about(one), table(study.name, one)]
-        parts += [difference_table(study.name, one), training_table(study.name, one)]
-        parts += [confusion_table(one, method) for method in CONFUSED.get(study.name, ())]
-        parts += [_selected(one), _traffic(one)]
+        parts += [f"## {one.name}", _about(one), *_sections(study.name, one), _traffic(one)]
         parts.append("\n".join(f"- {remark}" for remark in one.remarks))
     parts += ["## What it shows", "\n".join(f"- {line}" for line in findings(study))]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sections(study: str, one: SetResult) -> list[str]:
+    if study == "skew":
+        return skew_tables.sections(one)
+    if study == "variance":
+        return [pool_table(one), table(study, one), difference_table(study, one)]
+    shown = incfed_tables.in_table(one) if study == "incfed" else one
+    parts = [table(study, shown), difference_table(study, shown), training_table(study, shown)]
+    parts += [confusion_table(one, method) for method in CONFUSED.get(study, ())]
+    return [*parts, *(incfed_tables.sections(one) if study == "incfed" else [_selected(one)])]
 
 
 # Methods whose classes are shown one by one.
@@ -33,6 +43,7 @@ CONFUSED = {"incfed": ("incfed", "fedavg-samples"), "unseen": ("incfed",)}
 TITLES = {
     "incfed": "Readouts from sums, from averages, and from pooled data",
     "fedip": "Federated intrinsic plasticity before the exact readout",
+    "skew": "What averages lose when clients differ",
     "variance": "Plasticity over several initialisations",
     "unseen": "UCI HAR, the publisher's test subjects",
 }
@@ -70,6 +81,27 @@ def table(study: str, one: SetResult) -> str:
     return grid(head, rows)
 
 
+def pool_table(one: SetResult) -> str:
+    """Return accuracies over draws of the reservoir: ways to adapt it by rows, poolings by columns.
+
+    The cells' methods are named like `fedip / mean`.
+    """
+    ways = dict.fromkeys(method.split(" / ")[0] for method in one.methods)
+    pools = dict.fromkeys(method.split(" / ")[1] for method in one.methods)
+    rows = [
+        [
+            way,
+            *(
+                f"{_number(one.mean(f'{way} / {pool}', 1.0))} ± "
+                f"{_number(one.deviation(f'{way} / {pool}', 1.0))}"
+                for pool in pools
+            ),
+        ]
+        for way in ways
+    ]
+    return grid([one.name, *pools], rows)
+
+
 def spread(one: SetResult, method: str) -> float:
     """Return the deviation of the test people's accuracies, each over all repetitions."""
     found: dict[str, list[float]] = {}
@@ -80,9 +112,9 @@ def spread(one: SetResult, method: str) -> float:
 
 
 def training_table(study: str, one: SetResult) -> str:
-    """Return accuracies on the training people, where a paper has them too; else nothing."""
+    """Return accuracies on the training people, for the paper that has them too; else nothing."""
     shares = [share for share in one.shares if share in SHARES]
-    if study != "incfed" or one.name not in INCFED_TRAIN:
+    if study != "incfed" or not shares:
         return ""
     rows = [
         [method, *(_entry(study, one, method, share, "train") for share in shares)]
@@ -142,6 +174,9 @@ def pairs(study: str, one: SetResult) -> list[tuple[str, str]]:
         case "fedip":
             found = [(method, f"incfed-{method.split('-')[-1]}") for method in one.methods]
             return [(a, b) for a, b in found if a.startswith("fedip-") and b in one.methods]
+        case "skew":
+            found = [(m, f"incfed / any / {m.rpartition(' / ')[2]}") for m in one.methods]
+            return [(a, b) for a, b in found if a != b and b in one.methods]
         case "variance":
             found = [(method, f"none / {method.split(' / ')[1]}") for method in one.methods]
             return [(a, b) for a, b in found if a != b]
@@ -282,7 +317,7 @@ def _traffic(one: SetResult) -> str:
                 str(t.rounds),
                 f"{t.bytes_up / n:.1f}",
                 f"{(t.bytes_down + t.bytes_back) / n:.1f}",
-                f"{t.bytes_back / n:.1f}" if t.bytes_back else "not counted",
+                f"{t.bytes_back / n:.1f}" if t.bytes_back else "none counted",
                 f"{t.seconds:.1f}",
             ]
         )
@@ -295,9 +330,3 @@ def _traffic(one: SetResult) -> str:
         "of it the model sent back",
     ]
     return grid([*head, "seconds"], rows) if rows else ""
-
-
-def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])

@@ -90,6 +90,7 @@ def test_japanese_vowels(tmp_path: Path) -> None:
     table = printed("japanese_vowels", tmp_path, "--data", data_directory("japanese_vowels"))
     assert table["largest class"][0] < 0.15
     assert table["ridge on the mean frame"][0] < 0.9
+    assert table["ridge on six summaries"][0] > 0.97  # as good as the reservoir: said in the docs
     assert table["reservoir, N = 120"][0] >= 0.976
 
 

@@ -11,7 +11,8 @@ from tests.prompt.world import MODEL, PROJECTION, WORDS
 
 from catchment.errors import IntegrityError
 from catchment.prompt.controller import Projection
-from catchment.prompt.exchange import Answer, LanguageServer, Question, as_tokens
+from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.questions import Answer, Question, as_tokens
 from catchment.wire import Parts
 
 RNG = np.random.default_rng(1)

@@ -14,7 +14,8 @@ from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, training
 from catchment.engine.local import run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.plan import Plan
-from catchment.prompt.exchange import LanguageServer, Question
+from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.questions import Question
 from catchment.prompt.remote import RemoteServer, serve
 
 KEY = b"sixteen bytes or more"

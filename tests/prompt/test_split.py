@@ -21,7 +21,8 @@ from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.privacy.secure_sum.keys import make_identities
 from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.prompt.controller import EdgeController, Example
-from catchment.prompt.exchange import Answer, LanguageServer, Question
+from catchment.prompt.exchange import LanguageServer
+from catchment.prompt.questions import Answer, Question
 
 RATE = 0.3
 

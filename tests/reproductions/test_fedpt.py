@@ -15,30 +15,30 @@ from typer.testing import CliRunner
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.messages import Record
 from catchment.partial.freeze import Freeze
-from catchment.partial.local import IGNORED, Examples
+from catchment.partial.local import IGNORED
 from reproductions import fedpt as module
-from reproductions import fedpt_values
+from reproductions import fedpt_train, fedpt_values
 from reproductions.__main__ import app
-from reproductions.fedpt import accuracy, fedpt, paces
-from reproductions.fedpt_search import Curve, chosen, finished, runs_of, searches_of
-from reproductions.fedpt_tables import (
-    PAPER,
+from reproductions.fedpt import fedpt, paces
+from reproductions.fedpt_data import Augmented, held_out, image_set
+from reproductions.fedpt_findings import (
+    Difference,
     by_percent,
+    crossed,
     crossover,
+    difference,
     differences,
     findings,
-    load,
-    markdown,
-    write,
+    spread,
+    spreads,
 )
+from reproductions.fedpt_search import chosen, finished, runs_of, searches_of
+from reproductions.fedpt_tables import PAPER, load, markdown, private_table, write
 from reproductions.fedpt_tasks import (
     END,
     FIRST_WORD,
     UNKNOWN,
     Task,
-    augmented,
-    held_out,
-    image_set,
     task_of,
     text_task,
     windows,
@@ -133,7 +133,7 @@ def test_the_tables_say_what_the_rows_say(result: FedptResult) -> None:
         assert f"## Table {number}" in text
     assert "| 4.96 % | 20.1 |" in text
     assert "| noise | epsilon at delta 0.001 |" in text
-    assert any("20.1 times less sent" in line for line in findings(result.rows))
+    assert any("20.1 times less sent" in line for line in findings(result))
 
 
 def row(percent: float, noise: float, score: float) -> Row:
@@ -151,17 +151,76 @@ def row(percent: float, noise: float, score: float) -> Row:
     )
 
 
-def test_the_crossover_is_where_partial_training_comes_out_ahead() -> None:
-    rows = [row(100.0, 0.0, 0.9), row(5.0, 0.0, 0.8), row(100.0, 2.0, 0.5), row(5.0, 2.0, 0.8)]
-    np.testing.assert_allclose(differences(rows), [(0.0, -10.0), (2.0, 30.0)])
-    assert crossover(differences(rows)) == (0.0, 2.0)
-    assert "behind at noise 0 and ahead from 2 on" in findings(rows)[-1]
-    assert crossover([(0.0, -1.0), (1.0, -2.0)]) is None
-    assert crossover([(0.0, -1.0), (1.0, 2.0), (2.0, -1.0), (3.0, 1.0)]) == (2.0, 3.0)
+def level(value: float, half: float) -> Difference:
+    return Difference(value, (value - half, value + half), None, 3)
+
+
+def test_the_crossover_is_where_a_settled_sign_changes() -> None:
+    behind, ahead, open_ = level(-10.0, 1.0), level(30.0, 2.0), level(1.0, 3.0)
+    assert crossover([(0.0, behind), (2.0, ahead)]) == (0.0, 2.0)
+    assert crossover([(0.0, behind), (1.0, open_), (2.0, ahead)]) == (0.0, 2.0)
+    assert crossover([(0.0, behind), (1.0, ahead), (2.0, open_)]) is None
+    assert crossover([(0.0, behind), (1.0, ahead), (2.0, None)]) == (0.0, 1.0)
+    assert crossover([(0.0, open_), (2.0, ahead)]) is None
+    assert crossover([(0.0, behind), (1.0, behind)]) is None
+
+
+def test_differences_are_taken_seed_by_seed_with_students_interval() -> None:
+    scores = {100.0: (0.5, 0.6, 0.9), 5.0: (0.51, 0.63, 0.92)}
+    rows = [
+        replace(row(percent, 2.0, score), seed=seed)
+        for percent, of in scores.items()
+        for seed, score in enumerate(of)
+    ]
+    ((noise, found),) = differences(rows)
+    assert noise == 2.0
+    assert found is not None
+    # By hand: differences 1, 3 and 2 points, deviation 1, t of 2 degrees of freedom 4.3027.
+    assert found.value == pytest.approx(2.0)
+    assert found.over_seeds[0] == pytest.approx(2.0 - 4.30265 / 3**0.5, abs=1e-4)
+    assert not found.settled
+    assert differences(rows, baseline=0.7) == [(2.0, None)]
+    assert spread([1.0, 2.0, 3.0]) == "2.00 ± 1.00"
+    with pytest.raises(ValueError, match="no seed in common"):
+        difference(rows[:1], rows[-1:])
+
+
+def test_intervals_over_examples_are_those_of_a_mean() -> None:
+    rng = np.random.default_rng(1)
+    same = np.tile(rng.normal(0.3, 1.0, 400), (4, 1))  # all seeds alike: a mean of 400 numbers
+    found = crossed(same)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * same.std() / 20, rel=0.1)
+    # Where nothing is alike, drawing both is on the safe side of a mean of 1600 numbers.
+    values = rng.normal(0.3, 1.0, (4, 400))
+    wide = (crossed(values).high - crossed(values).low) / (2 * 1.96 * values.std() / 40)
+    assert 1.0 < wide < 2.0
+
+
+def test_clients_are_compared_by_their_spread() -> None:
+    clients = tuple((f"c{k}", float(k), 10.0) for k in range(10))
+    one = replace(row(100.0, 0.0, 0.5), part="cifar_many", noise=None, by_client=clients)
+    found = spreads([one, one])
+    assert (found.mean, found.worst_tenth, found.worst) == (45.0, 0.0, 0.0)
+    assert found.deviation == pytest.approx(np.std(np.arange(10) * 10, ddof=1))
+    less = replace(one, percent=2.16, accuracy=0.4)
+    result = FedptResult(settings={}, rows=(one, less), environment={})
+    assert any("worst tenth of 10 clients is right in 0.0 per cent" in x for x in findings(result))
+    assert "| accuracy of 10 clients | mean | deviation | worst tenth | worst |" in markdown(result)
+
+
+def test_a_cell_that_learned_nothing_is_marked() -> None:
+    rows = [row(100.0, 1.0, 0.05), row(5.0, 1.0, 0.2)]
+    rows = [replace(one, n_clients=3, participations=2, rounds=4) for one in rows]
+    settings = {"private_delta": 1e-3, "private_strict_delta": 1e-6}
+    table = private_table("private", rows, settings, 0.1)
+    assert "| 5.00 † |" in table
+    assert "| 20.00 |" in table
+    assert "Epsilon is for one of 3 clients, the one drawn most (2 times in 4 rounds)" in table
 
 
 def test_the_papers_shares_are_those_that_are_run() -> None:
-    assert set(PAPER["cifar"]) == {one.percent for one in runs_of("cifar", FedptSettings())}
+    for part in ("cifar", "cifar_many"):
+        assert set(PAPER[part]) == {one.percent for one in runs_of(part, FedptSettings())}
     assert set(PAPER["text"]) == {one.percent for one in runs_of("text", FedptSettings())}
 
 
@@ -176,7 +235,7 @@ def test_committed_figures_show_what_is_claimed() -> None:
     assert scores["cifar"][26.45] > scores["cifar"][100.0] - 0.005
     for part in ("private", "hundred"):
         rows = [r for r in kept.rows if r.part == part]
-        levels = dict(differences(rows))
+        levels = {noise: one.value for noise, one in differences(rows) if one is not None}
         assert levels[0.0] < 0 < levels[8.83]
         assert set(levels) == set(PAPER_NOISES)
         rates = chosen(r for r in kept.search if r.part == part)
@@ -271,7 +330,9 @@ def test_a_client_that_does_not_answer_ends_a_private_run(
 ) -> None:
     one = Run(part="private", percent=4.96, seed=0, noise=4.03)
     monkeypatch.setattr(
-        module, "_fitted", lambda *_: (SimpleNamespace(records=[Record(0, 2, 1, 0.0, 0, 0)]), None)
+        fedpt_train,
+        "_fitted",
+        lambda *_, **__: (SimpleNamespace(records=[Record(0, 2, 1, 0.0, 0, 0)]), None),
     )
     with pytest.raises(FederationError, match="epsilon is for 2 answers"):
         module.outcome_of(TINY, tmp_path, one)
@@ -297,7 +358,7 @@ def test_the_table_runs_with_the_chosen_rates_and_goes_on_where_it_stopped(
     )
     best, asked = {100.0: 0.05, 2.16: 0.1}, list[Run]()
 
-    def outcome(settings: FedptSettings, directory: Path | None, one: Run) -> Row:
+    def outcome(settings: FedptSettings, directory: Path | None, one: Run, **_: Any) -> Row:
         asked.append(one)
         score = 1 - abs((one.rate or 0.0) - best[one.percent])
         made = replace(row(one.percent, 0.0, score), part="cifar", noise=None, seed=one.seed)
@@ -318,13 +379,6 @@ def test_the_table_runs_with_the_chosen_rates_and_goes_on_where_it_stopped(
     assert [(one.percent, one.seed) for one in asked] == [(100.0, 0), (100.0, 2), (2.16, 2)]
     other = fedpt(replace(settings, cifar_cohort=1), parts=["cifar"], directory=tmp_path)
     assert finished(whole, other.settings) == {}
-
-
-def test_a_curve_has_a_point_every_so_many_rounds() -> None:
-    curve = Curve(lambda state: state / 10, 2)
-    for k in range(5):
-        curve.close_round(k, Record(k, 1, 1, 0.0, 0, 0))
-    assert curve.points == [(2, 0.1), (4, 0.3)]
 
 
 def test_the_papers_own_sets_come_first(tmp_path: Path) -> None:
@@ -353,27 +407,12 @@ def put_speeches(folder: Path) -> None:
 
 def test_images_are_cut_anew_every_time() -> None:
     pixels = np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3)
-    draw = augmented(pixels, np.array([0, 1]), seed=[1], side=6)
+    draw = Augmented(pixels, np.array([0, 1]), seed=[1], side=6)
     cuts = [draw()[0].x for _ in range(12)]
     assert all(cut.shape == (2, 3, 6, 6) for cut in cuts)
     assert len({cut.tobytes() for cut in cuts}) > 4
-    again = augmented(pixels, np.array([0, 1]), seed=[1], side=6)
+    again = Augmented(pixels, np.array([0, 1]), seed=[1], side=6)
     assert np.array_equal(again()[0].x, cuts[0])
-
-
-def test_accuracy_leaves_out_what_does_not_count() -> None:
-    import torch
-
-    class Always(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.scores = torch.nn.Parameter(torch.tensor([0.0, 1.0, 0.0]))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.scores.expand(*x.shape, 3)
-
-    y = np.array([[1, 0, IGNORED], [1, 1, IGNORED]])
-    assert accuracy(Always(), Examples(np.zeros((2, 3), np.float32), y)) == 0.75
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,6 +423,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome.exit_code == 0, outcome.output
     assert "data are invented" in outcome.output
     assert json.loads((out / "fedpt-quick.json").read_text())["quick"] is True
+    assert (out / "fedpt-quick.md").read_text().count("its figures mean nothing") == 2
     with pytest.raises(ValueError, match="no part 'esn'"):
         fedpt(TINY, parts=["esn"])
     refused = CliRunner().invoke(app, [*words, "--trials", "3"])

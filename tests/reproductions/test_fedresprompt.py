@@ -24,7 +24,9 @@ from reproductions.fedresprompt import (
     finals,
     searches,
 )
-from reproductions.fedresprompt_tables import findings, markdown, write
+from reproductions.fedresprompt_costs import cost_to_reach, times_fewer
+from reproductions.fedresprompt_jobs import language_of
+from reproductions.fedresprompt_tables import cost_table, findings, markdown, write
 from reproductions.fedresprompt_values import (
     QUICK,
     Cell,
@@ -157,6 +159,57 @@ def test_committed_figures_show_what_is_claimed() -> None:
         assert mean(task, "closed-form", "test") > mean(task, "ridge", "test") - 0.03
 
 
+def test_pages_show_the_figures_of_the_files() -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "experiments.md").read_text()
+    section = page[page.index("(`fedresprompt`)") : page.index("## Streams")]
+    for name in ("fedresprompt", "fedresprompt-stories260k"):
+        kept = load_prompts(root / "results" / f"{name}.json")
+        assert (root / "results" / f"{name}.md").read_text() == markdown(kept)
+        for task in ("routing", "sst2", "uci_har", "motionsense"):
+            for method in ("ridge", "subspace", "closed-form", "reservoir", "prompt", "lora"):
+                found = [100 * cell.test for cell in kept.of(task, method)]
+                if found:
+                    assert f" {np.mean(found):.1f} ± {np.std(found, ddof=1):.1f} " in section
+        assert cost_table(kept) in section
+
+
+def test_cost_counts_until_an_accuracy_is_first_there() -> None:
+    def runs(method: str, rank: int, curves: list[list[float]], search: bool = False) -> list[Cell]:
+        variant = Variant(method=method, rank=rank)
+        return [
+            Cell(
+                job=Job(task="sst2", variant=variant, seed=seed, search=search),
+                development=curve[-1],
+                test=0.0,
+                rounds=3,
+                bytes_up=1,
+                asked_up=300 if method == "subspace" else 0,
+                curve=tuple((k + 1, 10 * (k + 1) * max(rank, 1), a) for k, a in enumerate(curve)),
+            )
+            for seed, curve in enumerate(curves)
+        ]
+
+    cells = (
+        *runs("lora", 8, [[0.9, 0.8, 0.8], [0.7, 0.8, 0.9], [0.7, 0.9, 0.9]]),
+        *runs("subspace", 0, [[0.7, 0.9, 0.7], [0.7, 0.7, 0.7], [0.7, 0.7, 0.9]]),
+        *runs("lora", 4, [[0.9, 0.9, 0.9]], search=True),
+        *runs("lora", 8, [[0.9, 0.9, 0.9]], search=True),
+    )
+    result = PromptResult(settings=QUICK, cells=cells)
+    subspace, lora, small = cost_to_reach(result, 0.9)
+    assert subspace.federation == (20.0, float("inf"), 30.0)
+    assert (subspace.n_reached, subspace.median_federation, subspace.median_whole) == (2, 30, 330)
+    assert (lora.federation, lora.median_whole) == ((80.0, 240.0, 160.0), 160.0)
+    assert (small.variant.rank, small.search, small.n_runs) == (4, True, 1)
+    assert times_fewer(subspace, lora) == pytest.approx(160 / 30)
+    assert times_fewer(subspace, lora, whole=True) == pytest.approx(160 / 330)
+    assert np.isnan(times_fewer(cost_to_reach(result, 0.95)[0], lora))
+    text = markdown(result)
+    assert "| 87 | lora, rank 4, of the search | 1 of 1 | 1 | 40 B | 40 B |" in text
+    assert "None of these models" in text
+
+
 def test_a_job_that_fails_does_not_cost_the_rest(
     settings: PromptSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +217,7 @@ def test_a_job_that_fails_does_not_cost_the_rest(
     monkeypatch.setattr(
         pool, "ProcessPoolExecutor", lambda workers, **_: ThreadPoolExecutor(workers)
     )
+    language_of(settings)  # once, before two threads want it
     broken = replace(settings, routes=(*settings.routes[:2], replace(settings.routes[2], units=-1)))
     result = fedresprompt(broken, ("routing",), workers=2)
     assert len(result.of("routing", "subspace")) == 1
@@ -189,3 +243,4 @@ def test_the_command_writes_tables(
     kept = load_prompts(tmp_path / "fedresprompt-quick.json")
     assert np.isfinite([cell.test for cell in kept.cells]).all()
     assert "Routing: three levels" in outcome.output
+    assert (tmp_path / "fedresprompt-quick.md").read_text().count("its figures mean nothing") == 2

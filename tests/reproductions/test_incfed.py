@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +14,19 @@ from catchment import Plan, Recipe
 from catchment.engine.local import run_locally
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.learn.averaging import GradientAveraging
-from catchment.search.cells import read_subjects, summed
-from catchment.search.space import Random
+from catchment.search.cells import Cell, accuracy, read_subjects, summed
+from catchment.search.space import Random, Space
+from reproductions import incfed as study_module
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
-from reproductions.incfed import IncFedSettings, incfed, space_of
+from reproductions.incfed import TRAINED, IncFedSettings, incfed, select, space_of
+from reproductions.incfed_tables import (
+    ahead_in,
+    chosen_at,
+    findings,
+    never_said,
+    reached,
+    selected,
+)
 from reproductions.iterative import Averaging, readouts_after
 from reproductions.people import invented_people, rotations
 from reproductions.published import (
@@ -25,9 +37,19 @@ from reproductions.published import (
     SHARES,
     printed,
 )
-from reproductions.study import SetResult, joined
+from reproductions.quotes import incfed_accuracies, incfed_differences
+from reproductions.study import Selected, SetResult, StudyResult, joined, load_result
+from reproductions.tables import markdown
 
 SETTINGS = IncFedSettings(trials=2, repetitions=2, shares=(0.5, 1.0), rounds=(1, 20))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_reservoirs() -> Iterator[None]:
+    small = Space(units=(20, 30), connections=(1, 15), input_connections=(1, 15))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study_module, "space_of", lambda name: small)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +87,18 @@ def test_the_largest_class_is_the_training_subjects(result: SetResult) -> None:
         assert cell.train >= 1 / len(result.classes)
 
 
-def test_a_choice_at_all_subjects_is_another_choice_than_at_few() -> None:
+def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
     (people, *_) = rotations(invented_people(n_users=9, windows=10), folds=3)
-    few = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(0.25,), rounds=())
-    many = IncFedSettings(trials=6, repetitions=1, shares=(1.0,), choose_at=(1.0,), rounds=())
-    by_few, by_many = incfed(people, few), incfed(people, many)
-    assert by_few.methods == by_many.methods
-    # Choices are of the same six recipes, so a difference can only come from who judged them.
-    assert [c.recipe for c in by_few.selected] != [c.recipe for c in by_many.selected]
+    settings = IncFedSettings(trials=3)
+    chosen = select(people, settings, lambda text: None)
+    assert set(chosen) == {(m, at) for m in ("incfed", "fedavg") for at in (1.0, 0.25)}
+    for (method, at), choice in chosen.items():
+        features = EchoStateMap(choice.wired.reservoir(), input=False, pool="mean")
+        few = {name: people.train[name] for name in people.share(at, 0)}
+        assert len(few) == (1 if at == 0.25 else 3)
+        train = read_subjects(features, few)
+        again = TRAINED[method](train, read_subjects(features, people.validation))
+        assert (choice.validation, choice.train) == (again.accuracy, accuracy(again.readout, train))
 
 
 def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
@@ -171,3 +197,92 @@ def test_the_papers_figures_are_complete() -> None:
     assert printed("incfed", "hhar", "random", 0.25) == 15.77
     assert printed("incfed", "wesad", "random", 1.0, "train") == 24.91
     assert printed("incfed", "wesad", "rounds-100", 1.0) is None
+
+
+def of_counts(method: str, share: float, counts: list[list[int]], **where: int) -> Cell:
+    """Return a cell of one person who is found as the counts say."""
+    right = float(np.trace(counts) / np.sum(counts))
+    who = f"p{where.get('fold', 0)}"
+    return Cell(
+        method, share, where.get("repetition", 0), right, 0.9, 0.8, {who: right}, 1.0, 0.0,
+        {who: counts}, where.get("fold", 0),
+    )  # fmt: skip
+
+
+GOOD, SILENT, ONE_MORE = [[8, 2], [2, 8]], [[10, 0], [10, 0]], [[8, 2], [1, 9]]
+
+
+def made_of(cells: list[Cell]) -> SetResult:
+    return SetResult(
+        name="wesad",
+        notes=(),
+        subjects={"train": 1, "validation": 1, "test": 1},
+        n_sequences=20,
+        classes=("calm", "glad"),
+        cells=tuple(cells),
+        selected=(Selected.of("incfed", Recipe(units=5, inputs=2), 0.9, "mean"),),
+    )
+
+
+def test_a_class_that_is_never_said_is_named_with_how_often() -> None:
+    cells = [
+        of_counts(method, share, counts, fold=fold)
+        for share in (0.5, 1.0)
+        for fold in (0, 1)
+        for method, counts in (
+            ("incfed", GOOD),
+            ("fedavg-samples", SILENT if share == 1 or fold == 0 else GOOD),
+            ("majority", SILENT),
+        )
+    ]
+    one = made_of(cells)
+    said = "wesad: fedavg-samples never says glad in 1 of 2 trainings at 50%, at 100%"
+    assert list(never_said(one)) == [said]
+    lines = findings(StudyResult(name="incfed", settings={}, sets=(one,)))
+    assert said in lines
+    # Zero is out of the interval at 100 %, where both people are told apart the same way.
+    assert lines[0].startswith("the exact sum is ahead of the average by samples in 1 of 2 sets")
+
+
+def test_rounds_are_counted_from_where_averaging_stays_near() -> None:
+    def course(*counts: list[list[int]]) -> SetResult:
+        named = zip((1, 10, 100), counts, strict=True)
+        return made_of(
+            [of_counts("incfed", 1.0, GOOD), of_counts("fedavg-samples", 1.0, GOOD)]
+            + [of_counts(f"rounds-{n}", 1.0, found) for n, found in named]
+        )
+
+    assert reached(course(GOOD, SILENT, GOOD)) == 100
+    assert reached(course(SILENT, ONE_MORE, GOOD)) == 10
+    assert reached(course(GOOD, GOOD, SILENT)) is None
+    text = markdown(StudyResult(name="incfed", settings={}, sets=(course(GOOD, SILENT, GOOD),)))
+    # Both ways, 5 units and a constant, 2 classes, 8 bytes each.
+    assert f"| 100 | 80.00 | +0.0 (+0.0 to +0.0) | {100 * 2 * 6 * 2 * 8 / 1024:,.0f} |" in text
+    assert "| rounds-100 |" not in text
+
+
+def test_the_papers_selection_stands_beside_ours(result: SetResult) -> None:
+    text = selected(replace(result, name="wesad"))
+    assert "| incfed | paper | 100 | 0.99 | 1 | 1 | 5 | 50 | 85.08 | 83.63 |" in text
+    assert text.count("\n") == 1 + len(result.selected) + 2
+    changes = chosen_at(result)
+    assert "| incfed, at 25% |" in changes
+    assert "| fedavg, at 25% |" in changes
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+PAGE = Path(__file__).parents[2] / "docs" / "experiments.md"
+
+
+def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
+    study = load_result(RESULTS / "incfed.json")
+    page = PAGE.read_text(encoding="utf-8")
+    assert incfed_accuracies(study) in page
+    assert incfed_differences(study) in page
+    flat = " ".join(page.split())
+    better, worse, n = ahead_in(study.sets)
+    assert f"ahead in {better} of {n} sets and shares, behind in {worse}" in flat
+    gap = max(one.largest_gap for one in study.sets)
+    assert f"an exact federated score and that of the pooled rows is {gap:.0e}" in flat
+    assert (RESULTS / "incfed.md").read_text(encoding="utf-8") == markdown(study)
+    assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))

@@ -19,7 +19,7 @@ from catchment.errors import UploadError  # noqa: E402
 from catchment.federation.compression import Float32  # noqa: E402
 from catchment.federation.learn.optimisers import Adam  # noqa: E402
 from catchment.federation.plan import Plan, Turn, as_algorithm  # noqa: E402
-from catchment.federation.sums import WeightedSum  # noqa: E402
+from catchment.federation.sums import TrainedSum  # noqa: E402
 from catchment.partial.local import LocalSteps  # noqa: E402
 from catchment.prompt.causal import TransformersLM  # noqa: E402
 from catchment.prompt.controller import Example  # noqa: E402
@@ -157,7 +157,7 @@ def test_what_cannot_be_is_refused(model: TransformersLM) -> None:
         training.client_update(
             training.broadcast(training.start(), Turn(0, ("a",))), list, Turn(0, ("a",))
         )
-    wrong = WeightedSum.of(tuple(np.zeros(2) for _ in training.start().values), 1.0)
+    wrong = TrainedSum.of(tuple(np.zeros(2) for _ in training.start().values), 1.0)
     with pytest.raises(UploadError, match="shape"):
         training.read_update(wrong.parts(), Turn(0, ("a",)))
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from catchment.search.cells import Cell
-from reproductions import incfed, parts, variance
+from reproductions import incfed, parts, people_command, variance
 from reproductions.__main__ import app, main
 from reproductions.people import People, invented_people, rotations
 from reproductions.reproduce import reproduce
@@ -31,7 +32,9 @@ def guesses(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of training: of every two sequences one is right."""
 
     def guessed(people: People, settings: incfed.IncFedSettings, began: object) -> SetResult:
-        sums = {name: [[1, 0], [1, 0]] for name in people.test}
+        table = np.zeros((len(people.classes), len(people.classes)), dtype=int)
+        table[:2, 0] = 1
+        sums = {name: table.tolist() for name in people.test}
         halves = dict.fromkeys(sums, 0.5)
         cell = Cell("incfed", 1.0, 0, 0.5, 0.5, 0.5, halves, 1.0, 0.0, sums)
         return SetResult.about(people, [cell])
@@ -130,6 +133,20 @@ def test_an_option_that_a_study_lacks_is_refused_in_one_sentence(
         error = capsys.readouterr().err
         assert sentence in error, error
         assert error.count("\n") == 1
+
+
+@pytest.mark.usefixtures("guesses")
+def test_the_papers_settings_have_a_folder_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incfed, "PAPER", replace(TINY, trials=7))
+    monkeypatch.setattr(people_command, "refuse_stand_ins", lambda *_: None)
+    words = ["incfed", "--paper", "--sets", "synthetic", "--seeds", "4", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    settings = load_result(tmp_path / "paper" / "incfed.json").settings
+    assert (settings["trials"], settings["repetitions"]) == (7, 4)
+    assert not (tmp_path / "incfed.json").exists()
 
 
 @pytest.mark.usefixtures("guesses")

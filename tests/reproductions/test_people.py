@@ -19,7 +19,6 @@ from reproductions.people import (
     thin,
     window_statistics,
 )
-from reproductions.reproduce import subjects
 
 STEP_NS = 5_000_000
 
@@ -149,21 +148,21 @@ def write_wesad(root: Path) -> None:
 def test_hhar_as_published_is_cut_as_in_either_paper(tmp_path: Path) -> None:
     write_hhar(tmp_path)
     assert available(tmp_path) == ("hhar",)
-    ours = subjects("fedip", "hhar", tmp_path)
+    ours = people("hhar", paper="fedip", directory=tmp_path)
     assert (len(ours.train), len(ours.validation), len(ours.test)) == (5, 2, 2)
     assert {s.u.shape for part in ours.train.values() for s in part} == {(400, 6)}
-    theirs = subjects("incfed", "hhar", tmp_path)
+    theirs = people("hhar", paper="incfed", directory=tmp_path)
     assert {s.u.shape for part in theirs.train.values() for s in part} == {(500, 32)}
     assert len(theirs.channels) == 32
 
 
 def test_wesad_as_published_is_cut_as_in_either_paper(tmp_path: Path) -> None:
     write_wesad(tmp_path)
-    ours = subjects("fedip", "wesad", tmp_path)
+    ours = people("wesad", paper="fedip", directory=tmp_path)
     assert (len(ours.train), len(ours.validation), len(ours.test)) == (9, 3, 3)
     assert {s.u.shape for part in ours.train.values() for s in part} == {(700, 8)}
     assert len(ours.classes) == 4
-    theirs = subjects("incfed", "wesad", tmp_path)
+    theirs = people("wesad", paper="incfed", directory=tmp_path)
     assert {s.u.shape for part in theirs.train.values() for s in part} == {(350, 8)}
 
 

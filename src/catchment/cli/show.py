@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -62,15 +64,14 @@ def finite(value: object) -> object:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ("size",)
 ) -> None:
-    """Print a table; the columns named in `right` are numbers."""
-    from rich.console import Console
-    from rich.table import Table
+    """Print a table; the columns named in `right` are numbers.
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in header:
-        number = title in right
-        justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(title, justify=justify, overflow="fold", no_wrap=number or not title)
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
-    Console().print(table)
+    In a file or a pipe it is as wide as it likes. On a terminal too narrow for it headings, then
+    texts, then whole rows take several lines; no cell is ever cut.
+    """
+    from catchment.cli.layout import Table, lay_out
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines, n_headings = lay_out(Table.of(header, rows, right), width)
+    for i, line in enumerate(lines):
+        typer.secho(line, bold=True if i < n_headings else None)

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from catchment.prompt.controller import Example as Example
     from catchment.prompt.controller import Projection as Projection
     from catchment.prompt.exchange import LanguageServer as LanguageServer
+    from catchment.prompt.language import Answers as Answers
     from catchment.prompt.language import FrozenLM as FrozenLM
     from catchment.prompt.language import find_model as find_model
     from catchment.prompt.prompt_model import PromptModel as PromptModel
     from catchment.prompt.prompt_model import RecordingPrompts as RecordingPrompts
+    from catchment.prompt.prompter import Prompter as Prompter
     from catchment.prompt.remote import RemoteServer as RemoteServer
     from catchment.prompt.remote import serve as serve
     from catchment.prompt.split import Controlled as Controlled
-    from catchment.prompt.split import Prompter as Prompter
     from catchment.prompt.split import PromptTraining as PromptTraining
     from catchment.prompt.start import closed_form_start as closed_form_start
     from catchment.prompt.start import label_targets as label_targets
@@ -38,10 +39,11 @@ __all__, __getattr__, __dir__ = face(
         "causal": ["TransformersLM"],
         "controller": ["EdgeController", "Example", "Projection"],
         "exchange": ["LanguageServer"],
-        "language": ["FrozenLM", "find_model"],
+        "language": ["Answers", "FrozenLM", "find_model"],
         "prompt_model": ["PromptModel", "RecordingPrompts"],
+        "prompter": ["Prompter"],
         "remote": ["RemoteServer", "serve"],
-        "split": ["Controlled", "PromptTraining", "Prompter"],
+        "split": ["Controlled", "PromptTraining"],
         "start": ["closed_form_start", "label_targets", "ridge_data", "values_of"],
         "surrogate": ["SurrogateLM"],
     },

@@ -2,7 +2,8 @@
 
 A batch is laid out with the padding behind: prompt, context, padding. Positions then count from 0
 in every row, no real token attends to padding, and a row's scores are read at its own last real
-position. (With the padding in front, or read at the last column, many models see or say something
+position. An answer's tokens stand behind the context, and each is scored where it is about to be
+said. (With the padding in front, or read at the last column, many models see or say something
 else.) Examples are sorted by length before they are cut into batches, so that little is padded.
 
 Weights never move and need no gradient; only the prompts do.
@@ -24,7 +25,14 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import MissingExtraError
-from catchment.prompt.language import Slopes, check_question, locate_model
+from catchment.prompt.language import (
+    Answers,
+    Asked,
+    Slopes,
+    check_question,
+    check_read,
+    locate_model,
+)
 
 try:
     import torch
@@ -154,43 +162,72 @@ class TransformersLM:
             )
         return tuple(found)
 
-    def scores(self, prompts: Array, contexts: Sequence[Integers], words: Sequence[int]) -> Array:
+    def scores(self, prompts: Array, contexts: Sequence[Integers], words: Asked) -> Array:
         check_question(prompts, contexts, words, self)
-        found = np.empty((len(prompts), len(words) - 1))
+        found = np.empty((len(prompts), _per_example(words)))
         with torch.inference_mode():
-            for rows in self._batches(contexts):
+            for rows in self._batches(_whole(contexts, words)):
                 p = self._on_device(prompts[rows])
-                logits = self.logits(p, [contexts[row] for row in rows], words)
-                found[rows] = (logits[:, 1:] - logits[:, :1]).cpu().numpy()
+                found[rows] = self._scored(p, contexts, words, rows).cpu().numpy()
         return found
 
     def slopes(
         self,
         prompts: Array,
         contexts: Sequence[Integers],
-        words: Sequence[int],
+        words: Asked,
         labels: Integers | None = None,
     ) -> Slopes:
         check_question(prompts, contexts, words, self)
-        R = len(words) - 1 if labels is None else 1
+        R = _per_example(words) if labels is None else 1
         values = np.empty((len(prompts), R))
         gradients = np.empty((len(prompts), R, *prompts.shape[1:]))
-        for rows in self._batches(contexts, copies=R):
+        for rows in self._batches(_whole(contexts, words), copies=R):
             # A copy of each example for each gradient: one pass backwards gives them all, and a
             # GPU takes about as long for a large batch as for a small one.
             p = self._on_device(np.repeat(prompts[rows], R, axis=0)).requires_grad_()
-            logits = self.logits(p, [contexts[row] for row in rows for _ in range(R)], words)
+            apart = self._scored(p, contexts, words, np.repeat(rows, R))
             if labels is None:
-                apart = (logits[:, 1:] - logits[:, :1]).reshape(len(rows), R, R)
-                wanted = torch.diagonal(apart, dim1=1, dim2=2)
+                wanted = torch.diagonal(apart.reshape(len(rows), R, R), dim1=1, dim2=2)
             else:
                 y = torch.from_numpy(labels[rows]).to(p.device)
+                # Only differences of scores matter, and the first word's is 0.
+                logits = torch.nn.functional.pad(apart, (1, 0))
                 wanted = torch.nn.functional.cross_entropy(logits, y, reduction="none")[:, None]
             # Rows of a batch do not see each other, so the gradient of the sum is each row's.
             (slope,) = torch.autograd.grad(wanted.sum(), p)
             values[rows] = wanted.detach().cpu().numpy()
             gradients[rows] = slope.cpu().numpy().reshape(len(rows), R, *prompts.shape[1:])
         return Slopes(values, gradients)
+
+    def _scored(
+        self, prompts: torch.Tensor, contexts: Sequence[Integers], words: Asked, rows: Integers
+    ) -> torch.Tensor:
+        """Return the scores (B, L - 1) or log-likelihoods (B, 1) of some rows of a question."""
+        read = [contexts[row] for row in rows]
+        if isinstance(words, Answers):
+            return self.likelihoods(prompts, read, [words.tokens[row] for row in rows])[:, None]
+        logits = self.logits(prompts, read, words)
+        return logits[:, 1:] - logits[:, :1]
+
+    def continued(
+        self, prompts: Array, contexts: Sequence[Integers], most: int, end: int | None = None
+    ) -> list[Integers]:
+        check_read(prompts, contexts, self)
+        said = [np.zeros(0, dtype=np.int64) for _ in contexts]
+        going = np.arange(len(contexts))
+        with torch.inference_mode():
+            for _ in range(most):
+                read = [np.concatenate([contexts[int(k)], said[k]]) for k in going]
+                for rows in self._batches(read):
+                    p = self._on_device(prompts[going[rows]])
+                    logits = self.logits(p, [read[row] for row in rows], None)
+                    for k, token in zip(going[rows], logits.argmax(dim=1).tolist(), strict=True):
+                        said[k] = np.append(said[k], token)
+                going = np.array([k for k in going if said[k][-1] != end], dtype=np.int64)
+                if not len(going):
+                    break
+        return said
 
     def _batches(self, contexts: Sequence[Integers], copies: int = 1) -> Iterator[Integers]:
         """Yield the examples of each batch, those of like length together."""
@@ -200,7 +237,10 @@ class TransformersLM:
             yield order[first : first + size]
 
     def logits(
-        self, prompts: torch.Tensor, contexts: Sequence[Integers], words: Sequence[int]
+        self,
+        prompts: torch.Tensor,
+        contexts: Sequence[Integers],
+        words: Sequence[int] | None,
     ) -> torch.Tensor:
         """Return the logits (B, L) of words at each row's last real position.
 
@@ -208,34 +248,75 @@ class TransformersLM:
         ----------
         prompts
             (B, m, d) on the model's device; gradients flow back to them.
+        words
+            L tokens; None for the whole vocabulary.
         """
-        m, lengths = prompts.shape[1], [len(context) for context in contexts]
-        tokens = np.zeros((len(contexts), max(lengths)), dtype=np.int64)
-        for row, context in enumerate(contexts):
-            tokens[row, : len(context)] = context
+        last = np.array([len(context) for context in contexts]) + prompts.shape[1] - 1
+        return self._read(prompts, contexts, np.arange(len(contexts)), last, words)
+
+    def likelihoods(
+        self,
+        prompts: torch.Tensor,
+        contexts: Sequence[Integers],
+        answers: Sequence[Integers],
+    ) -> torch.Tensor:
+        """Return the log-likelihoods (B,) of answers, each the sum over its tokens.
+
+        Parameters
+        ----------
+        prompts
+            (B, m, d) on the model's device; gradients flow back to them.
+        """
+        lengths = np.array([len(answer) for answer in answers])
+        rows = np.repeat(np.arange(len(answers)), lengths)
+        before = np.array([len(context) for context in contexts]) + prompts.shape[1]
+        places = np.concatenate(
+            [b - 1 + np.arange(n) for b, n in zip(before, lengths, strict=True)]
+        )
+        # The last token of an answer is never read: nothing is asked after it.
+        read = [np.concatenate([c, a[:-1]]) for c, a in zip(contexts, answers, strict=True)]
+        logits = self._read(prompts, read, rows, places, None)
+        tokens = torch.from_numpy(np.concatenate(answers)).to(self.device)
+        each = -torch.nn.functional.cross_entropy(logits, tokens, reduction="none")
+        total = torch.zeros(len(answers), dtype=each.dtype, device=self.device)
+        return total.index_add(0, torch.from_numpy(rows).to(self.device), each)
+
+    def _read(
+        self,
+        prompts: torch.Tensor,
+        contexts: Sequence[Integers],
+        rows: Integers,
+        places: Integers,
+        words: Sequence[int] | None,
+    ) -> torch.Tensor:
+        """Return the logits (A, L) of words, or of all tokens, at A places of rows of a batch."""
+        lengths = np.array([len(context) for context in contexts])
+        tokens = np.zeros((len(contexts), lengths.max()), dtype=np.int64)
+        for number, context in enumerate(contexts):
+            tokens[number, : len(context)] = context
         table = self._table
         embedded = table[torch.from_numpy(tokens).to(self.device)]
         x = torch.cat([prompts.to(table.dtype), embedded], dim=1)
-        last = torch.tensor(lengths, device=self.device) + m - 1
         steps = torch.arange(x.shape[1], device=self.device)
+        ends = torch.from_numpy(lengths + prompts.shape[1]).to(self.device)
         given = {
             "inputs_embeds": x,
-            "attention_mask": (steps[None] <= last[:, None]).long(),
+            "attention_mask": (steps[None] < ends[:, None]).long(),
             "position_ids": steps[None].expand(len(contexts), -1),
             "use_cache": False,
         }
-        rows = torch.arange(len(contexts), device=self.device)
-        chosen = torch.tensor(list(words), device=self.device)
+        row, place = (torch.from_numpy(index).to(self.device) for index in (rows, places))
+        chosen = slice(None) if words is None else torch.tensor(list(words), device=self.device)
         if self._plain_head:
             # The words that are asked about, in full precision, out of a vocabulary of thousands.
-            h = self.model.base_model(**given).last_hidden_state[rows, last]
+            h = self.model.base_model(**given).last_hidden_state[row, place]
             head = self.model.get_output_embeddings().weight[chosen]
             logits: torch.Tensor = h.to(self._precision) @ head.to(self._precision).T
             return logits
-        ends, place = torch.unique(last, return_inverse=True)
-        kept: dict[str, Any] = {"logits_to_keep": ends} if self._keeps else {}
-        out = self.model(**given, **kept).logits
-        found: torch.Tensor = out[rows, place if self._keeps else last][:, chosen]
+        kept, where = torch.unique(place, return_inverse=True)
+        extra: dict[str, Any] = {"logits_to_keep": kept} if self._keeps else {}
+        out = self.model(**given, **extra).logits
+        found: torch.Tensor = out[row, where if self._keeps else place][:, chosen]
         return found.to(self._precision)
 
     @cached_property
@@ -268,6 +349,18 @@ class TransformersLM:
 
     def _on_device(self, prompts: Array) -> torch.Tensor:
         return torch.tensor(prompts, dtype=self._precision, device=self.device)
+
+
+def _per_example(words: Asked) -> int:
+    """Return how many scores an example has."""
+    return 1 if isinstance(words, Answers) else len(words) - 1
+
+
+def _whole(contexts: Sequence[Integers], words: Asked) -> Sequence[Integers]:
+    """Return all that a model reads behind each prompt."""
+    if not isinstance(words, Answers):
+        return contexts
+    return [np.concatenate(pair) for pair in zip(contexts, words.tokens, strict=True)]
 
 
 @contextmanager

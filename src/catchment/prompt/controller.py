@@ -34,7 +34,7 @@ class Example:
     Parameters
     ----------
     label
-        Which of the label words is right.
+        Which of the label words is right; or which of the choices.
     u
         (T, I) signal that the reservoir reads; None where there is no reservoir.
     context
@@ -42,6 +42,9 @@ class Example:
     z, read_by
         (F,) features of the signal, where they have been computed before, and the fingerprint of
         what computed them; `EdgeController.prepared` fills them in.
+    choices
+        Tokens of each answer that is possible here, of any lengths; one alone if the answer is
+        free. None where label words are asked about.
     """
 
     label: int
@@ -49,6 +52,7 @@ class Example:
     context: Sequence[int] | Integers = ()
     z: Array | None = None
     read_by: str = ""
+    choices: Sequence[Sequence[int] | Integers] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

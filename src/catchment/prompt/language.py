@@ -9,6 +9,11 @@ label words, so only differences of scores matter:
 
 with q the softmax. Whoever knows the L - 1 gradients ds_l/dp can work out the gradient of the loss
 for every label y; that is how labels stay with the client.
+
+An answer may also be any sequence of tokens. Its score is then its log-likelihood in the whole
+vocabulary, each token after the prompt, the context and the tokens before it:
+
+    s = sum_j log softmax(logits after p, c, a_1 .. a_j-1)[a_j]
 """
 
 from __future__ import annotations
@@ -26,10 +31,30 @@ from catchment.errors import MissingDataError
 
 
 @dataclass(frozen=True, eq=False)
+class Answers:
+    """Tokens that a model might go on with, n sequences of any lengths above 0."""
+
+    tokens: Sequence[Integers]
+
+    def __post_init__(self) -> None:
+        if any(len(answer) == 0 for answer in self.tokens):
+            raise ValueError("an answer has no tokens; pass at least one")
+
+    @property
+    def lengths(self) -> Integers:
+        """(n,) tokens in each."""
+        return np.array([len(answer) for answer in self.tokens], dtype=np.int64)
+
+
+Asked = Sequence[int] | Answers
+
+
+@dataclass(frozen=True, eq=False)
 class Slopes:
     """Scores (n, L - 1) of label words against the first, and their gradients (n, L - 1, m, d).
 
-    Where labels were told: losses (n, 1), and gradients (n, 1, m, d) of the losses.
+    Where labels were told: losses (n, 1), and gradients (n, 1, m, d) of the losses. Of answers:
+    log-likelihoods (n, 1), and gradients (n, 1, m, d).
     """
 
     values: Array
@@ -57,8 +82,10 @@ class FrozenLM(Protocol):
     def embed(self, tokens: Sequence[int] | Integers) -> Array:
         """Return the embeddings (n, d) of tokens."""
 
-    def scores(self, prompts: Array, contexts: Sequence[Integers], words: Sequence[int]) -> Array:
+    def scores(self, prompts: Array, contexts: Sequence[Integers], words: Asked) -> Array:
         """Return the scores (n, L - 1) of label words against the first of them.
+
+        Of answers, one for each example: their log-likelihoods (n, 1).
 
         Parameters
         ----------
@@ -67,14 +94,14 @@ class FrozenLM(Protocol):
         contexts
             n arrays of tokens, of any lengths.
         words
-            L tokens, the label words.
+            L tokens, the label words; or n answers.
         """
 
     def slopes(
         self,
         prompts: Array,
         contexts: Sequence[Integers],
-        words: Sequence[int],
+        words: Asked,
         labels: Integers | None = None,
     ) -> Slopes:
         """Return the scores and their gradients with respect to prompts; or those of the losses.
@@ -82,7 +109,21 @@ class FrozenLM(Protocol):
         Parameters
         ----------
         labels
-            (n,) which word is right; the losses' gradients are returned if it is told.
+            (n,) which word is right; the losses' gradients are returned if it is told. Answers
+            have none.
+        """
+
+    def continued(
+        self, prompts: Array, contexts: Sequence[Integers], most: int, end: int | None = None
+    ) -> list[Integers]:
+        """Return what the model goes on with, always by the likeliest token.
+
+        Parameters
+        ----------
+        most
+            Tokens of each, at most.
+        end
+            A token after which nothing more is said; it is the last one returned.
         """
 
 
@@ -112,9 +153,24 @@ def losses(scores: Array, labels: Integers) -> tuple[Array, Array]:
 
 
 def check_question(
-    prompts: Array, contexts: Sequence[Integers], words: Sequence[int], model: FrozenLM
+    prompts: Array, contexts: Sequence[Integers], words: Asked, model: FrozenLM
 ) -> None:
     """Raise ValueError if a model cannot be asked this."""
+    check_read(prompts, contexts, model)
+    if isinstance(words, Answers):
+        if len(words.tokens) != len(contexts):
+            raise ValueError(
+                f"{len(words.tokens)} answers came for {len(contexts)} contexts; pass one each"
+            )
+        check_tokens(words.tokens, model)
+        return
+    if len(set(words)) < max(2, len(words)):
+        raise ValueError(f"the label words are tokens {list(words)}; pass 2 or more different ones")
+    check_tokens([np.asarray(words)], model)
+
+
+def check_read(prompts: Array, contexts: Sequence[Integers], model: FrozenLM) -> None:
+    """Raise ValueError if a model cannot read these prompts and contexts."""
     if prompts.ndim != 3 or prompts.shape[2] != model.width or len(prompts) != len(contexts):
         raise ValueError(
             f"prompts have shape {prompts.shape} for {len(contexts)} contexts; pass "
@@ -122,11 +178,14 @@ def check_question(
         )
     if len(contexts) == 0:
         raise ValueError("there is nothing to ask; pass at least one prompt")
-    if len(set(words)) < max(2, len(words)):
-        raise ValueError(f"the label words are tokens {list(words)}; pass 2 or more different ones")
     if prompts.shape[1] == 0 and any(len(context) == 0 for context in contexts):
         raise ValueError("there is neither a prompt nor a context; pass at least one vector")
-    known = np.concatenate([np.asarray(words), *contexts])
+    check_tokens(contexts, model)
+
+
+def check_tokens(tokens: Sequence[Integers], model: FrozenLM) -> None:
+    """Raise ValueError if a model does not know all tokens."""
+    known = np.concatenate([np.zeros(1, dtype=np.int64), *tokens])
     if known.min() < 0 or known.max() >= model.vocabulary:
         raise ValueError(
             f"tokens go from {known.min():.0f} to {known.max():.0f}, the model knows 0 to "

@@ -25,7 +25,8 @@ from catchment.federation.sums import TrainedSum
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageLink, LanguageServer
 from catchment.prompt.language import find_model
-from catchment.prompt.split import Controlled, Prompter, PromptTraining
+from catchment.prompt.prompter import Prompter
+from catchment.prompt.split import Controlled, PromptTraining
 from catchment.readout.device import refuse_device
 from catchment.readout.predictor import New, Stored, predictions
 from catchment.readout.storage import Around, around, map_of, save, stored_map, to_bytes, typed

@@ -11,13 +11,18 @@ Two parties see two things. The federation's server sees each client's change, i
 unless labels are told, its share of right answers, if no protection hides them in a sum; under
 noise, and where a guard blurs prompts, the last two are not sent. The language model's server sees
 every prompt and every context's tokens, always.
+
+The loss is that of the label words alone, or of whole answers of any number of tokens in the whole
+vocabulary. Then the language model's server also reads answers: all choices of an example, and not
+which is right, or with `tell_labels` the right one alone. Where an example has one choice, that one
+is told. If the model runs in the client's process, nobody else reads any of this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast, final
+from typing import Literal, cast, final, get_args
 
 import numpy as np
 
@@ -29,13 +34,15 @@ from catchment.federation.progress import UNKNOWN, Progress
 from catchment.federation.sums import TrainedSum
 from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
-from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
+from catchment.prompt.exchange import LanguageLink
 from catchment.prompt.language import losses, softmax
+from catchment.prompt.prompter import Owned, Prompter, question_about
+from catchment.prompt.questions import Answer
 from catchment.wire import Parts
 
 MEAN = Mean()
 LOCAL = Adam(learning_rate=0.01, tau=1e-8)
-ASKED_AT_ONCE = 4096
+Loss = Literal["words", "tokens", "answers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +81,9 @@ class PromptTraining:
         Values to begin with; the controller's own start if not given.
     at_once
         Clients of one machine whose batches are asked of the model together.
+    loss
+        "words": of the right label word among the label words. Of the right choice's tokens in
+        the whole vocabulary: "tokens", their mean, or "answers", their sum.
     """
 
     controller: EdgeController
@@ -87,6 +97,7 @@ class PromptTraining:
     guard: PromptNoise | None = None
     initial: Arrays | None = None
     at_once: int = 32
+    loss: Loss = "words"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "at_once"):
@@ -94,6 +105,10 @@ class PromptTraining:
                 raise ValueError(f"{name} is {getattr(self, name)}; pass at least 1")
         if self.max_steps is not None and self.max_steps < 1:
             raise ValueError(f"max_steps is {self.max_steps}; pass at least 1, or None for all")
+        if self.loss not in get_args(Loss):
+            raise ValueError(f"loss is {self.loss!r}; use one of {', '.join(get_args(Loss))}")
+        if self.loss == "words" and len(self.server.words) < 2:
+            raise ValueError("the server has no label words; pass loss='tokens' or 'answers'")
         if self.guard is not None and self.controller.train_projection:
             raise ValueError("a guard bounds bottlenecks; leave P as the seed made it")
         if self.initial is not None:
@@ -123,7 +138,7 @@ class PromptTraining:
         start = tuple(value.astype(np.float64) for value in parts.arrays)
         _check(start, self.controller)
         learners = [
-            _Learner(self, start, _Owned.of(self, cast(list[Example], list(data()))), turn.rng())
+            _Learner(self, start, Owned.of(self, cast(list[Example], list(data()))), turn.rng())
             for data, turn in clients
         ]
         for step in range(max(len(learner.batches) for learner in learners)):
@@ -138,7 +153,9 @@ class PromptTraining:
 
     def server_update(self, state: Controlled, total: TrainedSum, turn: Turn) -> Controlled:
         values, memory = self.optimiser.step(state.values, total.mean(), state.memory)
-        return Controlled(values, memory, total.progress(scored=not self.tell_labels))
+        # Whether a whole answer would have been chosen is not looked at while training.
+        scored = self.loss == "words" and not self.tell_labels
+        return Controlled(values, memory, total.progress(scored=scored))
 
     def result(self, state: Controlled) -> Prompter:
         """Return the controller with the state's values, and the language model it steers."""
@@ -149,81 +166,12 @@ class PromptTraining:
         return {**state.progress.figures, "weight norm": norm}
 
 
-@dataclass(frozen=True, eq=False)
-class Prompter:
-    """A trained controller in front of the language model's server."""
-
-    training: PromptTraining
-    values: Arrays
-
-    def chances(self, examples: Sequence[Example]) -> Array:
-        """Return the chances (n, L) of the label words, asked of the language model's server."""
-        owned = _Owned.of(self.training, examples)
-        found = []
-        for rows in np.split(np.arange(owned.n), range(ASKED_AT_ONCE, owned.n, ASKED_AT_ONCE)):
-            question = _question(self.training, self.values, owned, rows, gradient=False)
-            asked = question.to_bytes(self.training.controller.projection)
-            (reply,) = self.training.server.answers([asked])
-            found.append(softmax(Answer.from_bytes(reply).values))
-        return np.concatenate(found)
-
-    def accuracy(self, examples: Sequence[Example]) -> float:
-        """Return the share of examples whose label word has the best chance."""
-        labels = np.array([example.label for example in examples])
-        return float((self.chances(examples).argmax(axis=1) == labels).mean())
-
-
-@dataclass(frozen=True, eq=False)
-class _Owned:
-    """What a client has made of its examples: features, contexts and labels."""
-
-    z: Array
-    contexts: list[Integers]
-    labels: Integers
-
-    @property
-    def n(self) -> int:
-        return len(self.labels)
-
-    @classmethod
-    def of(cls, training: PromptTraining, examples: Sequence[Example]) -> _Owned:
-        if not examples:
-            raise ValueError("there are no examples; pass at least one")
-        n_words = len(training.server.words)
-        labels = np.array([example.label for example in examples], dtype=np.int64)
-        if labels.min() < 0 or labels.max() >= n_words:
-            raise ValueError(
-                f"labels go from {labels.min()} to {labels.max()} for {n_words} label words"
-            )
-        contexts = [as_tokens(example.context) for example in examples]
-        return cls(training.controller.rows(examples), contexts, labels)
-
-
-def _question(
-    training: PromptTraining, values: Arrays, owned: _Owned, rows: Integers, *, gradient: bool
-) -> Question:
-    """Return what is asked about some of a client's examples."""
-    controller = training.controller
-    # A prompt that is the same for every example, and a context likewise, are sent once.
-    z = owned.z[rows[:1]] if controller.features is None else owned.z[rows]
-    if controller.train_projection:
-        prompts = controller.prompts(values, z)
-    else:
-        codes = controller.codes(values, z)
-        prompts = codes if training.guard is None else training.guard.guarded(codes)
-    contexts = [owned.contexts[row] for row in rows]
-    if all(np.array_equal(context, contexts[0]) for context in contexts[1:]):
-        contexts = contexts[:1]
-    labels = owned.labels[rows] if gradient and training.tell_labels else None
-    return Question(prompts, contexts, len(rows), labels, gradient)
-
-
 @final
 class _Learner:
     """One client in the middle of a round."""
 
     def __init__(
-        self, training: PromptTraining, start: Arrays, owned: _Owned, rng: np.random.Generator
+        self, training: PromptTraining, start: Arrays, owned: Owned, rng: np.random.Generator
     ) -> None:
         self.training, self.start, self.owned = training, start, owned
         self.values, self.memory = start, training.local.start(start)
@@ -234,26 +182,22 @@ class _Learner:
         self.loss, self.right, self.met = 0.0, 0, 0  # sums over the examples of all steps
 
     def question(self, step: int) -> bytes:
-        asked = _question(self.training, self.values, self.owned, self.batches[step], gradient=True)
-        return asked.to_bytes(self.training.controller.projection)
+        training = self.training
+        asked = question_about(
+            Prompter(training, self.values),
+            self.owned,
+            self.batches[step],
+            gradient=True,
+            choices=training.loss != "words",
+        )
+        return asked.to_bytes(training.controller.projection)
 
     def learn(self, step: int, answer: Answer) -> None:
         """Move by the gradient of the batch's mean loss."""
         training, controller = self.training, self.training.controller
         rows = self.batches[step]
-        g = answer.gradients
-        expected = (len(rows), len(training.server.words) - 1)
-        if g is None or answer.values.shape != (expected[: 2 - training.tell_labels]):
-            raise IntegrityError("the language model's server answered another question")
+        g = self._of_words(rows, answer) if training.loss == "words" else self._of(rows, answer)
         self.met += len(rows)
-        if training.tell_labels:
-            self.loss += float(answer.values.sum())
-        else:
-            labels = self.owned.labels[rows]
-            loss, slope = losses(answer.values, labels)
-            self.loss += float(loss.sum())
-            self.right += int((softmax(answer.values).argmax(axis=1) == labels).sum())
-            g = np.einsum("nl,nl...->n...", slope, g)
         z = self.owned.z[rows[: len(g)]]
         if training.guard is not None:
             g = training.guard.pull_back(controller.codes(self.values, z), g)
@@ -261,6 +205,37 @@ class _Learner:
         self.values, self.memory = controller.apply_gradient(
             self.values, gradient, training.local, self.memory
         )
+
+    def _of_words(self, rows: Integers, answer: Answer) -> Array:
+        """Note the losses among label words; return their gradients, of each example or summed."""
+        training, g = self.training, answer.gradients
+        expected = (len(rows), len(training.server.words) - 1)
+        if g is None or answer.values.shape != (expected[: 2 - training.tell_labels]):
+            raise IntegrityError("the language model's server answered another question")
+        if training.tell_labels:
+            self.loss += float(answer.values.sum())
+            return g
+        labels = self.owned.labels[rows]
+        loss, slope = losses(answer.values, labels)
+        self.loss += float(loss.sum())
+        self.right += int((softmax(answer.values).argmax(axis=1) == labels).sum())
+        return np.asarray(np.einsum("nl,nl...->n...", slope, g))
+
+    def _of(self, rows: Integers, answer: Answer) -> Array:
+        """Note the losses of the right answers; return their gradients, of each example."""
+        owned, told = self.owned, self.training.tell_labels
+        counts = np.array([1 if told else len(owned.choices[row]) for row in rows])
+        g = answer.gradients
+        if g is None or answer.values.shape != (counts.sum(),) or len(g) != counts.sum():
+            raise IntegrityError("the language model's server answered another question")
+        labels = owned.labels[rows]
+        right = np.cumsum(counts) - counts + (0 if told else labels)
+        each = np.ones(len(rows))
+        if self.training.loss == "tokens":
+            pairs = zip(rows, labels, strict=True)
+            each = np.array([len(owned.choices[row][label]) for row, label in pairs], dtype=float)
+        self.loss -= float((answer.values[right] / each).sum())
+        return np.asarray(-g[right] / each.reshape(-1, *[1] * (g.ndim - 1)))
 
     def upload(self) -> TrainedSum:
         moved = tuple(after - before for after, before in zip(self.values, self.start, strict=True))

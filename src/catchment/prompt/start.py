@@ -25,7 +25,8 @@ from catchment.federation.learn.optimisers import Adam, Arrays, ServerOptimiser
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Protection
 from catchment.prompt.controller import EdgeController, Example, Projection
-from catchment.prompt.exchange import Answer, LanguageLink, Question, as_tokens
+from catchment.prompt.exchange import LanguageLink
+from catchment.prompt.questions import Answer, Question, as_tokens
 from catchment.readout.readout import Readout
 
 RULE = Adam(learning_rate=0.05, tau=1e-8)

@@ -9,6 +9,8 @@ with x the prompt vectors followed by the embeddings of the context. The gradien
 
     d(v c)/dx_t = a_t (v + (v (x_t - c)) q / sqrt d),    v = M'((1 - h^2) e_w)
 
+An answer's tokens are scored one after the other, each among all words; the gradients add.
+
 It knows no language, and nothing measured with it says anything about one.
 """
 
@@ -22,7 +24,14 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.features.echo_state.random_words import Purpose, Words, uniform
-from catchment.prompt.language import Slopes, check_question, losses
+from catchment.prompt.language import (
+    Answers,
+    Asked,
+    Slopes,
+    check_question,
+    check_read,
+    losses,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +83,10 @@ class SurrogateLM:
     def embed(self, tokens: Sequence[int] | Integers) -> Array:
         return np.asarray(self.embeddings[np.asarray(tokens, dtype=np.int64)])
 
-    def scores(self, prompts: Array, contexts: Sequence[Integers], words: Sequence[int]) -> Array:
+    def scores(self, prompts: Array, contexts: Sequence[Integers], words: Asked) -> Array:
         check_question(prompts, contexts, words, self)
+        if isinstance(words, Answers):
+            return self._answered(prompts, contexts, words).values
         apart = self._apart(words)
         # One example at a time: what an answer is must not depend on what else is asked.
         return np.stack(
@@ -86,23 +97,61 @@ class SurrogateLM:
         self,
         prompts: Array,
         contexts: Sequence[Integers],
-        words: Sequence[int],
+        words: Asked,
         labels: Integers | None = None,
     ) -> Slopes:
         check_question(prompts, contexts, words, self)
-        apart, m = self._apart(words), prompts.shape[1]
+        if isinstance(words, Answers):
+            return self._answered(prompts, contexts, words)
+        apart = self._apart(words)
         values, gradients = [], []
         for k, (prompt, context) in enumerate(zip(prompts, contexts, strict=True)):
-            x, a, c, h = self._read(prompt, context)
-            score, directions = apart @ h, apart
+            read = self._read(prompt, context)
+            score, directions = apart @ read[3], apart
             if labels is not None:
                 score, slope = losses(score[None], labels[k : k + 1])
                 directions = slope @ apart
-            v = (directions * (1 - h**2)) @ self._mixing
-            toward = (v @ (x[:m] - c).T)[:, :, None] * (self._question / self.width**0.5)
             values.append(score)
-            gradients.append(a[:m, None] * (v[:, None, :] + toward))
+            gradients.append(self._pulled_back(directions, len(prompt), *read))
         return Slopes(np.stack(values), np.stack(gradients))
+
+    def continued(
+        self, prompts: Array, contexts: Sequence[Integers], most: int, end: int | None = None
+    ) -> list[Integers]:
+        check_read(prompts, contexts, self)
+        found = []
+        for prompt, context in zip(prompts, contexts, strict=True):
+            said: list[int] = []
+            while len(said) < most and (not said or said[-1] != end):
+                h = self._read(prompt, np.append(context, said).astype(np.int64))[3]
+                said.append(int((self.embeddings @ h).argmax()))
+            found.append(np.array(said, dtype=np.int64))
+        return found
+
+    def _answered(self, prompts: Array, contexts: Sequence[Integers], answers: Answers) -> Slopes:
+        """Return log-likelihoods (n, 1) of answers, and their gradients (n, 1, m, d)."""
+        values, gradients = (
+            np.zeros((len(prompts), 1)),
+            np.zeros((len(prompts), 1, *prompts.shape[1:])),
+        )
+        for k, (prompt, context) in enumerate(zip(prompts, contexts, strict=True)):
+            for j, token in enumerate(answers.tokens[k]):
+                read = self._read(prompt, np.concatenate([context, answers.tokens[k][:j]]))
+                logits = self.embeddings @ read[3]
+                e = np.exp(logits - logits.max())
+                q = e / e.sum()
+                values[k] += np.log(q[token])
+                direction = self.embeddings[token] - q @ self.embeddings
+                gradients[k] += self._pulled_back(direction[None], len(prompt), *read)
+        return Slopes(values, gradients)
+
+    def _pulled_back(
+        self, directions: Array, m: int, x: Array, a: Array, c: Array, h: Array
+    ) -> Array:
+        """Return the gradients (R, m, d) of directions (R, d) of h, of the first m positions."""
+        v = (directions * (1 - h**2)) @ self._mixing
+        toward = (v @ (x[:m] - c).T)[:, :, None] * (self._question / self.width**0.5)
+        return np.asarray(a[:m, None] * (v[:, None, :] + toward))
 
     def _apart(self, words: Sequence[int]) -> Array:
         """Return the label words' embeddings (L - 1, d), less that of the first."""

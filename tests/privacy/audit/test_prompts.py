@@ -19,8 +19,9 @@ from catchment.privacy.audit.outcomes import correlation, relative_error
 from catchment.privacy.audit.prompts import context_of
 from catchment.privacy.dp.prompt_noise import PromptNoise
 from catchment.prompt.controller import EdgeController, Example
-from catchment.prompt.exchange import LanguageServer, Question
+from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.language import losses
+from catchment.prompt.questions import Question
 from catchment.prompt.split import PromptTraining
 
 

@@ -1,0 +1,236 @@
+"""Accuracy on people for docs/measured.md and the README: all of ours, side by side.
+
+Every ± is the standard deviation over seeds with n - 1; intervals are over people.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reproductions.fedresprompt_values import load_prompts
+from reproductions.intervals import deviation
+from reproductions.map_values import MapsResult, Row, load_maps
+from reproductions.study import load_result
+
+ROOT = Path(__file__).parents[1]
+RESULTS, BENCHMARKS = ROOT / "results", ROOT / "benchmarks" / "results"
+SETS = {"uci_har": "UCI HAR", "motionsense": "MotionSense", "hhar": "HHAR", "wisdm_watch": "WISDM"}
+
+
+def benchmark(name: str) -> Any:
+    """Return what a benchmark kept."""
+    return json.loads((BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table.
+
+    >>> print(grid(["a", "b"], [["1", "2"]]))
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]])
+
+
+def shown(values: Sequence[float], digits: int = 1) -> str:
+    """Return a mean, and the deviation over seeds with n - 1 where there are several.
+
+    >>> shown([1.0, 3.0]), shown([2.0])
+    ('2.0 ± 1.4', '2.0')
+    """
+    spread = f" ± {deviation(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
+
+
+PEOPLE = {
+    "default, 510": "**the default: window statistics beside random convolutions**",
+    "window statistics": "window statistics alone",
+    "MiniRocket, 504": "MiniRocket, biases from noise",
+    "Hydra, 512": "Hydra",
+    "reservoir, chosen": "reservoir of 300 units, one of six recipes chosen by training people",
+    "MiniRocket of aeon, pooled, 1008": (
+        "MiniRocket as aeon has it, 1 008 columns, all data in one place"
+    ),
+    "CNN by FedAvg": "1-d CNN by FedAvg, tuned over a small grid (WISDM: 30 epochs only)",
+    "InceptionTime by FedAvg": "InceptionTime by FedAvg, likewise",
+}
+
+
+def maps() -> MapsResult:
+    return load_maps(RESULTS / "maps.json")
+
+
+def of(result: MapsResult, name: str, method: str) -> Row:
+    """Return a method's row on a set, which must be there."""
+    row = result.row(name, method)
+    if row is None:
+        raise ValueError(f"results/maps.json has no {method} on {name}")
+    return row
+
+
+def people_table() -> str:
+    """Return accuracy, worst person and bytes of the README's methods."""
+    result, lines = maps(), []
+    for method, words in PEOPLE.items():
+        rows = [of(result, name, method) for name in SETS]
+        cells = [f"{100 * row.accuracy:.1f} ({100 * row.worst[1]:.1f})" for row in rows]
+        sizes = [row.largest("largest_up") / 1e6 for row in rows]
+        lines.append([words, *cells, "-" if max(sizes) == 0 else _between(sizes)])
+    names = [*list(SETS.values())[:3], "WISDM watch"]
+    head = ["accuracy on people nobody trained on, % (worst person)", *names, "MB up a client"]
+    return grid(head, lines)
+
+
+def _between(sizes: Sequence[float]) -> str:
+    low, high = (
+        f"{size:.0f}" if size >= 10 else f"{size:.2g}" for size in (min(sizes), max(sizes))
+    )
+    return low if low == high else f"{low} to {high}"
+
+
+def intervals_table() -> str:
+    """Return the default map on every set: over seeds, and over people."""
+    result, lines = maps(), []
+    for name, words in SETS.items():
+        row = of(result, name, "default, 510")
+        low, high = row.interval
+        lines.append(
+            [
+                words,
+                shown([100 * cell.accuracy for cell in row.cells], 2),
+                f"{100 * low:.1f} to {100 * high:.1f}",
+                f"{100 * row.worst[1]:.1f}",
+                str(len(row.people)),
+                f"{sum(row.cells[0].windows.values()):,}".replace(",", " "),
+            ]
+        )
+    head = ["default map", "accuracy ± over seeds", "95 % over people", "worst person"]
+    return grid([*head, "people", "windows"], lines)
+
+
+NINE, ALONE, ONE = "the publisher's nine", "each person alone", "one for all, federated"
+BY_PEOPLE = "ridge by training people"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of ours on UCI HAR, and what another may have otherwise."""
+
+    what: str
+    accuracy: str
+    over_people: str = "-"
+    tested: str = NINE
+    scale: str = ALONE
+    chose: str = BY_PEOPLE
+    source: str
+
+    def cells(self) -> list[str]:
+        return list(asdict(self).values())
+
+
+def uci_har_table() -> str:
+    """Return every figure of ours on UCI HAR side by side, with what differs."""
+    figures = [
+        *_of_maps(),
+        _of_study("unseen", "incfed", "reservoir of 500 units, mean and deviation"),
+        _of_study("incfed", "incfed", "reservoir chosen as in the paper"),
+        _of_example(),
+        _of_errors("defaults", "now"),
+        _of_errors("grid", "default"),
+        _of_prompts(),
+        _of_personal(),
+    ]
+    head = ["what", "accuracy ± over seeds", "95 % over people", "tested on", "scale", "who chose"]
+    return grid([*head, "from"], [figure.cells() for figure in figures])
+
+
+def _of_maps() -> list[Figure]:
+    rows = (
+        ("default, 510", "**default map, 510 columns: the figure to quote**", BY_PEOPLE),
+        ("window statistics", "window statistics", BY_PEOPLE),
+        ("reservoir, chosen", "reservoir of 300 units", "recipe and ridge by training people"),
+        ("reservoir, documented", "the reservoir of `unseen`, one segment", BY_PEOPLE),
+        ("reservoir, default", "reservoir of 200 units, nothing set", BY_PEOPLE),
+    )
+    figures, result = [], maps()
+    for method, words, chose in rows:
+        row = of(result, "uci_har", method)
+        low, high = row.interval
+        figures.append(
+            Figure(
+                what=words,
+                accuracy=shown([100 * cell.accuracy for cell in row.cells]),
+                over_people=f"{100 * low:.1f} to {100 * high:.1f}",
+                chose=chose,
+                source="results/maps.json",
+            )
+        )
+    return figures
+
+
+def _of_study(name: str, method: str, words: str) -> Figure:
+    """Return the figure of a study on people, with everybody training."""
+    found = next(s for s in load_result(RESULTS / f"{name}.json").sets if s.name == "uci_har")
+    cells = found.of(method, 1.0)
+    tested = {person for cell in cells for person in cell.by_subject}
+    over = found.interval(method, 1.0) if all(cell.confusions for cell in cells) else None
+    return Figure(
+        what=words,
+        accuracy=shown([100 * value for value in found.values(method, 1.0)]),
+        over_people=f"{100 * over.low:.1f} to {100 * over.high:.1f}" if over else "-",
+        tested=NINE if name == "unseen" and len(tested) == 9 else f"{len(tested)} people",
+        chose="recipe, pooling and ridge by validation people",
+        source=f"results/{name}.json",
+    )
+
+
+def _of_example() -> Figure:
+    kept = benchmark("examples")["examples"]["uci_har"]["reservoir, N = 120, federated"]
+    value, spread = (100 * number for number in kept)
+    return Figure(
+        what="reservoir of 120 units, spread leaks, two halves",
+        accuracy=f"{value:.1f} ± {spread:.1f}",
+        scale=ONE,
+        chose="settings and ridge by training people",
+        source="`examples/uci_har.py`",
+    )
+
+
+def _of_errors(name: str, key: str) -> Figure:
+    kept = benchmark(name)
+    first, *_, last = kept["seeds"]
+    return Figure(
+        what=f"reservoir of 120 units, nothing set, seeds {first} to {last}",
+        accuracy=shown([100 * (1 - error) for error in kept["tasks"]["UCI HAR, 120 units"][key]]),
+        scale=ONE,
+        source=f"benchmarks/results/{name}.json",
+    )
+
+
+def _of_prompts() -> Figure:
+    cells = load_prompts(RESULTS / "fedresprompt.json").of("uci_har", "ridge")
+    return Figure(
+        what="plain readout beside prompts",
+        accuracy=shown([100 * cell.test for cell in cells]),
+        chose="sizes by validation people",
+        source="results/fedresprompt.json",
+    )
+
+
+def _of_personal() -> Figure:
+    (row, *_) = (row for row in benchmark("personal")["rows"] if row["data"] == "uci_har")
+    return Figure(
+        what="shared readout of 150 units, before it is made personal",
+        accuracy=f"{100 * row['shared']:.1f}",
+        tested=f"all {row['n_subjects']} in four folds, their later halves",
+        scale=ONE,
+        source="benchmarks/results/personal.json",
+    )
