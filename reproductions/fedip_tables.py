@@ -12,7 +12,7 @@ from reproductions.fedip_findings import (
     settled,
 )
 from reproductions.fedip_search import SEARCHES
-from reproductions.fedpt_tables import grid
+from reproductions.grids import grid
 from reproductions.intervals import Interval, over_people, paired
 from reproductions.study import StudyResult
 
