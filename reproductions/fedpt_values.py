@@ -73,7 +73,7 @@ class ManySettings:
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    rounds: int = 2000
+    rounds: int = 1000
     clients: int = 100
     cohort: int = 10
     batch: int = 20
@@ -82,7 +82,7 @@ class ManySettings:
     rates: tuple[float, float] = (0.1, 0.2)
     candidates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
     held_out: int = 1000
-    search_rounds: int = 150
+    search_rounds: int = 100
     search_seed: int = 9
     every: int = 100
 
