@@ -37,8 +37,8 @@ FACES = {
     ),
     "federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
-        "Protection Record Result Rows SmallestUpload Store Turn as_algorithm explain messages_of "
-        "read_run"
+        "Protection Record Result RoundedUpload Rows SmallestUpload Store Turn as_algorithm "
+        "explain messages_of read_run"
     ),
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
@@ -67,7 +67,7 @@ FACES = {
     "export.device": "TrainingDevice device_of sensor_bytes task_of to_device",
     "interop": "from_reservoirpy model_from_reservoirpy",
     "partial": (
-        "Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
+        "Dropout Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
         "PartialNetwork RecordingTraining Schedule Share schedule_epsilon suggest_freeze "
         "tree_epsilon"
     ),

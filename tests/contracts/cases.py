@@ -39,6 +39,7 @@ from catchment.federation.measure.evaluation import Evaluation
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan, Protection
+from catchment.federation.rounding import RoundedUpload
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageServer
 from catchment.prompt.split import PromptTraining
@@ -213,6 +214,13 @@ def cases() -> tuple[Case, ...]:
         _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
         _case("compressed", FederatedRidge(features=z), series(), protections=(FactorUpload(),)),
         _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
+        _case(
+            "few-bits",
+            GradientAveraging(features=z),
+            series(),
+            rounds=2,
+            protections=(RoundedUpload(bits=4),),
+        ),
         _case(
             "capped", FederatedRidge(features=z), series(), protections=(InfluenceCap(limit=9.0),)
         ),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from catchment.errors import TooFewClientsError
 from catchment.federation.learn.optimisers import Adam
 from catchment.federation.loop import Result
 from catchment.federation.plan import Turn
+from catchment.federation.rounding import RoundedUpload
 from catchment.federation.runs.write import Store
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.ftrl import FollowTheLeader
@@ -232,3 +234,41 @@ def test_the_schedule_moves_the_clients_rate() -> None:
         Schedule(decay=2.0)
     with pytest.raises(ValueError, match="every 0"):
         Schedule(every=0)
+
+
+def test_few_bits_of_a_change_learn_the_same_in_fewer_bytes() -> None:
+    """With 32 bits every value is the one without rounding."""
+
+    def run(bits: Literal[32, 8]) -> Result[Trained, object]:
+        rounded = RoundedUpload(bits=bits)
+        return federate(Plan(algorithm=TRAINING, rounds=4, protections=(rounded,)), CLIENTS)
+
+    whole = federate(Plan(algorithm=TRAINING, rounds=4), CLIENTS).state.values
+    for a, b in zip(run(32).state.values, whole, strict=True):
+        assert np.array_equal(a, b)
+    moved = np.sqrt(
+        sum(((a - b) ** 2).sum() for a, b in zip(whole, TRAINING.start().values, strict=True))
+    )
+    few = run(8)
+    apart = np.sqrt(sum(((a - b) ** 2).sum() for a, b in zip(few.state.values, whole, strict=True)))
+    assert 0 < apart < 0.02 * moved
+    assert not few.records[0].refused
+
+
+def test_clipped_changes_are_rounded_within_their_clip() -> None:
+    rule = FollowTheLeader(noise_multiplier=0.0, clip=0.2, clients=5, rounds=3)
+    training = replace(TRAINING, clip=0.2, optimiser=rule)
+    with pytest.raises(ValueError, match=r"clipped at 0\.2"):
+        Plan(algorithm=training, rounds=3, protections=(RoundedUpload(bits=2),))
+    rounded = RoundedUpload(bits=2, longest=0.2)
+    result = federate(Plan(algorithm=training, rounds=3, protections=(rounded,)), CLIENTS)
+    assert [record.n_used for record in result.records] == [5, 5, 5]  # the server refused none
+    told = training.broadcast(training.start(), Turn(0, ()))
+    for name, data in CLIENTS.items():
+        turn = Turn(0, (), client=name)
+        change = training.client_update(told, partial(list, data), turn)
+        moved: Any = rounded.read_update(
+            rounded.on_client(change, turn).parts(), turn, training.read_update
+        )
+        length = np.sqrt(sum(float((c.astype(np.float64) ** 2).sum()) for c in moved.changes))
+        assert 0 < length <= 0.2

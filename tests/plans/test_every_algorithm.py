@@ -170,6 +170,19 @@ def test_what_a_plan_trains_is_saved_and_says_of_raw_files_what_the_run_said(
     assert finished.scores.total.value > 0.6
 
 
+def test_a_plan_file_sends_a_part_of_a_network_in_few_bits(folder: Path) -> None:
+    pytest.importorskip("torch")
+    settings = 'network = "my_networks:small"\nfreeze = ["3.bias"]\n'
+    part = 'dropout = ["1", "3"]\ndropout_share = [0.5]\n'
+    bits = '[[protect]]\nname = "rounded"\nbits = 4\n'
+    up = {}
+    for name, text in (("whole", ""), ("part", part), ("bits", bits), ("both", part + bits)):
+        file = read_plan(write_plan(folder, "partial", settings + text))
+        up[name] = run_plan(file, folder / name).run.rounds["training"][0].bytes_up
+    assert up["both"] < min(up["part"], up["bits"])
+    assert max(up["part"], up["bits"]) < up["whole"]
+
+
 def test_the_personal_readouts_of_a_run_are_chosen_by_name(folder: Path) -> None:
     plan = write_plan(folder, "personal", LEARN["personal"])
     command(folder, "run", str(plan), "--out", "run")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from catchment.federation.messages import Record as Record
     from catchment.federation.plan import Plan as Plan
     from catchment.federation.plan import Protection as Protection
+    from catchment.federation.rounding import RoundedUpload as RoundedUpload
     from catchment.federation.rows import Rows as Rows
     from catchment.federation.running_sums import BLOCK as BLOCK
     from catchment.federation.runs.explain import explain as explain
@@ -48,6 +49,7 @@ __all__, __getattr__, __dir__ = face(
         "loop": ["Result"],
         "messages": ["Engine", "Record"],
         "plan": ["Plan", "Protection"],
+        "rounding": ["RoundedUpload"],
         "rows": ["Rows"],
         "running_sums": ["BLOCK"],
         "runs.explain": ["explain"],

@@ -150,10 +150,12 @@ class Needs:
         How many rounds it takes.
     other_targets
         Whether its messages are about other targets than those of the recordings' rows.
+    longest
+        The longest change that the server takes from a client, if there is a bound.
 
     >>> Needs(rounds=2) | Needs(each_client="it keeps clients apart; pass keep_clients=False")
     Needs(each_client='it keeps clients apart; pass keep_clients=False', data_choice='',
-          per_sequence=False, rounds=2, other_targets=False)
+          per_sequence=False, rounds=2, other_targets=False, longest=None)
     """
 
     each_client: str = ""
@@ -161,6 +163,7 @@ class Needs:
     per_sequence: bool = False
     rounds: int = 1
     other_targets: bool = False
+    longest: float | None = None
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(
@@ -169,6 +172,9 @@ class Needs:
             per_sequence=self.per_sequence or other.per_sequence,
             rounds=max(self.rounds, other.rounds),
             other_targets=self.other_targets or other.other_targets,
+            longest=min(
+                (one for one in (self.longest, other.longest) if one is not None), default=None
+            ),
         )
 
 

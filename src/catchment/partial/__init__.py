@@ -14,6 +14,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
+    from catchment.partial.dropout import Dropout as Dropout
     from catchment.partial.freeze import Freeze as Freeze
     from catchment.partial.freeze import PartialNetwork as PartialNetwork
     from catchment.partial.freeze import Share as Share
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = face(
     __name__,
     {
+        "dropout": ["Dropout"],
         "freeze": ["Freeze", "PartialNetwork", "Share"],
         "ftrl": ["FollowTheLeader", "schedule_epsilon", "tree_epsilon"],
         "local": ["Examples", "LocalSteps"],

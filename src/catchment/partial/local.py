@@ -175,6 +175,7 @@ def train_group(
     *,
     learning_rate: float,
     trained: Sequence[set[str]] | None = None,
+    masks: Tensors | None = None,
     loss: Loss = cross_entropy,
     recordings: Recordings | None = None,
 ) -> Group:
@@ -192,6 +193,9 @@ def train_group(
         Examples of every step, one array (steps, batch) per client.
     trained
         Names that each client trains, if not all of `start`.
+    masks
+        Ones and zeros (clients, ...) by which values are multiplied where they are used, so that
+        what a client does not have is zero and does not move.
     recordings
         Steps recorded on a GPU by earlier calls with the same module, frozen values and steps.
     """
@@ -199,6 +203,7 @@ def train_group(
     x, y = _stacked([c.x for c in clients], device), _stacked([c.y for c in clients], device)
     index, counts = _plan(schedules, steps.batch_size, device)
     given = {"start": start, "moves": _moves(start, trained, len(clients), device)}
+    given["masks"] = masks or {}
     given["rate"] = {"": torch.tensor(learning_rate, device=device)}
     state = steps.begin(start, len(clients))
     names = ("loss", "right", "count")
@@ -231,11 +236,12 @@ def _advance(
     """Return the state after one step of every client."""
 
     def objective(
-        values: Tensors, x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
+        values: Tensors, masks: Tensors, x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor
     ) -> tuple[torch.Tensor, Tensors]:
         half = torch.autocast(x.device.type, torch.bfloat16, enabled=steps.precision == "bfloat16")
         with half, JointNorms():
-            outputs = functional_call(module, {**frozen, **values}, (x,))
+            used = {name: v * masks[name] if name in masks else v for name, v in values.items()}
+            outputs = functional_call(module, {**frozen, **used}, (x,))
         total = loss(outputs.float(), y, counts)
         weight = counts.reshape(-1, *([1] * (y.ndim - 1))) * (y != IGNORED)
         right = (weight * (outputs.argmax(dim=-1) == y)).sum()
@@ -246,7 +252,7 @@ def _advance(
         return total, met
 
     slopes = vmap(grad(objective, has_aux=True), randomness="different")
-    gradient, met = slopes(state["values"], batch["x"], batch["y"], batch["counts"])
+    gradient, met = slopes(state["values"], given["masks"], batch["x"], batch["y"], batch["counts"])
     active = batch["counts"].amax(dim=1)
     moves = {name: move * active for name, move in given["moves"].items()}
     training = {kind: part for kind, part in state.items() if kind != "met"}

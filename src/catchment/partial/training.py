@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
-from catchment.federation.influence import SLACK
 from catchment.federation.learn.optimisers import Arrays, Mean, ServerOptimiser
 from catchment.federation.progress import UNKNOWN, Progress
+from catchment.partial.dropout import WHOLE, Dropout, Kept, links, masks_of
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.ftrl import FollowTheLeader
 from catchment.partial.local import Examples, LocalSteps, Recordings, Tensors, train_group
@@ -43,12 +43,16 @@ LONG_MESSAGE = 1 << 21  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Changes of tensors, each times a weight, summed; a tensor nobody trained has none."""
+    """Changes of tensors, each times a weight, summed; a tensor nobody trained has none.
+
+    `had` is the weight of every number, where clients have parts of tensors only.
+    """
 
     names: tuple[str, ...]
     changes: tuple[NDArray[np.floating], ...]  # float32 as they came, float64 once added
     weights: Annotated[NDArray[np.float64], WEIGHT]
     told: NDArray[np.float64]  # (3,) what they say of their progress
+    had: tuple[NDArray[np.float64], ...] = ()
 
     def __add__(self, other: Moved) -> Moved:
         if self.names != other.names:
@@ -59,15 +63,15 @@ class Moved:
             tuple(np.add(a, b, dtype=np.float64) for a, b in pairs),
             self.weights + other.weights,
             self.told + other.told,
+            tuple(a + b for a, b in zip(self.had, other.had, strict=True)),
         )
 
     def mean(self) -> Arrays:
         if not (self.weights > 0).any():
             raise FederationError("no client trained anything")
-        weights = np.where(self.weights > 0, self.weights, 1.0)
         return tuple(
-            np.divide(change, weight, dtype=np.float64)
-            for change, weight in zip(self.changes, weights, strict=True)
+            np.divide(change, np.where(weight > 0, weight, 1.0), dtype=np.float64)
+            for change, weight in zip(self.changes, self.had or self.weights, strict=True)
         )
 
 
@@ -126,6 +130,9 @@ class FederatedTraining:
     weak
         Clients that freeze more than the others, and what; a tensor's mean is over those who
         trained it. Their messages are shorter, so that a secure sum does not take them.
+    dropout
+        Which units each client trains, if not all; only these travel up, and a number's mean is
+        over those who had it. Neither a secure sum nor noise on it can be had then.
     clip
         Longest change a client may send, all tensors together; a longer one is shortened, and every
         client then weighs alike. This bounds what one client can do to the sum, as privacy needs;
@@ -147,6 +154,7 @@ class FederatedTraining:
     optimiser: ServerOptimiser | FollowTheLeader = MEAN
     schedule: Schedule = CONSTANT
     weak: Mapping[str, Freeze] = field(default_factory=dict)
+    dropout: Dropout | None = field(default=None, metadata={"later": True})
     clip: float | None = None
     at_once: int | None = None
     record: bool = True
@@ -159,10 +167,13 @@ class FederatedTraining:
                 f"clip is {self.clip}, and FollowTheLeader counts on changes of length {rule.clip} "
                 f"at most; pass clip={rule.clip}"
             )
+        if self.dropout is not None:
+            links(self.network.skeleton(), self.dropout.chains)
 
     @property
     def needs(self) -> Needs:
-        return Needs()
+        apart = "with dropout clients train different parts of the network; leave one of them out"
+        return Needs(longest=self.clip, each_client=apart if self.dropout else "")
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         if self.at_once or self.torch_device().type == "cpu":
@@ -207,6 +218,7 @@ class FederatedTraining:
             for e, (_, turn) in zip(examples, clients, strict=True)
         ]
         trained = [self._trained(module, names, turn.client) for _, turn in clients]
+        kept = [self._kept(turn) for _, turn in clients]
         group = train_group(
             module,
             start,
@@ -216,18 +228,20 @@ class FederatedTraining:
             self.steps,
             learning_rate=self.steps.learning_rate * self.schedule.factor(clients[0][1].round),
             trained=trained,
+            masks=masks_of(kept, start) if self.dropout else None,
             recordings=recordings_of(self.network, self.steps, device) if self.record else None,
         )
         moved = {name: group.values[name] - start[name] for name in names}
         pairs = zip(group.loss.tolist(), group.accuracy.tolist(), strict=True)
         progress = [Progress(*pair) if self.clip is None else UNKNOWN for pair in pairs]
-        return self._packed(moved, [len(e.x) for e in examples], trained, progress)
+        return self._packed(moved, [len(e.x) for e in examples], trained, kept, progress)
 
     def _packed(
         self,
         moved: Tensors,
         n_examples: Sequence[int],
         trained: Sequence[set[str]],
+        kept: Sequence[Mapping[str, Kept]],
         progress: Sequence[Progress],
     ) -> list[Change]:
         """Return every client's message from the changes (clients, ...) of all."""
@@ -235,9 +249,9 @@ class FederatedTraining:
         sent = {n: (m * _along(factors, m)).cpu().numpy() for n, m in moved.items()}
         changes = []
         for k, weight in enumerate(weights):
-            kept = tuple(name for name in moved if name in trained[k])
-            arrays = tuple(sent[name][k] for name in kept)
-            told, named = progress[k].weighted(weight), None if len(kept) == len(moved) else kept
+            own = tuple(name for name in moved if name in trained[k])
+            arrays = tuple(kept[k].get(name, WHOLE).of(sent[name][k]) for name in own)
+            told, named = progress[k].weighted(weight), None if len(own) == len(moved) else own
             changes.append(Change(arrays, weight, *told, named))
         return changes
 
@@ -256,38 +270,32 @@ class FederatedTraining:
         return [1.0] * len(n_examples), factors.float()
 
     def read_update(self, parts: Parts, turn: Turn) -> Moved:
+        if self.dropout and not turn.client:
+            raise FederationError("with dropout clients send different numbers, which do not add")
         names, shapes = layout(self.network)
-        came = Change.from_parts(parts)
-        self._check_clip(came, turn)
+        came, kept = Change.from_parts(parts), self._kept(turn)
         sent = names if came.names is None else came.names
         if not set(sent) <= set(names) or len(sent) != len(came.changes):
             raise UploadError("shape", "the change names tensors that are not trained")
         arrived = dict(zip(sent, came.changes, strict=True))
-        if any(arrived[name].shape != shapes[name] for name in arrived):
+        parted = {name: kept.get(name, WHOLE) for name in names}
+        if any(arrived[name].shape != parted[name].shape(shapes[name]) for name in arrived):
             raise UploadError("shape", "a change has another shape than its tensor")
         if self.clip is not None and turn.client:
             self._check_clipped(came, self.clip)
-        full = tuple(
-            arrived[name] if name in arrived else np.zeros(shapes[name], np.float32)
-            for name in names
-        )
+        full, had = [], []
+        for name in names:
+            here = name in arrived
+            change = arrived[name] if here else np.zeros(shapes[name], np.float32)
+            if self.dropout:
+                change = parted[name].back(change, shapes[name]) if here else change
+                size = parted[name].shape(shapes[name])
+                weight = np.full(size, came.weight if here else 0.0)
+                had.append(parted[name].back(weight, shapes[name]))
+            full.append(change)
         weights = [came.weight if name in arrived else 0.0 for name in names]
         told = np.array([came.telling, came.loss, came.right])
-        return Moved(names, full, np.array(weights), told)
-
-    def _check_clip(self, came: Change, turn: Turn) -> None:
-        """Raise UploadError if a client's clipped change is longer, or weighs more, than agreed."""
-        if self.clip is None or not turn.client:
-            return
-        if came.weight != 1:
-            raise UploadError(
-                "weight", f"the weight is {came.weight:g}; where changes are clipped it is 1"
-            )
-        squares = sum(float(np.square(c, dtype=np.float64).sum()) for c in came.changes)
-        if squares > (self.clip * (1 + SLACK)) ** 2:
-            raise UploadError(
-                "bound", f"a change of length {squares**0.5:.6g} is longer than {self.clip:g}"
-            )
+        return Moved(names, tuple(full), np.array(weights), told, tuple(had))
 
     def server_update(self, state: Trained, total: Moved, turn: Turn) -> Trained:
         if isinstance(self.optimiser, FollowTheLeader):
@@ -299,13 +307,16 @@ class FederatedTraining:
 
     @staticmethod
     def _check_clipped(came: Change, clip: float) -> None:
-        """Raise UploadError if a client's change is longer than agreed, or weighs more than one."""
-        squares = sum(float(np.square(c, dtype=np.float64).sum()) for c in came.changes)
-        if not (came.weight == 1 and squares <= clip**2):
+        """Raise UploadError if a client's change weighs more than one, or is longer than agreed."""
+        if came.weight != 1:
+            raise UploadError(
+                "weight", f"the weight is {came.weight:g}; where changes are clipped it is 1"
+            )
+        length = sum(float(np.square(c, dtype=np.float64).sum()) for c in came.changes) ** 0.5
+        if not length <= clip:
             raise UploadError(
                 "bound",
-                f"a change of length {np.sqrt(squares):.6g} and weight {came.weight:g} came; at "
-                f"most {clip:g} and 1 were agreed on",
+                f"a change of length {length:.6g} is longer than the {clip:g} that were agreed on",
             )
 
     def result(self, state: Trained) -> torch.nn.Module:
@@ -326,9 +337,18 @@ class FederatedTraining:
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return torch.device(self.device)
 
+    def _kept(self, turn: Turn) -> dict[str, Kept]:
+        """Return which part of each tensor a client has in its round, where it is not the whole."""
+        return self.dropout.kept(_skeleton(self.network), turn) if self.dropout else {}
+
     def _trained(self, module: torch.nn.Module, names: Sequence[str], client: str) -> set[str]:
         more = self.weak.get(client)
         return set(names) - (set(more.frozen(module)) if more else set())
+
+
+@lru_cache(maxsize=16)
+def _skeleton(network: PartialNetwork) -> torch.nn.Module:
+    return network.skeleton()
 
 
 @lru_cache(maxsize=16)

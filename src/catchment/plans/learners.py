@@ -177,6 +177,11 @@ class Partial:
         What the server does with the mean change.
     clip
         Longest change that a client may send, as a secure sum with noise needs.
+    dropout
+        Layers, each of whose outputs are the next one's inputs, of which every client trains a part
+        of the units between them.
+    dropout_share, dropout_order
+        How many of these units; of several shares each client draws one. "random" or "first".
     device
         "cpu", "cuda", or "auto" for a GPU if there is one.
     """
@@ -194,10 +199,14 @@ class Partial:
     prox: float = 0.0
     server: ServerOptimiser = MEAN
     clip: float | None = None
+    dropout: tuple[str, ...] = ()
+    dropout_share: tuple[float, ...] = (0.5,)
+    dropout_order: Literal["random", "first"] = "random"
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""
+        from catchment.partial.dropout import Dropout
         from catchment.partial.freeze import Freeze, PartialNetwork
         from catchment.partial.local import LocalSteps
         from catchment.partial.network_model import Maker
@@ -205,6 +214,10 @@ class Partial:
         from catchment.partial.training import FederatedTraining
 
         classes, n_inputs = _classes(given, "a network"), _n_inputs(given, "a network")
+        dropout = None
+        if self.dropout:
+            chains, order = (self.dropout,), self.dropout_order
+            dropout = Dropout(chains=chains, share=self.dropout_share, order=order)
         training = FederatedTraining(
             network=PartialNetwork(
                 make=Maker(imported(self.network), n_inputs, len(classes)),
@@ -222,6 +235,7 @@ class Partial:
             ),
             optimiser=self.server,
             clip=self.clip,
+            dropout=dropout,
             device=self.device,
         )
         return RecordingTraining(training=training, classes=classes)

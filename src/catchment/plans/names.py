@@ -37,6 +37,7 @@ from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.learn.uploads import UploadKind, Uploads
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
+from catchment.federation.rounding import RoundedUpload
 from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
@@ -201,6 +202,7 @@ PROTECTIONS: dict[str, type] = {
     "float32": Float32,
     "factors": FactorUpload,
     "smallest": SmallestUpload,
+    "rounded": RoundedUpload,
     "influence_cap": InfluenceCap,
     "gaussian_noise": GaussianNoise,
     "secure_sum": SecureSum,
