@@ -124,8 +124,8 @@ def rounds(one: SetResult) -> str:
 
 def never_said(one: SetResult) -> Iterator[str]:
     """Yield a sentence for each method that, in some training, never says a class it was shown."""
-    for method in one.methods:
-        if method in BASELINES or method.startswith(ROUNDS) or method == "centralised":
+    for method in in_table(one).methods:
+        if method in BASELINES or method == "centralised":
             continue
         for k, name in enumerate(one.classes):
             found = [(share, *_silent(one, method, share, k)) for share in one.shares]
