@@ -97,7 +97,9 @@ def test_results_survive_the_disk_and_are_gone_on_from(
     result: PromptResult, settings: PromptSettings, tmp_path: Path
 ) -> None:
     paths = write(result, tmp_path)
-    assert [path.suffix for path in paths] == [".json", ".md", ".png"]
+    assert [path.name.removeprefix(paths[1].stem) for path in paths] == [
+        *(".json", ".md", ".png", "-loss.png")
+    ]
     again = load_prompts(paths[0])
     assert again.settings == result.settings
     assert again.cells == result.cells
