@@ -63,7 +63,7 @@ class FreezeSettings:
     dealt_rates: tuple[float, ...] = (0.1, 0.2)
     n_writers: int | None = None
     n_test: int | None = None
-    bits: tuple[int, ...] = (8, 4, 2)
+    bits: tuple[int, ...] = (8, 4, 2, 1)
     random: tuple[tuple[float, ...], ...] = ((0.75,), (0.5,), (0.25,))
     first: tuple[tuple[float, ...], ...] = ((0.5, 1.0), (0.25, 0.5, 0.75, 1.0))
     echo_set: str = "uci_har"

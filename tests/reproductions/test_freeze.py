@@ -17,12 +17,12 @@ from catchment.partial.local import LocalSteps
 from catchment.partial.training import FederatedTraining, layout
 from reproductions.freeze import digits_row, freeze
 from reproductions.freeze_echo import mean_states, movements, network_of, on_states, ridge
+from reproductions.freeze_pictures import picture
 from reproductions.freeze_tables import (
     echo_table,
     held_out,
     layers_table,
     markdown,
-    picture,
     reaches,
     rows_of,
     sent_table,
@@ -76,7 +76,8 @@ def invented() -> FreezeResult:
         made = replace(job, seed=seed, rate=rate)
         rows.append(replace(ROW, job=made, accuracy=score, curve=curve or ()))
     return FreezeResult(
-        settings={"seeds": [0, 1, 2], "echo_rounds": 3, "tolerance": 0.01}, rows=tuple(rows)
+        settings={"seeds": [0, 1, 2], "rates": [0.05, 0.5], "echo_rounds": 3, "tolerance": 0.01},
+        rows=tuple(rows),
     )
 
 
@@ -86,7 +87,7 @@ def test_the_papers_choice_is_among_the_layers_and_every_choice_trains_something
     for trained in TRAINED:
         assert set(freeze_of(trained).frozen(EmnistCnn())) < names or trained == ALL
     jobs = choices(FreezeSettings(), ("layers", "bits", "dropout", "echo"))
-    assert len(jobs) == len(set(jobs)) == 11 + 2 * 3 + 2 * 5 + 4
+    assert len(jobs) == len(set(jobs)) == 11 + 2 * 4 + 2 * 5 + 4
 
 
 def test_the_exact_readout_is_that_of_a_plain_solution_on_the_networks_own_states() -> None:
@@ -193,14 +194,16 @@ def test_tables_have_every_choice_its_baseline_and_paired_differences() -> None:
     for trained in TRAINED[1:]:
         assert f"| {trained} " in text
     assert "the paper's" in text
+    assert "At the edge of the rates that were tried: " in text
     assert "| the most frequent digit | 0 | 0 | 0 | | | 11.0 | |" in text
     ours, all_ = rows_of(result, "layers", "conv1"), rows_of(result, "layers", ALL)
     apart = [a.accuracy - b.accuracy for a, b in zip(ours, all_, strict=True)]
     shown = f"{100 * np.mean(apart):+.1f} ± {100 * np.std(apart, ddof=1):.1f} |"
     assert shown in next(line for line in text.splitlines() if line.startswith("| conv1 |"))
-    assert len(sent_table(result, "bits")[0].splitlines()) == 2 + 2 * 4
+    assert len(sent_table(result, "bits")[0].splitlines()) == 2 + 2 * 5
     assert "0.25 or 0.5 or 0.75 or 1 of the units, the first" in sent_table(result, "dropout")[0]
     echo = "\n".join(echo_table(result))
+    assert len({line.count("|") for line in echo.splitlines() if line.startswith("|")}) == 1
     assert "3, 3, 3 rounds" in echo
     assert "the most frequent activity" in echo
     assert np.isfinite(held_out(result, all_[0]))
