@@ -152,11 +152,12 @@ def test_an_interval_over_runs_is_that_of_student() -> None:
 
 
 def test_signs_and_bounds() -> None:
-    up, down, open_ = (Interval(v, v - 0.1, v + 0.1, 5) for v in (0.2, -0.2, 0.05))
+    up, down, open_ = (Interval(v, v - 0.1, v + 0.1, 5, runs=True) for v in (0.2, -0.2, 0.05))
     assert same_sign([up, up]) == "yes"
     assert same_sign([up, down, open_]) == "partly"
     assert same_sign([down, open_]) == "no"
     assert same_sign([open_]) == "not settled"
+    assert same_sign([replace(up, n_people=5, runs=False)]) == "not settled"
     assert within(Interval(-0.02, -0.03, -0.01, 3), 2.0) == "not settled"
     assert within(Interval(-0.02, -0.03, -0.01, 3), 4.0) == "yes"
     assert within(Interval(-0.02, -0.03, -0.015, 3), 1.0) == "no"
