@@ -193,11 +193,15 @@ QUICK = FedptSettings(
     cifar_rounds=1,
     cifar_cohort=2,
     cifar_clients=500,
+    cifar_shares=(100.0, 2.16),
     cifar_candidates=(),
-    many=ManySettings(seeds=(0,), rounds=1, clients=500, cohort=2, candidates=()),
+    many=ManySettings(
+        seeds=(0,), rounds=1, clients=500, cohort=2, shares=(100.0, 2.16), candidates=()
+    ),
     text_rounds=1,
     text_cohort=2,
     text_steps=2,
+    text_shares=(100.0, 73.84),
     private=_QUICK_PRIVATE,
     hundred=_QUICK_PRIVATE,
     addresses=_QUICK_PRIVATE,

@@ -31,7 +31,8 @@ from catchment.partial.dropout import Dropout
 from catchment.partial.freeze import PartialNetwork
 from catchment.partial.local import Examples
 from catchment.partial.training import FederatedTraining, forget_recordings
-from reproductions.fedpt_tasks import Task, held_out_clients, image_set, writers_task
+from reproductions.fedpt_data import image_set
+from reproductions.fedpt_tasks import Task, held_out_clients, writers_task
 from reproductions.freeze_echo import echo_row
 from reproductions.freeze_values import (
     CHAINS,

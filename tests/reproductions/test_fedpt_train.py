@@ -247,9 +247,10 @@ class Thin(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.stem = nn.Conv2d(3, 4, 7, 4, 3, bias=False)
-        for k in range(1, 5):
-            block = nn.Sequential(OrderedDict(conv1=nn.Conv2d(4, 4, 3, 1, 1, bias=False)))
-            setattr(self, f"stage{k}", nn.Sequential(block))
+        self.stage1, self.stage2, self.stage3, self.stage4 = (
+            nn.Sequential(nn.Sequential(OrderedDict(conv1=nn.Conv2d(4, 4, 3, 1, 1, bias=False))))
+            for _ in range(4)
+        )
         self.out = nn.Linear(4, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
