@@ -26,7 +26,7 @@ from reproductions.study import Value
 
 WITHIN = 0.005  # half a point
 NEAR = 0.01
-AFTER = (1, 10, 100, 500)
+AFTER = (1, 10, 60, 500)
 Rows = Sequence[Row]
 
 
@@ -226,7 +226,7 @@ def echo_table(result: FreezeResult) -> list[str]:
 def conclusion(result: FreezeResult) -> list[str]:
     """Return what the limit case shows, in a sentence made from its figures."""
     exact, own = rows_of(result, "echo", RIDGE), rows_of(result, "echo", ECHO[0])
-    whole = rows_of(result, "echo", ECHO[2])
+    whole = rows_of(result, "echo", ECHO[1])
     if not own or not whole:
         return []
     reached = [reaches(row, other) for row, other in zip(own, exact, strict=False)]
