@@ -12,9 +12,9 @@ from reproductions.fedip_findings import (
     settled,
 )
 from reproductions.fedip_search import SEARCHES
+from reproductions.grids import grid
 from reproductions.intervals import Interval, over_people, paired
 from reproductions.study import StudyResult
-from reproductions.tables import grid
 
 
 def differences(study: StudyResult) -> str:
