@@ -26,7 +26,7 @@ from reproductions.study import Value
 
 WITHIN = 0.005  # half a point
 NEAR = 0.01
-AFTER = (1, 10, 60, 500)
+AFTER = (1, 10, 100, 500)
 Rows = Sequence[Row]
 
 

@@ -70,7 +70,7 @@ class FreezeSettings:
     echo_set: str = "uci_har"
     echo_units: int = 200
     readout_rounds: int = 500
-    echo_rounds: int = 60
+    echo_rounds: int = 100
     readout_rates: tuple[tuple[Optimiser, float], ...] = (
         ("sgd", 0.1),
         ("sgd", 0.3),
@@ -86,9 +86,11 @@ class FreezeSettings:
         ("sgd", 0.1),
         ("sgd", 0.3),
         ("sgd", 1.0),
+        ("sgd", 3.0),
         ("adam", 0.001),
         ("adam", 0.003),
         ("adam", 0.01),
+        ("adam", 0.03),
     )
     echo_ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
     tolerance: float = 0.01
