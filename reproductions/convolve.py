@@ -65,12 +65,17 @@ def windows(x: torch.Tensor, side: int, stride: int, padding: int) -> torch.Tens
     """
     if side == 1 and padding == 0:
         return x[:, ::stride, ::stride, None, None, :]
-    x = functional.pad(x, (0, 0, padding, padding, padding, padding))
-    kind = x.dtype
-    if x.shape[-1] * x.element_size() % 16 == 0:
-        x = x.view(torch.complex128)  # sixteen bytes at a time
-    found = x.unfold(1, side, stride).unfold(2, side, stride).permute(0, 1, 2, 4, 5, 3)
-    return found.contiguous().view(kind)
+    wide = _wide(functional.pad(x, (0, 0, padding, padding, padding, padding)))
+    found = wide.unfold(1, side, stride).unfold(2, side, stride).permute(0, 1, 2, 4, 5, 3)
+    return found.contiguous().view(x.dtype)
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """Return the same bytes in numbers of sixteen, where they can be, to be copied by these."""
+    x = x.contiguous()
+    each = 16 // x.element_size()
+    fits = x.shape[-1] % each == 0 and all(step % each == 0 for step in x.stride()[:-1])
+    return x.view(torch.complex128) if fits else x
 
 
 def matrix(weight: torch.Tensor) -> torch.Tensor:
@@ -80,9 +85,12 @@ def matrix(weight: torch.Tensor) -> torch.Tensor:
 
 def turned(weight: torch.Tensor) -> torch.Tensor:
     """Return weights turned by half, in and out exchanged: (clients, side * side * out, in)."""
-    side, last = weight.shape[-1], weight.permute(0, 1, 3, 4, 2)
+    side = weight.shape[-1]
+    if side == 1:
+        return weight[..., 0, 0]
+    last = _wide(weight.permute(0, 1, 3, 4, 2))
     places = [(a, b) for a in reversed(range(side)) for b in reversed(range(side))]
-    return torch.cat([last[:, :, a, b] for a, b in places], dim=1)
+    return torch.cat([last[:, :, a, b] for a, b in places], dim=1).view(weight.dtype)
 
 
 class _Convolution(torch.autograd.Function):

@@ -87,8 +87,10 @@ def simulate(
     algorithm = plan.algorithm
     if not isinstance(algorithm, FederatedTraining):
         raise TypeError(f"only FederatedTraining is simulated, not {type(algorithm).__name__}")
-    if algorithm.clip is not None or algorithm.weak or plan.protections:
-        raise ValueError("clips, weak clients and protections are not simulated; use run_locally")
+    if algorithm.clip is not None or algorithm.weak or algorithm.dropout or plan.protections:
+        raise ValueError(
+            "clips, weak clients, dropout and protections are not simulated; use run_locally"
+        )
     device = algorithm.torch_device()
     kept = keeper.resume() if keeper else None
     begun, records = kept if kept else (algorithm.start(), ())

@@ -38,8 +38,7 @@ from reproductions.places import find
 
 FREEZES = {
     ECHO[0]: Freeze(names=(*ECHO_FREEZE.names, "gain", "shift")),
-    ECHO[1]: ECHO_FREEZE,
-    ECHO[2]: Freeze(),
+    ECHO[1]: Freeze(),
 }
 
 

@@ -94,16 +94,11 @@ def behind(one: SetResult, n: int) -> Interval:
 
 
 def reached(one: SetResult) -> int | None:
-    """Return the rounds from which averaging stays within half a point of the exact readout.
+    """Return the first of the rounds looked at in which averaging is near the exact readout.
 
-    None if it is further behind after the last of them.
+    Near is within half a point of its test accuracy; None if no round is.
     """
-    near = None
-    for n in reversed(rounds_of(one)):
-        if behind(one, n).value < -NEAR:
-            break
-        near = n
-    return near
+    return next((n for n in rounds_of(one) if behind(one, n).value >= -NEAR), None)
 
 
 def rounds(one: SetResult) -> str:
@@ -124,8 +119,8 @@ def rounds(one: SetResult) -> str:
 
 def never_said(one: SetResult) -> Iterator[str]:
     """Yield a sentence for each method that, in some training, never says a class it was shown."""
-    for method in one.methods:
-        if method in BASELINES or method.startswith(ROUNDS) or method == "centralised":
+    for method in in_table(one).methods:
+        if method in BASELINES or method == "centralised":
             continue
         for k, name in enumerate(one.classes):
             found = [(share, *_silent(one, method, share, k)) for share in one.shares]
@@ -187,15 +182,14 @@ def _training_sentence(one: SetResult) -> str:
 def _rounds_sentence(one: SetResult) -> str:
     n, last = reached(one), rounds_of(one)[-1]
     if n is None:
-        apart = behind(one, last).shown(sign=True)
-        return (
-            f"{one.name}: averaging by gradient steps is still {apart} points from the exact sum "
-            f"after {last} rounds"
-        )
-    after = "the first round on" if n == 1 else f"{n} rounds on"
+        when = f"comes within half a point of the exact sum in none of the rounds, up to {last}"
+    elif n == 1:
+        when = "is within half a point of the exact sum in the first round"
+    else:
+        when = f"is first within half a point of the exact sum after {n} rounds"
+    at_last = behind(one, last).shown(sign=True)
     return (
-        f"{one.name}: averaging by gradient steps is within half a point of the exact sum from "
-        f"{after} ({last} rounds looked at)"
+        f"{one.name}: averaging by gradient steps {when}; after {last} it is {at_last} points off"
     )
 
 

@@ -48,14 +48,14 @@ from reproductions.prompt_runs import Watch, begin_with, cooled, measured, train
 
 SENSING = "This is what the motion sensor of a phone says that somebody is doing now."
 MIXED = 0.3  # of what is mixed into the states that bottlenecks are trained for
-DEVELOPMENT = 1000  # cases that a curve is drawn by
+CURVE, SPOKEN = 300, 1000  # cases that a curve is drawn by, and that the model speaks of
 
 
 def run(settings: PromptSettings, job: Job, model: TransformersLM) -> Cell:
     """Return what came of a job on the task."""
     task = task_of(settings.directory, settings.instructed_most, job.seed)
     # Short texts, but as many logits as the vocabulary has for every token of an answer.
-    model = replace(model, batch_size=512)
+    model = replace(model, batch_size=1024)
     match job.variant.method:
         case "largest":
             return largest(job, task)
@@ -107,7 +107,7 @@ def _prompted(
         initial=initial,
     )
     prepared = {k: examples(held, model, z, read_by) for k, held in task.clients.items()}
-    look = _evenly(task.development, DEVELOPMENT)
+    look = _evenly(task.development, CURVE)
     dev = examples(look, model, z, read_by)
     state, watch = whole.start(), Watch(lambda s: whole.result(s).accuracy(dev), 1)
     if v.method != "closed-form":
@@ -145,7 +145,7 @@ def _spoken(
     answers = answer_tokens(model)
     figures = {}
     for name in ("known", "new"):
-        cases = _evenly(getattr(task, name), DEVELOPMENT)
+        cases = _evenly(getattr(task, name), SPOKEN)
         made = examples(cases, model, z, read_by)
         said = prompter.says(made, most=max(map(len, answers)), end=int(answers[0][-1]))
         right = [np.array_equal(s, answers[c.label]) for s, c in zip(said, cases, strict=True)]

@@ -40,10 +40,13 @@ Guesser = Callable[[Sequence[Case]], Integers]
 
 
 def judged(job: Job, task: InstructedTask, guess: Guesser, **extra: float) -> Cell:
-    """Return a cell: known wordings as test accuracy, new ones and each instruction beside it."""
+    """Return a cell: known wordings as test accuracy, new ones and each instruction beside it.
+
+    A job that only chooses settings is not judged on test people: its test accuracy is 0.
+    """
     figures, people = dict(extra), {}
-    accuracy = {}
-    for name in ("development", "known", "new"):
+    accuracy = {"known": 0.0, "new": 0.0}
+    for name in ("development",) if job.search else ("development", "known", "new"):
         cases: Sequence[Case] = getattr(task, name)
         right = guess(cases) == np.array([case.label for case in cases])
         accuracy[name] = float(right.mean())

@@ -38,12 +38,12 @@ def incfed_differences(study: StudyResult) -> str:
     """Return each set's paired differences: sum and average, rounds, and choices from fewer."""
     shares = study.sets[0].shares
     head = ["set", "people", *(f"sum - average, {share:.0%}" for share in shares)]
-    head += ["rounds until near", "chosen at 25%, sum", "chosen at 25%, average"]
+    head += ["rounds to near", "chosen at 25%, sum", "chosen at 25%, average"]
     rows = []
     for one in study.sets:
         gaps = [one.difference(EXACT, AVERAGE, share).shown(sign=True) for share in shares]
         n = reached(one)
-        near = f"not in {rounds_of(one)[-1]}" if n is None else str(n)
+        near = f"not in {rounds_of(one)[-1]:,}" if n is None else f"{n:,}"
         few = [
             one.difference(f"{method}{CHOSEN_AT}25%", other, 1.0).shown(sign=True)
             for method, other in (("incfed", EXACT), ("fedavg", AVERAGE))

@@ -36,6 +36,7 @@ from reproductions.fedresprompt_values import (
     Variant,
     load_prompts,
 )
+from reproductions.instructed_tables import differences, instructed_parts
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,9 @@ def test_results_survive_the_disk_and_are_gone_on_from(
     result: PromptResult, settings: PromptSettings, tmp_path: Path
 ) -> None:
     paths = write(result, tmp_path)
-    assert [path.suffix for path in paths] == [".json", ".md", ".png"]
+    assert [path.name.removeprefix(paths[1].stem) for path in paths] == [
+        *(".json", ".md", ".png", "-loss.png")
+    ]
     again = load_prompts(paths[0])
     assert again.settings == result.settings
     assert again.cells == result.cells
@@ -172,6 +175,11 @@ def test_pages_show_the_figures_of_the_files() -> None:
                 if found:
                     assert f" {np.mean(found):.1f} ± {np.std(found, ddof=1):.1f} " in section
         assert cost_table(kept) in section
+        if parts := instructed_parts(kept):
+            assert parts[0].split("\n\n")[1] in section
+            assert all(
+                line.partition(": ")[2] in " ".join(section.split()) for line in differences(kept)
+            )
 
 
 def test_cost_counts_until_an_accuracy_is_first_there() -> None:
