@@ -26,6 +26,7 @@ from reproductions.study import Value
 
 WITHIN = 0.005  # half a point
 NEAR = 0.01
+USUAL = 3  # seeds
 AFTER = (1, 10, 100, 500)
 Rows = Sequence[Row]
 
@@ -205,7 +206,7 @@ def echo_table(result: FreezeResult) -> list[str]:
         lines.append(
             f"| {trained} | {own[0].numbers:,} | {own[0].job.optimiser} {own[0].job.rate:g} | "
             f"{points} | {difference(own, exact)} | {own[0].bytes_up:,.0f} | "
-            f"{', '.join('never' if k is None else str(k) for k in reached)} rounds | "
+            f"{_rounds(reached)} | "
             f"{', '.join('-' if k is None else f'{k * own[0].bytes_up:,.0f}' for k in reached)} |"
         )
     ends = [f"{exact[0].bytes_up:,.0f}", "1 round", f"{exact[0].bytes_up:,.0f}"]
@@ -309,11 +310,24 @@ def difference(ours: Rows, theirs: Rows) -> str:
     """Return the mean of the differences by seed and their deviation, in points."""
     beside = {row.job.seed: row.accuracy for row in theirs}
     apart = [row.accuracy - beside[row.job.seed] for row in ours if row.job.seed in beside]
-    return f"{100 * fmean(apart):+.1f} ± {100 * deviation(apart):.1f}" if apart else ""
+    return _spread(apart, "+")
 
 
-def _spread(values: Sequence[float]) -> str:
-    return f"{100 * fmean(values):.1f} ± {100 * deviation(values):.1f}" if values else ""
+def _spread(values: Sequence[float], sign: str = "") -> str:
+    """Return mean and deviation in per cent; of fewer seeds than usual, how many there are."""
+    if not values:
+        return ""
+    mean = f"{100 * fmean(values):{sign}.1f}"
+    if len(values) < 2:
+        return f"{mean} (1 seed)"
+    few = f" ({len(values)} seeds)" if len(values) < USUAL else ""
+    return f"{mean} ± {100 * deviation(values):.1f}{few}"
+
+
+def _rounds(reached: Sequence[int | None]) -> str:
+    if not any(reached):
+        return "never"
+    return f"{', '.join('never' if k is None else str(k) for k in reached)} rounds"
 
 
 def _percent(value: float) -> str:
