@@ -1,6 +1,7 @@
 """Reservoir prompts beside everything they must be compared with, on real weights.
 
-Four tasks (`reproductions.prompt_tasks`), the same clients for every method:
+Five tasks (`reproductions.prompt_tasks`, `reproductions.instructed`), the same clients for every
+method:
 
     zero-shot   the language model as it is
     subspace    one prompt p0 + P b for everybody, P from a seed, b trained

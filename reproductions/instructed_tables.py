@@ -100,7 +100,23 @@ def differences(result: PromptResult) -> list[str]:
             f"points with known wordings, {new.shown(sign=True)} with new ones "
             f"({known.n_people} people)"
         )
-    return lines
+    return [*lines, *_reading(ours, result.of(TASK, "ridge"))]
+
+
+def _reading(ours: Sequence[Cell], theirs: Sequence[Cell]) -> list[str]:
+    """Return how far the prompt is from the readout for which the language model only reads."""
+    if len(ours) < 2 or len(theirs) != len(ours):
+        return []
+    key = "new wordings, by nearest state"
+    apart = [
+        100 * (a.extra["new wordings"] - b.extra[key]) for a, b in zip(ours, theirs, strict=True)
+    ]
+    shown = ", ".join(f"{value:+.1f}" for value in apart)
+    return [
+        "instructed: the trained reservoir prompt minus the readout whose instruction is the "
+        f"nearest state of the language model, new wordings: {np.mean(apart):+.1f} ± "
+        f"{deviation(apart):.1f} points over seeds ({shown})"
+    ]
 
 
 def losses(result: PromptResult, task: str) -> str:

@@ -177,9 +177,29 @@ def test_pages_show_the_figures_of_the_files() -> None:
         assert cost_table(kept) in section
         if parts := instructed_parts(kept):
             assert parts[0].split("\n\n")[1] in section
-            assert all(
-                line.partition(": ")[2] in " ".join(section.split()) for line in differences(kept)
-            )
+            words = " ".join(section.split())
+            for line in differences(kept):
+                assert line.partition(": ")[2].removeprefix("the trained ") in words
+
+
+def test_the_guide_says_what_was_measured() -> None:
+    root = Path(__file__).parents[2]
+    words = " ".join((root / "docs" / "guides" / "prompts.md").read_text().split())
+    kept = load_prompts(root / "results" / "fedresprompt.json")
+
+    def means(method: str, *keys: str) -> list[str]:
+        cells = kept.of("instructed", method)
+        new = [f"{100 * np.mean([c.extra[key] for c in cells]):.1f}" for key in keys]
+        return [f"{100 * np.mean([c.test for c in cells]):.1f}", *new]
+
+    ours = means("reservoir", "new wordings")
+    theirs = means("ridge", "new wordings", "new wordings, by nearest state")
+    assert f"name {ours[0]} % with wordings that were trained with and {ours[1]} % with" in words
+    assert f"has {theirs[0]} and {theirs[1]} %, and {theirs[2]} % where" in words
+    costs = {(r.variant.method, r.variant.rank): r for r in cost_to_reach(kept, 0.88)}
+    ours_88, lora = costs["subspace", 0], costs["lora", 4]
+    assert f"took {times_fewer(ours_88, lora):.0f} times the constant prompt's" in words
+    assert f"and {times_fewer(ours_88, lora, whole=True):.1f} times if" in words
 
 
 def test_cost_counts_until_an_accuracy_is_first_there() -> None:
