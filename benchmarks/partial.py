@@ -39,8 +39,9 @@ from catchment.federation.plan import Plan
 from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import Examples
 from catchment.partial.training import FederatedTraining
-from reproductions.fedpt import accuracy
-from reproductions.fedpt_tasks import Task, image_set, writers_task
+from reproductions.fedpt_data import image_set
+from reproductions.fedpt_tasks import Task, writers_task
+from reproductions.fedpt_train import answers
 from reproductions.networks import EMNIST_FREEZE, EmnistCnn
 
 SETTINGS = ("cohort", "rounds", "writers")
@@ -102,7 +103,7 @@ def catchment(race: Race) -> Outcome:
     share = task.clients_per_round / len(task.clients)
     result = run_locally(Plan(algorithm=algorithm, rounds=race.rounds, share=share), task.clients)
     seconds = tuple(record.seconds for record in result.records[1:])
-    return Outcome(seconds, accuracy(result.result, task.test))
+    return Outcome(seconds, float(answers(result.result, task.test).mean()))
 
 
 def train_one(module: nn.Module, data: Examples, rng: np.random.Generator, task: Task) -> None:
@@ -141,7 +142,7 @@ def loop(race: Race) -> Outcome:
                 p.copy_(total / weight)
         float(trained[0].detach().flatten()[0])  # waits for the GPU
         seconds.append(time.perf_counter() - began)
-    return Outcome(tuple(seconds[1:]), accuracy(module, race.task.test))
+    return Outcome(tuple(seconds[1:]), float(answers(module, race.task.test).mean()))
 
 
 class PflNetwork(nn.Module):
@@ -211,7 +212,7 @@ def pfl(race: Race) -> Outcome:
         callbacks=[Clock()],
         send_metrics_to_platform=False,
     )
-    return Outcome(tuple(np.diff(ends).tolist()), accuracy(module, task.test))
+    return Outcome(tuple(np.diff(ends).tolist()), float(answers(module, task.test).mean()))
 
 
 def flower(race: Race, actors: int) -> Outcome:
@@ -259,7 +260,7 @@ def flower(race: Race, actors: int) -> Outcome:
     run_simulation(server, app, len(names), backend_config=backend)
     module = network.build(device())
     module.load_state_dict(last["arrays"].to_torch_state_dict(), strict=False)
-    return Outcome(tuple(np.diff(ends[1:]).tolist()), accuracy(module, task.test))
+    return Outcome(tuple(np.diff(ends[1:]).tolist()), float(answers(module, task.test).mean()))
 
 
 RUNNERS: dict[str, Callable[[Race], Outcome]] = {

@@ -19,7 +19,8 @@ from benchmarks.runners import DEFAULT_PEER, OURS, PEERS, RUNNERS, Work, naive_f
 from benchmarks.timing import Limits, Times, interleaved, machine, measure_limits, once
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+
+from catchment.cli.show import print_table
 
 RESULTS = Path(__file__).parent / "results" / "peers.json"
 
@@ -197,47 +198,49 @@ def _missed(name: str, record: dict[str, Any], memory: dict[str, float]) -> list
 
 
 def _verdict(missed: list[str]) -> str:
-    return f"[red]missed: {', '.join(missed)}[/]" if missed else "[green]met[/]"
+    return f"missed: {', '.join(missed)}" if missed else "met"
 
 
 def _show(console: Console, result: dict[str, Any]) -> None:
-    table = Table(title="CPU microseconds per reservoir step, one thread, whole job; medians")
-    for heading in ("job", "", OURS, *PEERS, "numpy loop", "floor"):
-        table.add_column(heading, justify="left" if heading in ("job", "") else "right")
-    ratios = Table(title="Ratios")
-    for heading in (
-        "job",
-        "against esnfed default",
-        "against best path of a peer",
-        "",
-        "ours / floor",
-        "all cores / one thread",
-        "predictions agree to",
-        "targets",
-    ):
-        ratios.add_column(heading, justify="left" if heading in ("job", "", "targets") else "right")
+    runners = (OURS, *PEERS, "numpy loop")
+    times, ratios = [], []
     memory = result["peak_megabytes"].get(MEMORY_JOB, {})
     for name, record in result["jobs"].items():
         micro = 1e6 / record["n_steps"]
         cpu = record["cpu_seconds_one_thread"]
         size = f"{record['kind']}, N={record['units']}, {record['density']:.0%}"
-        cells = [f"{cpu[runner] * micro:.2f}" for runner in (OURS, *PEERS, "numpy loop")]
-        table.add_row(name, size, *cells, f"{record['floor_cpu_seconds'] * micro:.2f}")
+        cells = [f"{cpu[runner] * micro:.2f}" for runner in runners]
+        times.append((name, size, *cells, f"{record['floor_cpu_seconds'] * micro:.2f}"))
         missed = _missed(name, record, memory)
-        ratios.add_row(
-            name,
-            f"{record['speed_against_default']:.2f}",
-            f"{record['speed_against_best_peer']:.2f}",
-            record["best_peer"],
-            f"{record['ours_over_floor']:.2f}",
-            f"{record['all_cores_against_one']:.2f}",
-            f"{max(record['largest_difference_of_predictions'].values()):.0e}",
-            "not judged" if result["quick"] else _verdict(missed),
+        ratios.append(
+            (
+                name,
+                f"{record['speed_against_default']:.2f}",
+                f"{record['speed_against_best_peer']:.2f}",
+                record["best_peer"],
+                f"{record['ours_over_floor']:.2f}",
+                f"{record['all_cores_against_one']:.2f}",
+                f"{max(record['largest_difference_of_predictions'].values()):.0e}",
+                "not judged" if result["quick"] else _verdict(missed),
+            )
         )
-    console.print(table)
-    console.print(ratios)
+    console.print("CPU microseconds per reservoir step, one thread, whole job; medians")
+    print_table(("job", "", *runners, "floor"), times, right=(*runners, "floor"))
+    console.print("\nRatios")
+    print_table((*RATIOS, "targets"), ratios, right=[name for name in RATIOS[1:] if name != "by"])
     for name, megabytes in memory.items():
         console.print(f"{MEMORY_JOB} peak memory above the start, {name}: {megabytes:.1f} MB")
+
+
+RATIOS = (
+    "job",
+    "against esnfed default",
+    "against best path of a peer",
+    "by",
+    "ours / floor",
+    "all cores / one thread",
+    "predictions agree to",
+)
 
 
 if __name__ == "__main__":

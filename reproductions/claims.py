@@ -80,9 +80,9 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def directions(found: Sequence[Interval]) -> tuple[int, int, int]:
     """Return how many differences are settled above zero, settled below, and not settled."""
-    above = sum(one.settled and one.value > 0 for one in found)
-    below = sum(one.settled and one.value < 0 for one in found)
-    return above, below, len(found) - above - below
+    known = [one for one in found if one.settled and not one.too_few]
+    above = sum(one.value > 0 for one in known)
+    return above, len(known) - above, len(found) - len(known)
 
 
 def same_sign(found: Sequence[Interval]) -> Same:

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from reproductions.claims import Claim, Paper, Results, Same, Verdict, percent, same_sign
-from reproductions.intervals import Interval, over_runs
+from reproductions.intervals import Interval, over_runs, paired
 
 Cell = dict[str, Any]
 NAMES = {
     "largest": "the most frequent answer",
     "signal": "the signal alone",
-    "words": "a readout of signal and words",
     "subspace": "a constant prompt",
 }
 
@@ -117,21 +116,56 @@ def _sensors(results: Results) -> Verdict | None:
     return Verdict(ours, same, why)
 
 
+def over_people_of(results: Results, kind: str, method: str, other: str) -> Interval | None:
+    """Return how far a method is ahead of another on a kind of instructed case, over people."""
+    ours, theirs = (
+        [
+            {name: (right, n) for name, (right, n) in cell["people"][kind].items()}
+            for _, cell in sorted(cells_of(results, "instructed", one).items())
+            if kind in cell.get("people", {})
+        ]
+        for one in (method, other)
+    )
+    return paired(ours, theirs) if ours and len(ours) == len(theirs) else None
+
+
 def _both_needed(results: Results) -> Verdict | None:
-    without = ("largest", "signal", "words", "subspace")
     found = {
         other: known
-        for other in without
-        if (known := ahead(results, "instructed", "reservoir", other)) is not None
+        for other in NAMES
+        if (known := over_people_of(results, "known", "reservoir", other)) is not None
     }
     if not found:
         return None
     ours = f"{_test(results, 'instructed', 'reservoir')} %; ahead of " + ", ".join(
-        f"{NAMES[other]} ({_test(results, 'instructed', other)} %) by {_shown(known)}"
+        f"{NAMES[other]} ({_test(results, 'instructed', other)} %) by {_of_people(known)}"
         for other, known in found.items()
     )
     why = "an instruction in words says which property of the window to name"
     return Verdict(ours, same_sign(list(found.values())), why)
+
+
+def _readout_of_both(results: Results) -> Verdict | None:
+    found = {
+        kind: known
+        for kind in ("known", "new")
+        if (known := over_people_of(results, kind, "reservoir", "ridge")) is not None
+    }
+    if not found:
+        return None
+    cells = cells_of(results, "instructed", "ridge").values()
+    near = [c["extra"].get("new wordings, by nearest state", np.nan) for c in cells]
+    ours = ", ".join(f"{_of_people(known)} with {kind} wordings" for kind, known in found.items())
+    why = (
+        "features times instruction do the task exactly where the wording is known; with a new one "
+        f"the readout has {percent(float(np.mean(near)))} % if the language model finds the "
+        "nearest known one for it"
+    )
+    return Verdict(ours, same_sign(list(found.values())), why)
+
+
+def _of_people(found: Interval) -> str:
+    return f"{found.shown(sign=True)[:-1]}; {found.n_people} people)"
 
 
 def _shown(found: Interval) -> str:
@@ -159,6 +193,7 @@ FEDRESPROMPT = Paper(
             "whatever has one of them?",
             _both_needed,
         ),
+        Claim("And of a readout that has both, the instruction as a number?", _readout_of_both),
     ),
     "SmolLM2-135M in place of Qwen2.5 (0.5B to 32B) and Mistral-7B.",
 )

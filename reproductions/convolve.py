@@ -47,48 +47,76 @@ def conv2d(x: torch.Tensor, weight: torch.Tensor, stride: int, padding: int) -> 
     if torch.is_autocast_enabled(kind):
         half = torch.get_autocast_dtype(kind)
         x, weight = x.to(half), weight.to(half)
-    y: torch.Tensor = _Convolution.apply(x, weight, stride, padding)
+    y: torch.Tensor = _Convolution.apply(x, weight, stride, padding)[0]
     return y
 
 
-def rows(x: torch.Tensor, side: int, stride: int, padding: int) -> torch.Tensor:
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """Return the same numbers, images or weights with their channels last in memory."""
+    if x.ndim != 4:
+        return x.contiguous()
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def windows(x: torch.Tensor, side: int, stride: int, padding: int) -> torch.Tensor:
     """Return the windows (n, height, width, side, side, channels) of images, one after the other.
 
-    Images are (n, channels, height, width); channels come last, so that a window is copied in
-    long pieces.
+    Images are (n, height, width, channels), so that a window is copied in long pieces.
     """
-    last = x.permute(0, 2, 3, 1)
     if side == 1 and padding == 0:
-        return last[:, ::stride, ::stride, None, None, :]
-    last = functional.pad(last, (0, 0, padding, padding, padding, padding))
-    found = last.unfold(1, side, stride).unfold(2, side, stride)
-    return found.permute(0, 1, 2, 4, 5, 3)
+        return x[:, ::stride, ::stride, None, None, :]
+    wide = _wide(functional.pad(x, (0, 0, padding, padding, padding, padding)))
+    found = wide.unfold(1, side, stride).unfold(2, side, stride).permute(0, 1, 2, 4, 5, 3)
+    return found.contiguous().view(x.dtype)
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """Return the same bytes in numbers of sixteen, where they can be, to be copied by these."""
+    x = x.contiguous()
+    each = 16 // x.element_size()
+    fits = x.shape[-1] % each == 0 and all(step % each == 0 for step in x.stride()[:-1])
+    return x.view(torch.complex128) if fits else x
 
 
 def matrix(weight: torch.Tensor) -> torch.Tensor:
-    """Return weights (..., out, in, side, side) as (..., side * side * in, out)."""
-    return weight.movedim(-4, -1).movedim(-4, -2).flatten(-4, -2)
+    """Return weights (clients, out, in, side, side) as (clients, out, side * side * in)."""
+    return weight.permute(0, 1, 3, 4, 2).flatten(2)
+
+
+def turned(weight: torch.Tensor) -> torch.Tensor:
+    """Return weights turned by half, in and out exchanged: (clients, side * side * out, in)."""
+    side = weight.shape[-1]
+    if side == 1:
+        return weight[..., 0, 0]
+    last = _wide(weight.permute(0, 1, 3, 4, 2))
+    places = [(a, b) for a in reversed(range(side)) for b in reversed(range(side))]
+    return torch.cat([last[:, :, a, b] for a, b in places], dim=1).view(weight.dtype)
 
 
 class _Convolution(torch.autograd.Function):
-    """Images and weights to images."""
+    """Images and weights to images; the windows are kept for the way back."""
 
     @staticmethod
-    def forward(x: torch.Tensor, weight: torch.Tensor, stride: int, padding: int) -> torch.Tensor:
-        return functional.conv2d(x, weight, None, stride, padding)
+    def forward(
+        x: torch.Tensor, weight: torch.Tensor, stride: int, padding: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return functional.conv2d(x, weight, None, stride, padding), x.clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
         x, weight, ctx.stride, ctx.padding = inputs
-        ctx.save_for_backward(x, weight)
+        ctx.shape = x.shape
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(output[1], weight)
 
     @staticmethod
-    def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        wanted = ctx.needs_input_grad
-        given = (slope, x, weight, ctx.stride, ctx.padding)
-        of_x = _BackToImages.apply(*given) if wanted[0] else None
-        of_weight = _BackToWeights.apply(*given) if wanted[1] else None
+    def backward(
+        ctx: Any, slope: torch.Tensor, *_: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
+        wanted = tuple(ctx.needs_input_grad[:2])
+        found = _Back.apply(slope, *ctx.saved_tensors, ctx.shape, ctx.stride, ctx.padding, wanted)
+        of_x, of_weight = (one if want else None for one, want in zip(found, wanted, strict=True))
         return of_x, of_weight, None, None
 
     @staticmethod
@@ -99,75 +127,68 @@ class _Convolution(torch.autograd.Function):
         weight: torch.Tensor,
         stride: int,
         padding: int,
-    ) -> tuple[torch.Tensor, int]:
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[int, int]]:
         n, joined = info.batch_size, _joined(x, in_dims[0], info.batch_size)
-        if in_dims[1] is None:
-            y = functional.conv2d(_last(joined), _last(weight), None, stride, padding)
-            return y.unflatten(0, (n, -1)), 0
+        if in_dims[1] is None:  # a frozen layer: its own slope is not asked for
+            y = functional.conv2d(
+                channels_last(joined), channels_last(weight), None, stride, padding
+            )
+            return (y.unflatten(0, (n, -1)), y.new_empty(n, 0)), (0, 0)
         weights = weight.movedim(in_dims[1], 0)
-        found = rows(joined, weights.shape[-1], stride, padding)
-        y = torch.bmm(found.reshape(n, -1, found[0, 0, 0].numel()), matrix(weights))
-        return _images(y, n, found.shape), 0
+        found = windows(joined.permute(0, 2, 3, 1), weights.shape[-1], stride, padding)
+        cut = found.reshape(n, -1, found[0, 0, 0].numel())
+        y = torch.bmm(cut, matrix(weights).transpose(1, 2))
+        return (_images(y, n, found.shape), cut), (0, 0)
 
 
-class _BackToImages(torch.autograd.Function):
-    """The slope for the images from that for the result."""
+class _Back(torch.autograd.Function):
+    """The slopes for images and weights from that for the result; empty where not wanted."""
 
     @staticmethod
     def forward(
-        slope: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, stride: int, padding: int
-    ) -> torch.Tensor:
-        y: torch.Tensor = conv2d_input(x.shape, weight, slope, stride, padding)
-        return y
+        slope: torch.Tensor,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        shape: torch.Size,
+        stride: int,
+        padding: int,
+        wanted: tuple[bool, bool],
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        none = slope.new_empty(0)
+        return (
+            conv2d_input(shape, weight, slope, stride, padding) if wanted[0] else none,
+            conv2d_weight(x, weight.shape, slope, stride, padding) if wanted[1] else none.clone(),
+        )
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
         """Nothing is kept: nobody differentiates twice."""
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[torch.Tensor, int]:
-        slope, x, weight, stride, padding = given
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *given: Any
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[int, int]]:
+        slope, cut, weight, shape, stride, padding, wanted = given
         n = info.batch_size
-        slopes, joined = (_joined(t, d, n) for t, d in zip((slope, x), in_dims, strict=False))
+        slopes = _joined(slope, in_dims[0], n)
+        of_x = of_weight = slopes.new_empty(n, 0)
         if in_dims[2] is None:
-            given = (_last(weight), _last(slopes), stride, padding)
-            y = conv2d_input(joined.shape, *given)
-            return y.unflatten(0, (n, -1)), 0
-        if stride != 1:
-            raise NotImplementedError("images behind a convolution with a stride need no slope")
-        # The slope goes back through the same weights turned by half, in and out exchanged.
-        turned = weight.movedim(in_dims[2], 0).flip(-1, -2).transpose(1, 2)
-        side = turned.shape[-1]
-        found = rows(slopes, side, 1, side - 1 - padding)
-        y = torch.bmm(found.reshape(n, -1, found[0, 0, 0].numel()), matrix(turned))
-        return _images(y, n, found.shape), 0
-
-
-class _BackToWeights(torch.autograd.Function):
-    """The slope for the weights from that for the result."""
-
-    @staticmethod
-    def forward(
-        slope: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, stride: int, padding: int
-    ) -> torch.Tensor:
-        y: torch.Tensor = conv2d_weight(x, weight.shape, slope, stride, padding)
-        return y
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        """Nothing is kept: nobody differentiates twice."""
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[torch.Tensor, int]:
-        slope, x, weight, stride, padding = given
-        n = info.batch_size
-        slopes, joined = (_joined(t, d, n) for t, d in zip((slope, x), in_dims, strict=False))
-        out, channels, side, _ = weight.shape[-4:]
-        found = rows(joined, side, stride, padding).reshape(n, -1, side * side * channels)
-        last = slopes.permute(0, 2, 3, 1).reshape(n, -1, out)
-        y = torch.bmm(found.transpose(1, 2), last)  # (n, side * side * channels, out)
-        shaped = y.reshape(n, side, side, channels, out)
-        return shaped.permute(0, 4, 3, 1, 2), 0
+            whole = (len(slopes), *shape[1:])
+            back = (channels_last(weight), channels_last(slopes), stride, padding)
+            of_x = conv2d_input(whole, *back).unflatten(0, (n, -1)) if wanted[0] else of_x
+            return (of_x, of_weight), (0, 0)
+        weights, last = weight.movedim(in_dims[2], 0), slopes.permute(0, 2, 3, 1).contiguous()
+        out, channels, side, _ = weights.shape[1:]
+        if wanted[0]:
+            if stride != 1:
+                raise NotImplementedError("images before a convolution with a stride get no slope")
+            found = windows(last, side, 1, side - 1 - padding)
+            y = torch.bmm(found.reshape(n, -1, side * side * out), turned(weights))
+            of_x = _images(y, n, found.shape)
+        if wanted[1]:
+            y = torch.bmm(last.reshape(n, -1, out).transpose(1, 2), cut)
+            of_weight = y.reshape(n, out, side, side, channels).permute(0, 1, 4, 2, 3)
+        return (of_x, of_weight), (0, 0)
 
 
 def _joined(x: torch.Tensor, clients: int | None, n_clients: int) -> torch.Tensor:
@@ -175,11 +196,6 @@ def _joined(x: torch.Tensor, clients: int | None, n_clients: int) -> torch.Tenso
     if clients is None:
         return x.expand(n_clients, *x.shape).flatten(0, 1)
     return x.movedim(clients, 0).flatten(0, 1)
-
-
-def _last(x: torch.Tensor) -> torch.Tensor:
-    """Return the same with channels last in memory, as half precision on a GPU is quickest."""
-    return x.contiguous(memory_format=torch.channels_last)
 
 
 def _images(y: torch.Tensor, n_clients: int, shape: torch.Size) -> torch.Tensor:

@@ -29,7 +29,7 @@ from reproductions.fedpt_search import (
     searches_of,
 )
 from reproductions.fedpt_tasks import Task, baseline, task_of
-from reproductions.fedpt_train import device_name, run
+from reproductions.fedpt_train import SIMULATED, device_name, run
 from reproductions.fedpt_values import FedptResult, FedptSettings, Row, Run
 from reproductions.pool import Pool
 from reproductions.study import Began, Value, environment
@@ -146,7 +146,9 @@ class _Work:
             self.say("round times first, one share after another")
             alone = paces(self.settings, self.directory, runs)
         work = partial(outcome_of, self.settings, self.directory, keep=self.keep)
-        with Pool(work, self.workers, fresh=True) as pool:
+        # What is simulated frees its memory; other trainings are begun in a process of their own.
+        fresh = any(one.part not in SIMULATED for one in runs)
+        with Pool(work, self.workers, fresh=fresh) as pool:
             for one, outcome in pool.run(runs):
                 if isinstance(outcome, Row):
                     seconds = alone.get((one.part, one.percent), outcome.seconds_per_round)

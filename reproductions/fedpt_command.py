@@ -48,7 +48,7 @@ def run_fedpt(options: Options) -> None:
 
         # Steps this small are quicker on one thread than on several that wait for one another.
         torch.set_num_threads(1)
-    path = path_of(options.out, quick=options.quick)
+    path = path_of(options.folder, quick=options.quick)
     result = fedpt(
         settings_of(options),
         parts=options.sets or (tuple(OWN) if options.paper else PARTS),
@@ -57,15 +57,15 @@ def run_fedpt(options: Options) -> None:
         began=lambda text: typer.echo(text, err=True),
         kept=None
         if options.quick
-        else lambda so_far: write(so_far, options.out, merge=options.merge),
+        else lambda so_far: write(so_far, options.folder, merge=options.merge),
         earlier=load(path) if options.resume and path.is_file() else None,
-        keep=options.out / ".fedpt" if options.resume else None,
+        keep=options.folder / ".fedpt" if options.resume else None,
         quick=options.quick,
     )
     typer.echo(markdown(result))
     if any(row.data == "invented" for row in result.rows):
         typer.echo("Some of these data are invented: the public set was not found.")
-    report(write(result, options.out, merge=options.merge), options)
+    report(write(result, options.folder, merge=options.merge), options)
 
 
 def settings_of(options: Options) -> Any:

@@ -64,10 +64,9 @@ def measured(settings: FedptSettings, directory: Path | None, job: tuple[float, 
     task = task_of(PART, on_cpu, directory, whole=percent == 100.0)
     made = training(task, freezes_of(PART)[percent], seed=0, settings=on_cpu)
     algorithm = replace(made, device="cpu", at_once=None)
-    state = algorithm.start()
     client = sorted(task.clients)[0]
     turn = Turn(0, (client,), client=client)
-    received = algorithm.broadcast(state, turn)
+    received = algorithm.broadcast(algorithm.start(), turn)
     data = data_of(task.clients[client])
     frozen_part(algorithm.network, torch.device("cpu"))  # made once, not in every round
     before = resident(reset=True)

@@ -36,7 +36,7 @@ from catchment.partial.training import (
     one_set,
     recordings_of,
 )
-from reproductions.convolve import JointConvolutions
+from reproductions.convolve import JointConvolutions, channels_last
 from reproductions.fedpt_keep import Keeping
 
 Values = tuple[torch.Tensor, ...]
@@ -51,17 +51,20 @@ class _State:
 
     @classmethod
     def of(cls, state: Trained, device: torch.device) -> _State:
-        return cls(*(tuple(torch.tensor(v, device=device) for v in part) for part in _parts(state)))
+        values, memory = (
+            tuple(torch.tensor(v, device=device) for v in part)
+            for part in (state.values, state.memory)
+        )
+        if device.type == "cuda":
+            # Weights lie as joint convolutions take them, and stay so in all that is made of them.
+            values, memory = (tuple(map(channels_last, part)) for part in (values, memory))
+        return cls(values, memory)
 
     def trained(self) -> Trained:
         if not all(bool(value.isfinite().all()) for value in self.values):
             raise FederationError("values are no longer finite; take a smaller learning rate")
         values, memory = (tuple(v.cpu().numpy() for v in p) for p in (self.values, self.memory))
         return Trained(cast(Arrays, values), cast(Arrays, memory))
-
-
-def _parts(state: Trained) -> tuple[Arrays, Arrays]:
-    return state.values, state.memory
 
 
 def simulate(
@@ -84,8 +87,10 @@ def simulate(
     algorithm = plan.algorithm
     if not isinstance(algorithm, FederatedTraining):
         raise TypeError(f"only FederatedTraining is simulated, not {type(algorithm).__name__}")
-    if algorithm.clip is not None or algorithm.weak or plan.protections:
-        raise ValueError("clips, weak clients and protections are not simulated; use run_locally")
+    if algorithm.clip is not None or algorithm.weak or algorithm.dropout or plan.protections:
+        raise ValueError(
+            "clips, weak clients, dropout and protections are not simulated; use run_locally"
+        )
     device = algorithm.torch_device()
     kept = keeper.resume() if keeper else None
     begun, records = kept if kept else (algorithm.start(), ())
@@ -141,10 +146,9 @@ def mean_change(
 
 def _summed(trained: Tensors, start: Tensors, weights: Sequence[float]) -> Values:
     """Return the weighted mean change of every tensor; products are float32, as they are sent."""
-    found = []
+    found, factor = [], torch.tensor(weights).to(next(iter(start.values())).device)
     for name, begun in start.items():
-        moved = trained[name] - begun
-        factors = moved.new_tensor(weights).reshape(-1, *[1] * begun.ndim)
+        moved, factors = trained[name] - begun, factor.reshape(-1, *[1] * begun.ndim)
         found.append((moved * factors).sum(0, dtype=torch.float64) / sum(weights))
     return tuple(found)
 

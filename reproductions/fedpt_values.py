@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from reproductions.study import Value
 
@@ -73,7 +72,7 @@ class ManySettings:
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    rounds: int = 2000
+    rounds: int = 1000
     clients: int = 100
     cohort: int = 10
     batch: int = 20
@@ -82,7 +81,7 @@ class ManySettings:
     rates: tuple[float, float] = (0.1, 0.2)
     candidates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
     held_out: int = 1000
-    search_rounds: int = 150
+    search_rounds: int = 100
     search_seed: int = 9
     every: int = 100
 
@@ -164,35 +163,6 @@ class FedptSettings:
             "addresses": self.addresses,
         }.get(part)
 
-    def adjusted(
-        self,
-        *,
-        rounds: int | None = None,
-        seeds: int | None = None,
-        noises: Sequence[float] | None = None,
-    ) -> FedptSettings:
-        """Return the same with other rounds, seeds 0, 1, ... or noises in all parts.
-
-        >>> FedptSettings().adjusted(rounds=5, seeds=2).private.rounds
-        5
-        """
-        new: dict[str, Any] = {}
-        if rounds is not None:
-            new["rounds"] = rounds
-        if seeds is not None:
-            new["seeds"] = tuple(range(seeds))
-        private = {**new, **({} if noises is None else {"noises": tuple(noises)})}
-        flat: dict[str, Any] = {f"{part}_rounds": rounds for part in ("writers", "cifar", "text")}
-        return replace(
-            self,
-            **({} if rounds is None else flat),
-            **({} if seeds is None else {"seeds": new["seeds"]}),
-            many=replace(self.many, **new),
-            private=replace(self.private, **private),
-            hundred=replace(self.hundred, **private),
-            addresses=replace(self.addresses, **private),
-        )
-
 
 # What the paper says: five shares of CIFAR-10, 100 clients and 1600 rounds with six noises, delta
 # one in a million. Of the others it says whose set-up it follows; rounds, clients and batches are
@@ -223,11 +193,15 @@ QUICK = FedptSettings(
     cifar_rounds=1,
     cifar_cohort=2,
     cifar_clients=500,
+    cifar_shares=(100.0, 2.16),
     cifar_candidates=(),
-    many=ManySettings(seeds=(0,), rounds=1, clients=500, cohort=2, candidates=()),
+    many=ManySettings(
+        seeds=(0,), rounds=1, clients=500, cohort=2, shares=(100.0, 2.16), candidates=()
+    ),
     text_rounds=1,
     text_cohort=2,
     text_steps=2,
+    text_shares=(100.0, 73.84),
     private=_QUICK_PRIVATE,
     hundred=_QUICK_PRIVATE,
     addresses=_QUICK_PRIVATE,

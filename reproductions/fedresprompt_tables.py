@@ -112,7 +112,7 @@ def search_rows(result: PromptResult, task: str) -> str:
             f"{c.job.variant.rate:g}",
             _shape(c),
             f"{100 * c.development:.1f}",
-            f"{100 * c.test:.1f}",
+            f"{100 * c.test:.1f}" if c.test else "-",
             f"{c.trained:,}",
             str(c.rounds),
             _bytes(c.bytes_federated),
@@ -126,10 +126,9 @@ def search_rows(result: PromptResult, task: str) -> str:
 
 def comparison(result: PromptResult) -> list[str]:
     """Return what reaching an accuracy cost, and what was published; nothing without curves."""
-    costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
+    costs = cost_table(result)
     if not costs:
         return []
-    head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
     text = (
         "Bytes until development accuracy was first there, medians over runs (a run that never got "
         "there counts as infinite); what was asked of the language model's server is spread evenly "
@@ -137,8 +136,15 @@ def comparison(result: PromptResult) -> list[str]:
     )
     curve = losses(result, "sst2")
     papers = _grid(("model, as published", "reservoir prompt", "LoRA"), PUBLISHED)
-    parts = [text + "\n\n" + _grid(head, map(_cost_row, costs)), *([curve] if curve else [])]
+    parts = [text + "\n\n" + costs, *([curve] if curve else [])]
     return [*parts, NEVER_RUN + "\n\n" + papers]
+
+
+def cost_table(result: PromptResult) -> str:
+    """Return what every method cost until it was first at each level; empty without curves."""
+    costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
+    head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
+    return _grid(head, map(_cost_row, costs)) if costs else ""
 
 
 def _cost_row(found: Reached) -> list[str]:
@@ -240,6 +246,32 @@ def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> Non
         known.add(label)
 
 
+def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
+    """Return the clients' mean training loss by round, a panel for each task that keeps it."""
+    colours = theme(dark)
+    kept = [c for c in result.cells if c.losses and not c.job.search]
+    tasks = [task for task in TITLES if any(c.job.task == task for c in kept)]
+    size = (5.8 * len(tasks), 3.6)
+    figure = Figure(figsize=size, layout="constrained", facecolor=colours.page)
+    panels = np.atleast_1d(figure.subplots(1, len(tasks)))
+    for ax, task in zip(panels, tasks, strict=True):
+        _dress(ax, colours)
+        ax.set_title(task, loc="left", color=colours.text, fontsize=10)
+        ax.set_xlabel("round", color=colours.text)
+        known: set[str] = set()
+        for cell in kept:
+            if cell.job.task == task:
+                method = cell.job.variant.method
+                colour = colours.series[METHODS.index(method) % len(colours.series)]
+                named = "_nolegend_" if method in known else method
+                rounds = np.arange(1, len(cell.losses) + 1)
+                ax.plot(rounds, cell.losses, color=colour, lw=1.2, alpha=0.8, label=named)
+                known.add(method)
+        ax.legend(frameon=False, fontsize=8, labelcolor=colours.text)
+    panels[0].set_ylabel("mean training loss", color=colours.text)
+    return figure
+
+
 def write(result: PromptResult, folder: Path) -> list[Path]:
     """Write figures, tables and, of sentences, a picture into a folder; return their paths."""
     name = stem(result.settings, result.quick)
@@ -248,7 +280,10 @@ def write(result: PromptResult, folder: Path) -> list[Path]:
     paths[1].write_text(markdown(result))
     if any(cell.job.task == "sst2" and cell.curve for cell in result.cells):
         paths.append(folder / f"{name}.png")
-        draw(result).savefig(paths[2], dpi=110)
+        draw(result).savefig(paths[-1], dpi=110)
+    if any(cell.losses and not cell.job.search for cell in result.cells):
+        paths.append(folder / f"{name}-loss.png")
+        draw_losses(result).savefig(paths[-1], dpi=110)
     return paths
 
 

@@ -167,10 +167,10 @@ class PromptSettings:
     instructed_steps: int = 4
     instructed_batch: int = 32
     instructed_length: int = 8
-    instructed_targets: int = 200
+    instructed_targets: int = 150
     instructed_rate: float = 0.01
     instructed_copies: int = 64
-    instructed_most: int = 500
+    instructed_most: int = 300
     most: int | None = None
     points: int = 10
     device: str = "auto"

@@ -46,6 +46,8 @@ def in_points(found: Interval) -> str:
     '+2.0 (-1.0 to +5.0) points (9 people; not settled)'
     """
     settled = "settled" if found.settled else "not settled"
+    if found.too_few:
+        settled = "too few to settle anything"
     return f"{found.shown(sign=True)} points ({found.n_people} people; {settled})"
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -31,7 +31,8 @@ from catchment.partial.dropout import Dropout
 from catchment.partial.freeze import PartialNetwork
 from catchment.partial.local import Examples
 from catchment.partial.training import FederatedTraining, forget_recordings
-from reproductions.fedpt_tasks import Task, held_out_clients, image_set, writers_task
+from reproductions.fedpt_data import image_set
+from reproductions.fedpt_tasks import Task, held_out_clients, writers_task
 from reproductions.freeze_echo import echo_row
 from reproductions.freeze_values import (
     CHAINS,
@@ -52,7 +53,16 @@ from reproductions.pool import Pool
 from reproductions.study import Began, environment
 
 UNEVEN = Limits(over_median=1e9)  # writers differ, and all of them are honest
-_STATED = ("seeds", "rates", "bits", "random", "first", "rounds", "tolerance")  # in rows, or rows
+_STATED = (
+    "seeds",
+    "rates",
+    "factors",
+    "bits",
+    "random",
+    "first",
+    "rounds",
+    "tolerance",
+)  # in rows, or rows
 
 
 def freeze(
@@ -90,7 +100,9 @@ def freeze(
     stages = [(part, search) for part in parts for search in (True, False)]
     with Pool(partial(outcome_of, settings, directory), workers) as pool:
         for part, search in stages:
-            jobs = searches(settings, [part]) if search else finals(settings, [part], result)
+            asked = searches if search else finals
+            jobs = asked(settings, [part], result.rows)
+            result = replace(result, rows=tuple(settled(result.rows)))
             done = {row.job for row in result.rows}
             for job, outcome in pool.run([job for job in jobs if job not in done]):
                 if isinstance(outcome, Exception):
@@ -103,21 +115,32 @@ def freeze(
     return result
 
 
-def finals(settings: FreezeSettings, parts: Sequence[str], result: FreezeResult) -> list[Job]:
+def finals(settings: FreezeSettings, parts: Iterable[str], rows: Iterable[Row]) -> list[Job]:
     """Return the trainings that are tested, with the rates that were chosen for them."""
-    rates, found = chosen(result.rows), []
+    rates, found = chosen(rows), []
     for seed in settings.seeds:
         for job in choices(settings, parts):
             if job.trained == RIDGE:
                 found.append(replace(job, seed=seed))
                 continue
-            whole = replace(job, part="layers", bits=32)
-            asked = whole.choice if job.part == "bits" else job.choice
+            asked = job.whole if job.part == "bits" else job.choice
             if asked in rates:
                 optimiser, rate = rates[asked]
-                kind = "adam" if optimiser == "adam" else "sgd"
-                found.append(replace(job, seed=seed, optimiser=kind, rate=rate))
+                found.append(replace(job, seed=seed, optimiser=optimiser, rate=rate))
     return found
+
+
+def settled(rows: Iterable[Row]) -> list[Row]:
+    """Return rows without those tested with a rate that is not the one chosen any more."""
+    rows = tuple(rows)
+    rates = chosen(rows)
+    return [
+        row
+        for row in rows
+        if row.job.search
+        or rates.get(row.job.whole if row.job.part == "bits" else row.job.choice)
+        in (None, (row.job.optimiser, row.job.rate))
+    ]
 
 
 def outcome_of(settings: FreezeSettings, directory: Path | None, job: Job) -> Row:

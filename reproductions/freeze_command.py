@@ -27,7 +27,8 @@ def freeze(
 ) -> None:
     """Which layers to freeze, few bits, parts of the units, and the echo state network."""
     from reproductions.freeze import freeze as run
-    from reproductions.freeze_tables import markdown, write
+    from reproductions.freeze_pictures import write
+    from reproductions.freeze_tables import markdown
     from reproductions.freeze_values import PARTS, QUICK, FreezeSettings, load_freeze
 
     settings = QUICK if quick else FreezeSettings()

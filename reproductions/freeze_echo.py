@@ -38,8 +38,7 @@ from reproductions.places import find
 
 FREEZES = {
     ECHO[0]: Freeze(names=(*ECHO_FREEZE.names, "gain", "shift")),
-    ECHO[1]: ECHO_FREEZE,
-    ECHO[2]: Freeze(),
+    ECHO[1]: Freeze(),
 }
 
 
@@ -65,7 +64,7 @@ def movements(name: str, directory: Path | None) -> Movements:
     if here:
         people = split(recorded(name, directory=directory), official=True)
     else:
-        people = synthetic_people(n_users=8, windows=12)
+        people = synthetic_people(n_users=5, windows=6)
     K = len(people.classes)
     parts = [
         {who: examples_of(own, K) for who, own in part.items()}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import cast
 
 from catchment.partial.freeze import Freeze
 from catchment.partial.suggest import Suggestion, suggest_freeze
 from reproductions.freeze_values import (
     ALL,
     ECHO,
+    LAYERS,
     PAPER,
     RIDGE,
     TRAINED,
@@ -22,8 +22,10 @@ from reproductions.freeze_values import (
 )
 from reproductions.intervals import deviation
 from reproductions.networks import EmnistCnn
+from reproductions.study import Value
 
 WITHIN = 0.005  # half a point
+NEAR = 0.01
 AFTER = (1, 10, 100, 500)
 Rows = Sequence[Row]
 
@@ -63,7 +65,7 @@ def layers_table(result: FreezeResult) -> list[str]:
     if ALL not in rows:
         return []
     lines = [
-        "| trained | numbers | % | bytes up | rate | writers held out | test | less than all |",
+        "| trained | numbers | % | bytes up | rate | writers held out | test | against all |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for trained, own in sorted(rows.items(), key=lambda item: -item[1][0].numbers):
@@ -73,18 +75,46 @@ def layers_table(result: FreezeResult) -> list[str]:
         lines.append(
             f"| {name} | {first.numbers:,} | {100 * first.numbers / first.total:.2f} | "
             f"{first.bytes_up:,.0f} | {first.job.rate:g} | {_percent(held)} | {spread(own)} | "
-            f"{difference(own, rows[ALL])} |"
+            f"{'' if trained == ALL else difference(own, rows[ALL])} |"
         )
     largest = rows[ALL][0].largest_class
     lines.append(f"| the most frequent digit | 0 | 0 | 0 | | | {100 * largest:.1f} | |")
     said = suggestion(result)
-    return ["\n".join(lines), *([_said(said)] if said else [])]
+    edge = at_the_edge(rows, result)
+    lines += [f"\n{edge}"] if edge else []
+    return ["\n".join(lines), layers_finding(rows), *([_said(said)] if said else [])]
+
+
+def at_the_edge(rows: Mapping[str, Rows], result: FreezeResult) -> str:
+    """Return which layers' best rate is the least or greatest of those tried."""
+    tried = [float(str(rate)) for rate in cast(list[Value], result.settings.get("rates", []))]
+    if len(tried) < 2:
+        return ""
+    ends = (min(tried), max(tried))
+    found = [
+        f"{name} ({own[0].job.rate:g})" for name, own in rows.items() if own[0].job.rate in ends
+    ]
+    return f"At the edge of the rates that were tried: {', '.join(found)}." if found else ""
+
+
+def layers_finding(rows: Mapping[str, Rows]) -> str:
+    """Return which layer is best alone, and the fewest numbers that are close to all."""
+    alone = {name: own for name, own in rows.items() if name in LAYERS}
+    best = max(alone, key=lambda name: _mean(alone[name]), default="")
+    close = [own for own in rows.values() if _mean(own) >= _mean(rows[ALL]) - NEAR]
+    fewest = min(close, key=lambda own: own[0].numbers)[0]
+    first = f"Of single layers {best} is best alone, {spread(alone[best])}. " if best else ""
+    return (
+        f"{first}The fewest numbers that end within a point of all are those of "
+        f"{'all' if fewest.job.trained == ALL else fewest.job.trained}: {fewest.numbers:,}, "
+        f"{100 * fewest.numbers / fewest.total:.2f} %."
+    )
 
 
 def sent_table(result: FreezeResult, part: str) -> list[str]:
     """Return the table of rounded changes, or of sub-networks, beside whole ones."""
     lines = [
-        "| trained | sent | bytes up | times less than all | rate | test | less than unchanged |",
+        "| trained | sent | bytes up | times less than all | rate | test | against float32 |",
         "|---|---|---|---|---|---|---|",
     ]
     whole = rows_of(result, "layers", ALL)
@@ -92,22 +122,63 @@ def sent_table(result: FreezeResult, part: str) -> list[str]:
         return []
     for trained in (ALL, PAPER):
         plain = rows_of(result, "layers", trained)
-        changed = [
-            own
-            for choice, own in result.found().items()
-            if choice[0] == part and choice[1] == trained
-        ]
-        for own in [plain, *sorted(changed, key=lambda own: -own[0].bytes_up)]:
+        for own in [plain, *_changed(result, part, trained)]:
             if not own:
                 continue
-            name = "all" if trained == ALL else f"{100 * own[0].numbers / own[0].total:.2f} %"
-            less = whole[0].bytes_up / fmean(row.bytes_up for row in own)
             lines.append(
-                f"| {name} | {how(own[0])} | {fmean(row.bytes_up for row in own):,.0f} | "
-                f"{less:.1f} | {own[0].job.rate:g} | {spread(own)} | "
+                f"| {_share(own)} | {how(own[0])} | {_bytes(own):,.0f} | "
+                f"{_bytes(whole) / _bytes(own):.1f} | {own[0].job.rate:g} | {spread(own)} | "
                 f"{'' if own is plain else difference(own, plain)} |"
             )
-    return ["\n".join(lines)] if len(lines) > 4 else []
+    if len(lines) <= 4:
+        return []
+    return ["\n".join(lines), bits_finding(result) if part == "bits" else dropout_finding(result)]
+
+
+def bits_finding(result: FreezeResult) -> str:
+    """Return with how few bits a training ends within half a point of float32."""
+    said = []
+    for trained in (ALL, PAPER):
+        plain, few = rows_of(result, "layers", trained), _changed(result, "bits", trained)
+        held = [own for own in few if _mean(own) >= _mean(plain) - WITHIN]
+        if plain and held:
+            least = min(held, key=_bytes)
+            less = _bytes(rows_of(result, "layers", ALL)) / _bytes(least)
+            said.append(f"{_share(least)} trained: {how(least[0])}, {less:.0f} times less than all")
+    return f"Within half a point of float32 with the fewest bits: {'; '.join(said) or 'none'}."
+
+
+def dropout_finding(result: FreezeResult) -> str:
+    """Return how many sub-networks are behind rounded changes that send less."""
+    behind = total = 0
+    for trained in (ALL, PAPER):
+        few = _changed(result, "bits", trained)
+        for own in _changed(result, "dropout", trained):
+            total += 1
+            behind += any(_bytes(b) < _bytes(own) and _mean(b) > _mean(own) for b in few)
+    return (
+        f"{behind} of {total} rows are behind one of few bits that trains the same layers and "
+        "sends less."
+    )
+
+
+def _changed(result: FreezeResult, part: str, trained: str) -> list[list[Row]]:
+    """Return the rows of a part by what was sent, the most bytes first."""
+    found = [own for choice, own in result.found().items() if choice[:2] == (part, trained)]
+    return sorted(found, key=lambda own: -_bytes(own))
+
+
+def _bytes(rows: Rows) -> float:
+    return fmean(row.bytes_up for row in rows)
+
+
+def _mean(rows: Rows) -> float:
+    return fmean(row.accuracy for row in rows) if rows else float("nan")
+
+
+def _share(rows: Rows) -> str:
+    first = rows[0]
+    return "all" if first.job.trained == ALL else f"{100 * first.numbers / first.total:.2f} %"
 
 
 def echo_table(result: FreezeResult) -> list[str]:
@@ -120,7 +191,7 @@ def echo_table(result: FreezeResult) -> list[str]:
     rounds = [k for k in AFTER if k <= longest]
     heads = " | ".join(f"after {k}" for k in rounds)
     lines = [
-        f"| trained | numbers | optimiser and rate | {heads} | less than the ridge | bytes up a "
+        f"| trained | numbers | optimiser and rate | {heads} | against the ridge | bytes up a "
         "round | within half a point of the ridge after | bytes up until then |",
         "|" + "---|" * (7 + len(rounds)),
     ]
@@ -137,13 +208,13 @@ def echo_table(result: FreezeResult) -> list[str]:
             f"{', '.join('never' if k is None else str(k) for k in reached)} rounds | "
             f"{', '.join('-' if k is None else f'{k * own[0].bytes_up:,.0f}' for k in reached)} |"
         )
-    empty = " | ".join("" for _ in rounds[1:])
-    lines.append(
-        f"| nothing: {RIDGE} in one round | {exact[0].numbers:,} | | {spread(exact)} | {empty} | | "
-        f"{exact[0].bytes_up:,.0f} | 1 round | {exact[0].bytes_up:,.0f} |"
-    )
-    largest = f"| the most frequent activity | 0 | | {100 * exact[0].largest_class:.1f} | {empty}"
-    lines.append(f"{largest} | | 0 | | |")
+    ends = [f"{exact[0].bytes_up:,.0f}", "1 round", f"{exact[0].bytes_up:,.0f}"]
+    for name, numbers, right, last in (
+        (f"nothing: {RIDGE} in one round", f"{exact[0].numbers:,}", spread(exact), ends),
+        ("the most frequent activity", "0", f"{100 * exact[0].largest_class:.1f}", ["0", "", ""]),
+    ):
+        cells = [name, numbers, "", right, *[""] * len(rounds), *last]
+        lines.append(f"| {' | '.join(cells)} |")
     facts = (
         f"{exact[0].data}: {exact[0].n_clients} people train, each in every round; the publisher's "
         f"test subjects. A network of {result.settings.get('echo_units')} units; gradient steps on "
@@ -155,7 +226,7 @@ def echo_table(result: FreezeResult) -> list[str]:
 def conclusion(result: FreezeResult) -> list[str]:
     """Return what the limit case shows, in a sentence made from its figures."""
     exact, own = rows_of(result, "echo", RIDGE), rows_of(result, "echo", ECHO[0])
-    whole = rows_of(result, "echo", ECHO[2])
+    whole = rows_of(result, "echo", ECHO[1])
     if not own or not whole:
         return []
     reached = [reaches(row, other) for row, other in zip(own, exact, strict=False)]
@@ -260,71 +331,3 @@ def _said(found: Suggestion) -> str:
         f"`suggest_freeze`, the paper's rule as a search, on the writers held out: all "
         f"{100 * found.full_score:.1f}; {tried}. It freezes {' and '.join(frozen) or 'nothing'}."
     )
-
-
-def write(result: FreezeResult, out: Path) -> list[Path]:
-    """Write the result, its tables and its figure; return their paths."""
-    stem = "freeze-quick" if result.quick else "freeze"
-    paths = [out / f"{stem}.{kind}" for kind in ("json", "md")]
-    result.save(paths[0])
-    paths[1].write_text(markdown(result))
-    drawn = picture(result, out / f"{stem}.png")
-    return [*paths, *([drawn] if drawn else [])]
-
-
-def picture(result: FreezeResult, path: Path) -> Path | None:
-    """Draw accuracy against bytes and, of the limit case, rounds; None without matplotlib."""
-    try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        from matplotlib import pyplot as plt
-    except ImportError:
-        return None
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4))
-    _points(left, result, "layers")
-    _points(middle, result, "sent")
-    _curves(right, result)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
-
-
-def _points(axis: Any, result: FreezeResult, part: str) -> None:
-    for (of, trained, bits, shares, order), own in result.found().items():
-        if (of == "layers") != (part == "layers") and not (
-            part == "sent" and of == "layers" and trained in (ALL, PAPER)
-        ):
-            continue
-        if of == "echo":
-            continue
-        x, y = fmean(row.bytes_up for row in own), 100 * fmean(row.accuracy for row in own)
-        colour = "C0" if trained == ALL else "C1" if trained == PAPER else "C7"
-        mark = {32: "o" if shares == WHOLE else "^" if order == "random" else "v"}.get(bits, "s")
-        axis.plot(x, y, mark, color=colour)
-        name = "all" if trained == ALL else "paper" if trained == PAPER else trained
-        label = name if part == "layers" else how(own[0]).replace(" of the units", "")
-        axis.annotate(label, (x, y), fontsize=7, xytext=(3, 3), textcoords="offset points")
-    axis.set_xscale("log")
-    axis.set_xlabel("bytes up, per client and round")
-    axis.set_ylabel("test accuracy, %")
-    title = "One layer or group trained" if part == "layers" else "Few bits and parts of the units"
-    axis.set_title(f"{title}\n(blue: all, orange: 4.96 %)" if part != "layers" else title)
-
-
-def _curves(axis: Any, result: FreezeResult) -> None:
-    for k, trained in enumerate(ECHO):
-        own = [row for row in rows_of(result, "echo", trained) if row.curve]
-        if own:
-            mean = [100 * fmean(at) for at in zip(*(row.curve for row in own), strict=True)]
-            axis.plot(range(1, len(mean) + 1), mean, color=f"C{k}", label=f"{trained} trained")
-    exact = rows_of(result, "echo", RIDGE)
-    if exact:
-        level = 100 * fmean(row.accuracy for row in exact)
-        axis.axhline(level, color="black", linestyle="--", label="exact ridge, one round")
-    axis.set_xscale("log")
-    axis.set_xlabel("rounds")
-    axis.set_ylabel("test accuracy, %")
-    axis.set_title("Echo state network on UCI HAR")
-    axis.legend(fontsize=7)

@@ -25,8 +25,9 @@ TRAINED = (
     BIASES,
 )
 CHAINS = (LAYERS,)
-ECHO = ("readout", "readout, gain and shift", "everything")
+ECHO = ("readout", "everything")
 RIDGE = "exact ridge"
+Optimiser = Literal["sgd", "adam"]
 PARTS = ("layers", "bits", "dropout", "echo")
 WHOLE = (1.0,)
 
@@ -40,15 +41,16 @@ class FreezeSettings:
     rates, search_rounds, held_out
         Learning rates are chosen after this many rounds on this many writers whom nobody trains on,
         with a seed of their own.
-    dealt_rates
-        Rates to choose from where clients train a part of the units.
+    dealt_factors
+        Where clients train a part of the units: rates to choose from, as multiples of the one that
+        was chosen for all units.
     bits
         Of a number sent; the rate is that of whole numbers.
     random, first
         Shares of the units that each client trains; of several it draws one.
     echo_units, readout_rounds, echo_rounds
         Of the echo state network on UCI HAR: rounds of its readout alone, and of more of it.
-    echo_rates
+    readout_rates, echo_rates
         Optimiser and rate, chosen by the validation people after all rounds.
     """
 
@@ -58,18 +60,29 @@ class FreezeSettings:
     search_rounds: int = 30
     cohort: int = 20
     held_out: int = 100
-    rates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5)
-    dealt_rates: tuple[float, ...] = (0.1, 0.2)
+    rates: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+    dealt_factors: tuple[float, ...] = (1.0, 2.0)
     n_writers: int | None = None
     n_test: int | None = None
-    bits: tuple[int, ...] = (8, 4, 2)
-    random: tuple[tuple[float, ...], ...] = ((0.75,), (0.5,), (0.25,))
-    first: tuple[tuple[float, ...], ...] = ((0.5, 1.0), (0.25, 0.5, 0.75, 1.0))
+    bits: tuple[int, ...] = (8, 4, 2, 1)
+    random: tuple[tuple[float, ...], ...] = ((0.5,), (0.25,), (0.75,))
+    first: tuple[tuple[float, ...], ...] = ((0.25, 0.5, 0.75, 1.0), (0.5, 1.0))
     echo_set: str = "uci_har"
     echo_units: int = 200
     readout_rounds: int = 500
     echo_rounds: int = 100
-    echo_rates: tuple[tuple[str, float], ...] = (
+    readout_rates: tuple[tuple[Optimiser, float], ...] = (
+        ("sgd", 0.1),
+        ("sgd", 0.3),
+        ("sgd", 1.0),
+        ("sgd", 3.0),
+        ("sgd", 10.0),
+        ("adam", 0.001),
+        ("adam", 0.003),
+        ("adam", 0.01),
+        ("adam", 0.03),
+    )
+    echo_rates: tuple[tuple[Optimiser, float], ...] = (
         ("sgd", 0.1),
         ("sgd", 0.3),
         ("sgd", 1.0),
@@ -90,7 +103,7 @@ QUICK = FreezeSettings(
     cohort=2,
     held_out=2,
     rates=(0.1,),
-    dealt_rates=(0.1,),
+    dealt_factors=(1.0,),
     n_writers=6,
     n_test=50,
     bits=(2,),
@@ -100,6 +113,7 @@ QUICK = FreezeSettings(
     echo_units=12,
     readout_rounds=4,
     echo_rounds=2,
+    readout_rates=(("sgd", 0.3),),
     echo_rates=(("sgd", 0.3),),
     echo_ridges=(0.1,),
 )
@@ -128,7 +142,7 @@ class Job:
     bits: int = 32
     shares: tuple[float, ...] = WHOLE
     order: Literal["random", "first"] = "random"
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimiser: Optimiser = "sgd"
     rate: float = 0.0
     search: bool = False
 
@@ -136,6 +150,11 @@ class Job:
     def choice(self) -> tuple[Any, ...]:
         """What a rate is chosen for."""
         return self.part, self.trained, self.bits, self.shares, self.order
+
+    @property
+    def whole(self) -> tuple[Any, ...]:
+        """The choice with the same layers whose changes are sent as they are."""
+        return "layers", self.trained, 32, WHOLE, "random"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,12 +214,12 @@ def load_freeze(path: Path) -> FreezeResult:
     return FreezeResult(**{**content, "rows": tuple(rows)})
 
 
-def chosen(rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[str, float]]:
+def chosen(rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[Optimiser, float]]:
     """Return the optimiser and rate with the best accuracy on who was held out, by choice.
 
     Of equal ones the smaller rate is taken, and one with which a training failed is none to choose.
     """
-    best: dict[tuple[Any, ...], dict[tuple[str, float], list[float]]] = {}
+    best: dict[tuple[Any, ...], dict[tuple[Optimiser, float], list[float]]] = {}
     for row in sorted(rows, key=lambda row: row.job.rate):
         if row.job.search and not row.failed:
             rates = best.setdefault(row.job.choice, {})
@@ -210,18 +229,22 @@ def chosen(rows: Iterable[Row]) -> dict[tuple[Any, ...], tuple[str, float]]:
     }
 
 
-def searches(settings: FreezeSettings, parts: Iterable[str]) -> list[Job]:
-    """Return the trainings by which rates are chosen."""
-    s, found = settings, []
+def searches(settings: FreezeSettings, parts: Iterable[str], rows: Iterable[Row]) -> list[Job]:
+    """Return the trainings by which rates are chosen; of sub-networks by what was chosen before."""
+    s, found, known = settings, [], chosen(rows)
     for job in choices(settings, parts):
-        if job.part == "bits" or job.trained == RIDGE:
-            continue
-        rates = s.rates if job.part == "layers" else s.dealt_rates
-        pairs = tuple(("sgd", rate) for rate in rates) if job.part != "echo" else s.echo_rates
+        pairs: tuple[tuple[Optimiser, float], ...] = ()
+        if job.part == "layers":
+            pairs = tuple(("sgd", rate) for rate in s.rates)
+        elif job.part == "dropout" and job.whole in known:
+            rate = known[job.whole][1]
+            pairs = tuple(("sgd", round(factor * rate, 6)) for factor in s.dealt_factors)
+        elif job.part == "echo" and job.trained != RIDGE:
+            pairs = s.readout_rates if job.trained == ECHO[0] else s.echo_rates
         rounds = job.rounds if job.part == "echo" else s.search_rounds
         for optimiser, rate in pairs:
-            asked = replace(job, seed=s.search_seed, rounds=rounds, rate=rate, search=True)
-            found.append(replace(asked, optimiser="adam" if optimiser == "adam" else "sgd"))
+            asked = replace(job, seed=s.search_seed, rounds=rounds, search=True)
+            found.append(replace(asked, optimiser=optimiser, rate=rate))
     return found
 
 
@@ -231,7 +254,7 @@ def choices(settings: FreezeSettings, parts: Iterable[str]) -> list[Job]:
     job = Job(part="layers", trained=ALL, seed=0, rounds=s.rounds)
     if "layers" in parts:
         found += [replace(job, trained=trained) for trained in TRAINED]
-    for trained in (ALL, PAPER):
+    for trained in (PAPER, ALL):
         here = replace(job, trained=trained)
         if "bits" in parts:
             found += [replace(here, part="bits", bits=bits) for bits in s.bits]
@@ -240,7 +263,7 @@ def choices(settings: FreezeSettings, parts: Iterable[str]) -> list[Job]:
             found += [replace(dealt, shares=shares) for shares in s.random]
             found += [replace(dealt, shares=shares, order="first") for shares in s.first]
     if "echo" in parts:
-        lengths = (1, s.readout_rounds, s.echo_rounds, s.echo_rounds)
+        lengths = (1, s.readout_rounds, s.echo_rounds)
         echo = replace(job, part="echo")
         for trained, rounds in zip((RIDGE, *ECHO), lengths, strict=True):
             found.append(replace(echo, trained=trained, rounds=rounds))

@@ -18,12 +18,15 @@ from scipy.special import stdtrit
 from catchment.arrays import Array
 
 DRAWS = 2000
+FEWEST = 6
 Counts = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Interval:
     """A figure, 95 % of what it is over draws of people and seeds, and how many people there are.
+
+    `runs` says that there are no people in it, and `n_people` counts runs.
 
     >>> Interval(0.912, 0.88, 0.94, 24).shown()
     '91.2 (88.0 to 94.0)'
@@ -33,6 +36,12 @@ class Interval:
     low: float
     high: float
     n_people: int
+    runs: bool = False
+
+    @property
+    def too_few(self) -> bool:
+        """Whether people are so few that not even the range of all of them holds 95 %."""
+        return not self.runs and self.n_people < FEWEST
 
     @property
     def settled(self) -> bool:
@@ -122,6 +131,6 @@ def over_runs(values: Sequence[float]) -> Interval:
     """
     mean, n = float(np.mean(values)), len(values)
     if n < 2:
-        return Interval(mean, float("-inf"), float("inf"), n)
+        return Interval(mean, float("-inf"), float("inf"), n, runs=True)
     half = float(stdtrit(n - 1, 0.975)) * deviation(values) / n**0.5
-    return Interval(mean, mean - half, mean + half, n)
+    return Interval(mean, mean - half, mean + half, n, runs=True)

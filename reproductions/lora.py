@@ -158,7 +158,7 @@ class AdapterTraining:
             logits = fitted.logits([as_tokens(examples[k].context) for k in rows], self.words)
             y = torch.from_numpy(labels[rows]).to(logits.device)
             loss = torch.nn.functional.cross_entropy(logits, y)
-            losses, met = losses + float(loss) * len(rows), met + len(rows)
+            losses, met = losses + loss.item() * len(rows), met + len(rows)
             for parameter, slope in zip(
                 fitted.trained, torch.autograd.grad(loss, fitted.trained), strict=True
             ):

@@ -67,6 +67,15 @@ class Options:
             raise ValueError("--stand-in says what --paper may run on; give it with --paper")
 
     @property
+    def folder(self) -> Path:
+        """Where results go: those with a paper's settings do not replace the others.
+
+        >>> Options(paper=True).folder.as_posix()
+        'results/paper'
+        """
+        return self.out / "paper" if self.paper else self.out
+
+    @property
     def numbers(self) -> dict[str, Any]:
         """Those that replace numbers of a study's settings."""
         names = ("trials", "steps", "rounds", "seeds", "noises")

@@ -23,8 +23,8 @@ Made by `python -m reproductions papers` from the figures in `results/` and `ben
 nothing is typed in but what the papers print. Differences are in points, with 95 % intervals over
 people and repetitions, or over seeds where there are no people. *Same conclusion* is *yes* where
 all of a claim's differences have the claimed sign and leave out 0, *partly* where some do, *no*
-where none does and some have the other sign, *not settled* where all intervals contain 0, and
-*not run* where the figures are missing or without people."""
+where none does and some have the other sign, *not settled* where all intervals contain 0 or have
+fewer than six people, and *not run* where the figures are missing or without people."""
 
 
 def papers(

@@ -15,7 +15,17 @@ from typing import Any
 
 from catchment.data.loaders import Dataset
 from catchment.errors import MissingDataError
-from reproductions.people import SYNTHETIC, Paper, People, people, recorded, rotations, split
+from reproductions.people import (
+    SETS,
+    SPOKEN,
+    SYNTHETIC,
+    Paper,
+    People,
+    people,
+    recorded,
+    rotations,
+    split,
+)
 from reproductions.places import load
 from reproductions.pool import Pool
 from reproductions.study import Began, SetResult, joined
@@ -61,7 +71,7 @@ STUDIES = {
     one.name: one
     for one in (
         Study("incfed", "IncFedSettings", folded=True, paper="incfed", published=True),
-        Study("fedip", "FedIPSettings", folded=True, published=True),
+        Study("fedip", "FedIPSettings", folded=True, sets=(*SETS, SPOKEN), published=True),
         Study("skew", "SkewSettings", folded=True, sets=("uci_har", "motionsense", "wisdm_watch")),
         Study(
             "variance",

@@ -115,9 +115,11 @@ def recorded(name: str, *, paper: Paper = "fedip", directory: Path | None = None
     return _loaded(name, paper, directory)
 
 
-def available(directory: Path | None = None) -> tuple[str, ...]:
-    """Return the sets of people that are on this machine."""
-    return tuple(name for name in SETS if find(name, directory=directory) is not None)
+def available(
+    directory: Path | None = None, names: tuple[str, ...] | None = None
+) -> tuple[str, ...]:
+    """Return which sets of people are on this machine, of some names or of `SETS`."""
+    return tuple(name for name in names or SETS if find(name, directory=directory) is not None)
 
 
 def synthetic_people(*, n_users: int = 15, windows: int = 60, seed: int = 0) -> People:

@@ -48,7 +48,7 @@ def run_people(study: str, options: Options) -> None:
     options.refuse_others(study, options_of(study))
     sets = sets_of_paper(options) if options.paper else options.sets
     settings = settings_of(study, quick=options.quick, paper=options.paper, **options.numbers)
-    path = path_of(study, options.out, quick=options.quick)
+    path = path_of(study, options.folder, quick=options.quick)
 
     def kept(so_far: StudyResult) -> None:
         # Without the picture: a part is kept as soon as it ends, and drawing takes a while.
@@ -71,7 +71,7 @@ def run_people(study: str, options: Options) -> None:
         typer.echo(
             "These people are invented: no public set was found, or synthetic was asked for."
         )
-    report(write(result, options.out, merge=options.merge), options)
+    report(write(result, options.folder, merge=options.merge), options)
 
 
 def sets_of_paper(options: Options) -> tuple[str, ...] | None:

@@ -78,6 +78,9 @@ class Pool(Generic[J, R]):
 
 def keep_to_one_core() -> None:
     """Keep this process, and its linear algebra, to one thread for good."""
+    # Limits hold for libraries that are loaded, and scipy brings one of its own.
+    import scipy.linalg  # noqa: F401
+
     use_cores(1)
     # Without `with`: the limit holds until the process ends.
     threadpool_limits(1)

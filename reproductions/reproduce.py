@@ -137,8 +137,7 @@ def chosen_sets(
     """Return the sets that an experiment runs on."""
     if sets:
         return tuple(sets)
-    only = STUDIES[study].sets
-    here = tuple(name for name in available(directory) if only is None or name in only)
+    here = available(directory, STUDIES[study].sets)
     if not here:
         return (SYNTHETIC,)
     return here[-QUICK_SETS:] if quick else here

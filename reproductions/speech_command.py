@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from reproductions.command import DataOption
+from reproductions.options import NO_MEANING, mark_quick
 
 
 def speech(
@@ -23,6 +24,7 @@ def speech(
     cells = result["cells"]
     assert isinstance(cells, list)
     typer.echo(markdown([Cell(**row) for row in cells]))  # type: ignore[arg-type]
+    _marked(out / "speech-quick.md", quick=quick)
 
 
 def sentences(
@@ -47,3 +49,10 @@ def sentences(
         began=lambda text: typer.echo(text, err=True),
     )
     typer.echo(markdown(result["cells"]))  # type: ignore[arg-type]
+    _marked(out / "sentences-quick.md", quick=quick)
+
+
+def _marked(path: Path, *, quick: bool) -> None:
+    if quick:
+        mark_quick([path])
+        typer.echo(NO_MEANING.replace("**", ""))

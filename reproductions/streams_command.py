@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from reproductions.command import DataOption
-from reproductions.options import Options, report
+from reproductions.options import NO_MEANING, Options, report
 
 if TYPE_CHECKING:
     from reproductions.streams_network import Labels
@@ -84,6 +84,8 @@ def streams(
     )
     typer.echo(markdown(result))
     report(write(result, out), Options(quick=quick))
+    if quick:
+        typer.echo(NO_MEANING.replace("**", ""))
 
 
 def _labels(path: Path) -> Labels:

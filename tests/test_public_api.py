@@ -72,7 +72,7 @@ FACES = {
         "tree_epsilon"
     ),
     "prompt": (
-        "Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
+        "Answers Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
         "PromptTraining Prompter RecordingPrompts RemoteServer SurrogateLM TransformersLM "
         "closed_form_start find_model label_targets ridge_data serve values_of"
     ),

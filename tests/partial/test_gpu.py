@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from catchment.federation.algorithm import Turn
+from catchment.partial.dropout import Dropout, masks_of
 from catchment.partial.freeze import PartialNetwork
 from catchment.partial.local import Examples, LocalSteps, Recordings, train_group
 from catchment.partial.training import frozen_part
@@ -57,3 +59,36 @@ def test_a_recorded_step_is_the_step(steps: LocalSteps) -> None:
     for _ in range(2):  # recorded, then replayed
         again = train(kept)
         assert all(torch.equal(plain[name], again[name]) for name in plain)
+
+
+def test_a_recorded_step_takes_the_units_of_each_round_anew() -> None:
+    device, steps = torch.device("cuda"), LocalSteps(learning_rate=0.05, batch_size=8)
+    names, frozen = frozen_part(NETWORK, device)
+    built = dict(NETWORK.build(device).named_parameters())
+    start = {name: built[name].detach() for name in names}
+    dropout = Dropout(chains=(("conv1", "conv2", "hidden", "out"),), share=0.5)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(16, 1, 28, 28)).astype(np.float32)
+    clients = [Examples(x, rng.integers(0, 62, 16))] * 2
+    schedules = [steps.schedule(16, np.random.default_rng(1))] * 2
+    kept = Recordings()
+    moved = []
+    for round_ in range(3):
+        dealt = [dropout.kept(NETWORK.skeleton(), Turn(round_, (), client=c)) for c in "ab"]
+        both = [
+            train_group(
+                NETWORK.skeleton(),
+                start,
+                frozen,
+                clients,
+                schedules,
+                steps,
+                learning_rate=0.05,
+                masks=masks_of(dealt, start),
+                recordings=recordings,
+            ).values
+            for recordings in (None, kept)
+        ]
+        assert all(torch.equal(both[0][name], both[1][name]) for name in names)
+        moved.append(both[0]["conv2.weight"] != start["conv2.weight"])
+    assert not torch.equal(moved[0], moved[1])

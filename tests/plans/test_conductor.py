@@ -18,6 +18,7 @@ from catchment import evaluate, federate, load, read
 from catchment.data import files, tables
 from catchment.data.prepare import Prepare
 from catchment.data.scaling import Scaler, federated_scaler
+from catchment.data.sources import packed_path
 from catchment.data.wearables import ACTIVITIES, synthetic_wearables
 from catchment.engine.local import data_of, run_locally
 from catchment.errors import FederationError, TooFewClientsError
@@ -363,12 +364,27 @@ def test_a_run_holds_intervals_and_limits_for_numbers(
     assert (classes.deviation, classes.target_range) == (None, None)
 
 
+@pytest.fixture(scope="module")
+def short_har(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a data directory with UCI HAR's people and the first two windows of every bout."""
+    held = np.load(packed_path(packed_directory("uci_har"), "uci_har"))
+    starts = np.cumsum(held["length"]) - held["length"]
+    length = np.minimum(held["length"], 256)
+    rows = [np.arange(first, first + n) for first, n in zip(starts, length, strict=True)]
+    fewer = {"signal": held["signal"][np.concatenate(rows)], "length": length}
+    folder = tmp_path_factory.mktemp("data")
+    path = packed_path(folder, "uci_har")
+    path.parent.mkdir()
+    np.savez(path, **{**dict(held), **fewer})
+    return folder
+
+
 @pytest.mark.skipif(not HAVE_HAR, reason="UCI HAR is not on this machine")
 @pytest.mark.parametrize("name", ["uci_har", "demo_uci_har"])
-def test_examples_run_on_uci_har(name: str, tmp_path: Path) -> None:
+def test_examples_run_on_uci_har(name: str, tmp_path: Path, short_har: Path) -> None:
     text = smaller(name).replace('"local", "averaging", ', "")
     plan = parse_plan(text.replace('"local", ', ""))
-    run = run_plan(plan, tmp_path / "run", data=packed_directory("uci_har")).run
+    run = run_plan(plan, tmp_path / "run", data=short_har).run
     assert (run.facts["train_clients"], run.facts["test_clients"]) == ("21", "9")
     assert run.scores[""]["accuracy"] > 0.7
 

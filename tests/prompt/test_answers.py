@@ -206,7 +206,7 @@ def test_training_learns_to_say_answers_of_several_tokens() -> None:
     algorithm = training(
         server=server, loss="tokens", epochs=4, local=Adam(learning_rate=0.03, tau=1e-8)
     )
-    held = {name: answered(examples) for name, examples in clients(n=60).items()}
+    held = {name: answered(examples) for name, examples in clients(n=40).items()}
     result = run_locally(Plan(algorithm=algorithm, rounds=6), held)
     test = answered(clients(1, n=100)["client-0"])
     prompter = result.result

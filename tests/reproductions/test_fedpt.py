@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.messages import Record
+from catchment.partial import freeze, words
 from catchment.partial.freeze import Freeze
 from catchment.partial.local import IGNORED
 from reproductions import fedpt as module
@@ -63,6 +66,14 @@ TINY = replace(
     private=replace(QUICK.private, rounds=1, cohort=2),
     n_test=10,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _drawn_once() -> Iterator[None]:
+    """Draw the numbers of a network once: its start and its frozen part are asked for often."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(freeze, "gaussian", lru_cache(words.gaussian))
+        yield
 
 
 @pytest.fixture(scope="module")

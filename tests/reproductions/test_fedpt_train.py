@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +24,24 @@ from catchment.partial.freeze import Freeze, PartialNetwork
 from catchment.partial.local import IGNORED, Examples, LocalSteps
 from catchment.partial.schedule import Schedule
 from catchment.partial.training import FederatedTraining, Trained
-from reproductions import fedpt_train
+from reproductions import fedpt_tasks, fedpt_train
 from reproductions.convolve import JointConvolutions
+from reproductions.fedpt import fedpt
 from reproductions.fedpt_data import Augmented
 from reproductions.fedpt_keep import Keeping
+from reproductions.fedpt_memory import STATUS, measured, resident
 from reproductions.fedpt_simulate import simulate
+from reproductions.fedpt_tables import markdown
 from reproductions.fedpt_tasks import Task
 from reproductions.fedpt_train import answers, by_client, run
-from reproductions.fedpt_values import QUICK, Row
+from reproductions.fedpt_values import (
+    PAPER,
+    PAPER_NOISES,
+    QUICK,
+    FedptResult,
+    ManySettings,
+    Row,
+)
 
 
 def small() -> nn.Module:
@@ -228,3 +239,80 @@ def test_a_clients_accuracy_is_of_its_own_images_or_classes() -> None:
     dealt = replace(task(), test=test, classes={"c": np.array([3, 1]), "d": np.array([0, 2])})
     assert by_client(dealt, right) == (("c", 3.5, 4.0), ("d", 1.0, 2.0))
     assert by_client(task(), right) == ()
+
+
+class Thin(nn.Module):
+    """A network with the names of ResNet-18 and next to nothing in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 4, 7, 4, 3, bias=False)
+        self.stage1, self.stage2, self.stage3, self.stage4 = (
+            nn.Sequential(nn.Sequential(OrderedDict(conv1=nn.Conv2d(4, 4, 3, 1, 1, bias=False))))
+            for _ in range(4)
+        )
+        self.out = nn.Linear(4, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stage4(self.stage3(self.stage2(self.stage1(self.stem(x)))))
+        logits: torch.Tensor = self.out(x.mean((2, 3)))
+        return logits
+
+
+MANY = replace(
+    QUICK,
+    n_test=40,
+    many=replace(
+        QUICK.many,
+        rounds=3,
+        clients=50,
+        cohort=3,
+        shares=(100.0, 2.16),
+        candidates=(0.1, 0.2),
+        search_rounds=2,
+        held_out=200,
+        every=2,
+    ),
+)
+
+
+def test_many_clients_from_the_choice_of_a_rate_to_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fedpt_tasks, "ResNet18", Thin)
+    assert fedpt_tasks.task_of("cifar_many", MANY, tmp_path).classes
+    result = fedpt(MANY, parts=["cifar_many"], directory=tmp_path, keep=tmp_path / "keep")
+    assert len(result.search) == 4
+    assert {row.rounds for row in result.search} == {2}
+    full, less = result.rows
+    assert full.n_clients == 50
+    assert (len(full.right), len(full.by_client)) == (40, 50)
+    assert full.accuracy == full.right.count("1") / 40
+    assert full.curve[0][0] == 2
+    assert less.bytes_up_per_client < full.bytes_up_per_client
+    assert "## Tables 2 and 4 again: CIFAR-10 with many clients and rounds" in markdown(result)
+    assert not list(tmp_path.glob("keep/*"))
+
+
+@pytest.mark.skipif(not STATUS.is_file(), reason="Linux says what a process holds")
+def test_memory_is_that_of_training_on_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fedpt_tasks, "ResNet18", Thin)
+    row = measured(MANY, tmp_path, (100.0, 0))
+    assert row.mebibytes_before > 50  # Python and torch
+    assert -1 <= row.mebibytes < row.mebibytes_before
+    assert (row.n_images, row.batch) == (20, 20)
+    before = resident(reset=True)
+    held = np.ones(30 << 17)  # 30 MiB
+    del held
+    assert 25 < resident(peak=True) - before < 60
+    result = FedptResult(settings={}, rows=(), environment={}, memory=(row, row))
+    assert "## Table 4 on a CPU" in markdown(result)
+    assert "(565 in all)" in markdown(result)
+
+
+def test_the_papers_settings_are_its_own() -> None:
+    assert (PAPER.hundred.rounds, PAPER.hundred.cohort, PAPER.hundred.delta) == (1600, 100, 1e-6)
+    assert PAPER.hundred.noises == PAPER_NOISES
+    assert (PAPER.many.clients, PAPER.many.shares) == (500, ManySettings().shares)

@@ -25,7 +25,8 @@ from reproductions.fedresprompt import (
     searches,
 )
 from reproductions.fedresprompt_costs import cost_to_reach, times_fewer
-from reproductions.fedresprompt_tables import findings, markdown, write
+from reproductions.fedresprompt_jobs import language_of
+from reproductions.fedresprompt_tables import cost_table, findings, markdown, write
 from reproductions.fedresprompt_values import (
     QUICK,
     Cell,
@@ -35,6 +36,7 @@ from reproductions.fedresprompt_values import (
     Variant,
     load_prompts,
 )
+from reproductions.instructed_tables import differences, instructed_parts
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,9 @@ def test_results_survive_the_disk_and_are_gone_on_from(
     result: PromptResult, settings: PromptSettings, tmp_path: Path
 ) -> None:
     paths = write(result, tmp_path)
-    assert [path.suffix for path in paths] == [".json", ".md", ".png"]
+    assert [path.name.removeprefix(paths[1].stem) for path in paths] == [
+        *(".json", ".md", ".png", "-loss.png")
+    ]
     again = load_prompts(paths[0])
     assert again.settings == result.settings
     assert again.cells == result.cells
@@ -158,6 +162,26 @@ def test_committed_figures_show_what_is_claimed() -> None:
         assert mean(task, "closed-form", "test") > mean(task, "ridge", "test") - 0.03
 
 
+def test_pages_show_the_figures_of_the_files() -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "experiments.md").read_text()
+    section = page[page.index("(`fedresprompt`)") : page.index("## Streams")]
+    for name in ("fedresprompt", "fedresprompt-stories260k"):
+        kept = load_prompts(root / "results" / f"{name}.json")
+        assert (root / "results" / f"{name}.md").read_text() == markdown(kept)
+        for task in ("routing", "sst2", "uci_har", "motionsense"):
+            for method in ("ridge", "subspace", "closed-form", "reservoir", "prompt", "lora"):
+                found = [100 * cell.test for cell in kept.of(task, method)]
+                if found:
+                    assert f" {np.mean(found):.1f} ± {np.std(found, ddof=1):.1f} " in section
+        assert cost_table(kept) in section
+        if parts := instructed_parts(kept):
+            assert parts[0].split("\n\n")[1] in section
+            assert all(
+                line.partition(": ")[2] in " ".join(section.split()) for line in differences(kept)
+            )
+
+
 def test_cost_counts_until_an_accuracy_is_first_there() -> None:
     def runs(method: str, rank: int, curves: list[list[float]], search: bool = False) -> list[Cell]:
         variant = Variant(method=method, rank=rank)
@@ -201,6 +225,7 @@ def test_a_job_that_fails_does_not_cost_the_rest(
     monkeypatch.setattr(
         pool, "ProcessPoolExecutor", lambda workers, **_: ThreadPoolExecutor(workers)
     )
+    language_of(settings)  # once, before two threads want it
     broken = replace(settings, routes=(*settings.routes[:2], replace(settings.routes[2], units=-1)))
     result = fedresprompt(broken, ("routing",), workers=2)
     assert len(result.of("routing", "subspace")) == 1

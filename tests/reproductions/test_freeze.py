@@ -15,14 +15,14 @@ import torch
 from catchment import Plan, federate
 from catchment.partial.local import LocalSteps
 from catchment.partial.training import FederatedTraining, layout
-from reproductions.freeze import digits_row, freeze
+from reproductions.freeze import digits_row, freeze, settled
 from reproductions.freeze_echo import mean_states, movements, network_of, on_states, ridge
+from reproductions.freeze_pictures import picture
 from reproductions.freeze_tables import (
     echo_table,
     held_out,
     layers_table,
     markdown,
-    picture,
     reaches,
     rows_of,
     sent_table,
@@ -65,7 +65,7 @@ ROW = Row(
 def invented() -> FreezeResult:
     """Return a result of every part with figures that are easy to follow."""
     settings, rng, rows = FreezeSettings(), np.random.default_rng(0), []
-    asked = [(job, 100) for job in searches(settings, ("layers", "bits", "dropout", "echo"))]
+    asked = [(job, 100) for job in searches(settings, ("layers", "echo"), ())]
     asked += [(job, seed) for seed in (0, 1, 2) for job in choices(settings, ("layers", "bits"))]
     asked += [(job, seed) for seed in (0, 1, 2) for job in choices(settings, ("dropout", "echo"))]
     for job, seed in asked:
@@ -76,7 +76,8 @@ def invented() -> FreezeResult:
         made = replace(job, seed=seed, rate=rate)
         rows.append(replace(ROW, job=made, accuracy=score, curve=curve or ()))
     return FreezeResult(
-        settings={"seeds": [0, 1, 2], "echo_rounds": 3, "tolerance": 0.01}, rows=tuple(rows)
+        settings={"seeds": [0, 1, 2], "rates": [0.05, 0.5], "echo_rounds": 3, "tolerance": 0.01},
+        rows=tuple(rows),
     )
 
 
@@ -86,7 +87,7 @@ def test_the_papers_choice_is_among_the_layers_and_every_choice_trains_something
     for trained in TRAINED:
         assert set(freeze_of(trained).frozen(EmnistCnn())) < names or trained == ALL
     jobs = choices(FreezeSettings(), ("layers", "bits", "dropout", "echo"))
-    assert len(jobs) == len(set(jobs)) == 11 + 2 * 3 + 2 * 5 + 4
+    assert len(jobs) == len(set(jobs)) == 11 + 2 * 4 + 2 * 5 + 3
 
 
 def test_the_exact_readout_is_that_of_a_plain_solution_on_the_networks_own_states() -> None:
@@ -133,18 +134,16 @@ def test_training_on_states_is_training_the_network_with_all_else_frozen() -> No
 
 def test_the_readout_alone_moves_nothing_else() -> None:
     data = movements("synthetic", None)
-    for trained, names in (
-        (ECHO[0], {"out.weight", "out.bias"}),
-        (ECHO[1], {"out.weight", "out.bias", "gain", "shift"}),
-    ):
-        job = Job(part="echo", trained=trained, seed=3, rounds=1)
-        assert set(layout(network_of(job, QUICK, data))[0]) == names
+    job = Job(part="echo", trained=ECHO[0], seed=3, rounds=1)
+    assert layout(network_of(job, QUICK, data))[0] == ("out.weight", "out.bias")
 
 
 def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    path, said = tmp_path / "freeze.json", []
+    path = tmp_path / "freeze.json"
+    said: list[str] = []
+    quick = replace(QUICK, seeds=(0,))
     first = freeze(
-        QUICK,
+        quick,
         parts=("echo",),
         directory=NOWHERE,
         began=said.append,
@@ -152,12 +151,12 @@ def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path)
         quick=True,
     )
     assert load_freeze(path) == first
-    assert len(first.rows) == len(said) == 3 + 2 * 4
-    again = freeze(QUICK, parts=("echo",), directory=NOWHERE, earlier=first, began=said.append)
+    assert len(first.rows) == len(said) == 2 + 3
+    again = freeze(quick, parts=("echo",), directory=NOWHERE, earlier=first, began=said.append)
     assert again.rows == first.rows
-    assert len(said) == 11
+    assert len(said) == 5
     lengths = {row.job.trained: len(row.curve) for row in first.rows}
-    assert lengths == {RIDGE: 1, ECHO[0]: 4, ECHO[1]: 2, ECHO[2]: 2}
+    assert lengths == {RIDGE: 1, ECHO[0]: 4, ECHO[1]: 2}
     with pytest.raises(ValueError, match="no part 'lairs'"):
         freeze(QUICK, parts=("lairs",))
     assert "mean nothing" in markdown(first)
@@ -166,10 +165,10 @@ def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path)
 def test_a_part_of_the_digits_in_few_bits_is_measured() -> None:
     job = Job(part="bits", trained="out", seed=1, rounds=1, bits=2, rate=0.1)
     row = digits_row(QUICK, NOWHERE, job)
-    whole = digits_row(QUICK, NOWHERE, replace(job, bits=32))
-    assert row.numbers == whole.numbers == 512 * 62 + 62
-    assert row.bytes_up < whole.bytes_up / 10
-    assert row.data == "invented"
+    assert (row.data, row.numbers) == ("invented", 512 * 62 + 62)
+    # Two bits a number, four bytes for the scale of each 256 of them, and a header.
+    content = row.numbers / 4 + 4 * row.numbers / 256
+    assert content < row.bytes_up < content + 1000
 
 
 def test_rates_are_chosen_on_who_was_held_out() -> None:
@@ -180,6 +179,14 @@ def test_rates_are_chosen_on_who_was_held_out() -> None:
         key=lambda row: (row.job.part == "layers", row.accuracy),
     )
     assert rates[best.job.choice] == ("sgd", best.job.rate)
+    few = searches(FreezeSettings(), ("dropout", "bits"), result.rows)
+    assert {job.part for job in few} == {"dropout"}
+    found = {job.rate for job in few if job.trained == PAPER}
+    assert found == {best.job.rate, 2 * best.job.rate}
+    tested = replace(best, job=replace(best.job, search=False, seed=0))
+    other = replace(tested, job=replace(tested.job, rate=7.0, seed=1))
+    search = [row for row in result.rows if row.job.search]
+    assert settled([*search, tested, other]) == [*search, tested]
     worse = replace(best, failed="not finite")
     others = [row for row in result.rows if row is not best]
     assert chosen([*others, worse])[best.job.choice] != ("sgd", best.job.rate)
@@ -191,14 +198,16 @@ def test_tables_have_every_choice_its_baseline_and_paired_differences() -> None:
     for trained in TRAINED[1:]:
         assert f"| {trained} " in text
     assert "the paper's" in text
+    assert "At the edge of the rates that were tried: " in text
     assert "| the most frequent digit | 0 | 0 | 0 | | | 11.0 | |" in text
     ours, all_ = rows_of(result, "layers", "conv1"), rows_of(result, "layers", ALL)
     apart = [a.accuracy - b.accuracy for a, b in zip(ours, all_, strict=True)]
     shown = f"{100 * np.mean(apart):+.1f} ± {100 * np.std(apart, ddof=1):.1f} |"
     assert shown in next(line for line in text.splitlines() if line.startswith("| conv1 |"))
-    assert len(sent_table(result, "bits")[0].splitlines()) == 2 + 2 * 4
+    assert len(sent_table(result, "bits")[0].splitlines()) == 2 + 2 * 5
     assert "0.25 or 0.5 or 0.75 or 1 of the units, the first" in sent_table(result, "dropout")[0]
     echo = "\n".join(echo_table(result))
+    assert len({line.count("|") for line in echo.splitlines() if line.startswith("|")}) == 1
     assert "3, 3, 3 rounds" in echo
     assert "the most frequent activity" in echo
     assert np.isfinite(held_out(result, all_[0]))
@@ -219,6 +228,7 @@ def test_the_first_round_that_is_close_enough_counts() -> None:
     assert reaches(replace(ROW, curve=(0.5, 0.894)), exact) is None
 
 
+@pytest.mark.slow
 def test_the_figure_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn = picture(invented(), tmp_path / "freeze.png")

@@ -37,7 +37,7 @@ from reproductions.instructed import (
     instructed_task,
     nearest_instruction,
 )
-from reproductions.instructed_jobs import GROUPS
+from reproductions.instructed_readouts import GROUPS
 
 
 def tiny_qwen2(folder: Path) -> Path:

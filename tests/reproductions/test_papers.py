@@ -15,7 +15,7 @@ from reproductions.claims import Results, Verdict, same_sign
 from reproductions.claims_concepts import CONCEPTS
 from reproductions.claims_networks import FEDPT, within
 from reproductions.claims_people import FEDIP, INCFED
-from reproductions.claims_prompts import FEDRESPROMPT
+from reproductions.claims_prompts import FEDRESPROMPT, cells_of
 from reproductions.intervals import Interval, over_runs
 from reproductions.papers import PAPERS, document, limits, table
 from reproductions.study import SetResult, StudyResult
@@ -125,6 +125,29 @@ def test_partial_networks_are_judged_seed_by_seed(tmp_path: Path) -> None:
     assert "at noise 8.83" in found.ours
 
 
+def test_prompts_are_judged_over_people_where_they_are_known(tmp_path: Path) -> None:
+    def cell(method: str, known: int, new: int) -> dict[str, Any]:
+        people = {
+            kind: {f"p{k}": (right + k % 2, 20) for k in range(8)}
+            for kind, right in (("known", known), ("new", new))
+        }
+        variant = {"method": method, "noise": 0.0}
+        job = {"task": "instructed", "variant": variant, "seed": 0, "search": False}
+        return {"job": job, "test": known / 20, "people": people, "extra": {}}
+
+    cells = [cell("reservoir", 15, 12), cell("ridge", 18, 4), cell("largest", 6, 6)]
+    cells.append(cell("lora", 1, 1))
+    cells[-1]["job"]["variant"]["rounds"] = 40
+    content = {"settings": {"model": "m"}, "cells": cells}
+    (tmp_path / "fedresprompt.json").write_text(json.dumps(content))
+    one, both = verdict(FEDRESPROMPT, -2, tmp_path), verdict(FEDRESPROMPT, -1, tmp_path)
+    assert one is not None
+    assert both is not None
+    assert (one.same, both.same) == ("yes", "partly")
+    assert both.ours.startswith("-15.0 (-15.0 to -15.0; 8 people) with known wordings, +40.0")
+    assert cells_of(Results(tmp_path, tmp_path), "instructed", "lora") == {}
+
+
 def test_what_is_missing_says_that_it_was_not_run(tmp_path: Path) -> None:
     empty = Results(tmp_path, tmp_path)
     for paper in PAPERS:
@@ -152,11 +175,12 @@ def test_an_interval_over_runs_is_that_of_student() -> None:
 
 
 def test_signs_and_bounds() -> None:
-    up, down, open_ = (Interval(v, v - 0.1, v + 0.1, 5) for v in (0.2, -0.2, 0.05))
+    up, down, open_ = (Interval(v, v - 0.1, v + 0.1, 5, runs=True) for v in (0.2, -0.2, 0.05))
     assert same_sign([up, up]) == "yes"
     assert same_sign([up, down, open_]) == "partly"
     assert same_sign([down, open_]) == "no"
     assert same_sign([open_]) == "not settled"
+    assert same_sign([replace(up, n_people=5, runs=False)]) == "not settled"
     assert within(Interval(-0.02, -0.03, -0.01, 3), 2.0) == "not settled"
     assert within(Interval(-0.02, -0.03, -0.01, 3), 4.0) == "yes"
     assert within(Interval(-0.02, -0.03, -0.015, 3), 1.0) == "no"

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.search.cells import Cell
-from reproductions import incfed, parts, variance
+from reproductions import incfed, parts, people_command, variance
 from reproductions.__main__ import app, main
 from reproductions.people import People, invented_people, rotations
 from reproductions.reproduce import reproduce
@@ -133,6 +133,20 @@ def test_an_option_that_a_study_lacks_is_refused_in_one_sentence(
         error = capsys.readouterr().err
         assert sentence in error, error
         assert error.count("\n") == 1
+
+
+@pytest.mark.usefixtures("guesses")
+def test_the_papers_settings_have_a_folder_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(incfed, "PAPER", replace(TINY, trials=7))
+    monkeypatch.setattr(people_command, "refuse_stand_ins", lambda *_: None)
+    words = ["incfed", "--paper", "--sets", "synthetic", "--seeds", "4", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    settings = load_result(tmp_path / "paper" / "incfed.json").settings
+    assert (settings["trials"], settings["repetitions"]) == (7, 4)
+    assert not (tmp_path / "incfed.json").exists()
 
 
 @pytest.mark.usefixtures("guesses")

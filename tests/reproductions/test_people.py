@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,14 @@ from reproductions.people import (
     available,
     described,
     people,
+    recorded,
+    rotations,
     split,
     synthetic_people,
     thin,
     window_statistics,
 )
+from reproductions.reproduce import chosen_sets
 
 STEP_NS = 5_000_000
 
@@ -164,6 +168,23 @@ def test_wesad_as_published_is_cut_as_in_either_paper(tmp_path: Path) -> None:
     assert len(ours.classes) == 4
     theirs = people("wesad", paper="incfed", directory=tmp_path)
     assert {s.u.shape for part in theirs.train.values() for s in part} == {(350, 8)}
+
+
+def test_speakers_are_people_with_mel_bands(tmp_path: Path) -> None:
+    place = tmp_path / "fsdd" / "recordings"
+    place.mkdir(parents=True)
+    sound = (1000 * np.random.default_rng(0).normal(size=2000)).astype("<i2").tobytes()
+    for name in (f"{digit}_{who}_0.wav" for who in ("ann", "bob", "cid") for digit in range(2)):
+        with wave.open(str(place / name), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(8000)
+            file.writeframes(sound)
+    assert chosen_sets("fedip", None, False, tmp_path) == ("fsdd",)
+    assert chosen_sets("incfed", None, False, tmp_path) == ("synthetic",)
+    (first, *_) = rotations(recorded("fsdd", directory=tmp_path), folds=3)
+    assert (len(first.train), len(first.validation), len(first.test)) == (1, 1, 1)
+    assert {s.u.shape[1] for part in first.everyone.values() for s in part} == {24}
 
 
 def test_invented_people_say_so() -> None:

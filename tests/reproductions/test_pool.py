@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
+from threadpoolctl import threadpool_info
 
+from catchment.parallel import available_cores
 from reproductions.pool import Pool
 
 
@@ -20,6 +22,19 @@ def test_a_failure_costs_only_itself() -> None:
     kept = [found[1], found[4]]
     assert [one[0] for one in kept if isinstance(one, tuple)] == [1.0, 0.25]
     assert os.getpid() not in {one[1] for one in kept if isinstance(one, tuple)}
+
+
+def cores(job: int) -> tuple[int, list[int]]:
+    threads = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+    return available_cores(), threads
+
+
+def test_processes_keep_to_one_core_each_if_asked() -> None:
+    with Pool(cores, 2, one_core=True) as pool:
+        ((_, found),) = pool.run([0])
+    assert not isinstance(found, Exception)
+    assert found[0] == 1
+    assert set(found[1]) == {1}
 
 
 def test_fresh_processes_do_one_job_each() -> None:

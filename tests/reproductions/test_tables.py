@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from sklearn.metrics import balanced_accuracy_score
 
 from catchment.features.echo_state.recipe import Recipe
 from catchment.search.cells import Cell
-from reproductions.findings import findings
+from reproductions.findings import TOLERANCE, findings
 from reproductions.intervals import paired
 from reproductions.per_class import balanced, by_validation, difference, majority, never_said
 from reproductions.pictures import draw
 from reproductions.study import Selected, SetResult, StudyResult, Traffic, load_result
-from reproductions.tables import is_stand_in, markdown, spread, table
+from reproductions.tables import is_stand_in, markdown, pool_table, spread, table
 
+ROOT = Path(__file__).parents[2]
 NAMES = ("calm", "glad", "tense")
 # True classes of four people, six sequences each.
 TRUE = np.array([[0, 0, 0, 0, 1, 2], [0, 0, 0, 1, 1, 2], [0, 0, 0, 0, 0, 2], [0, 0, 0, 0, 1, 2]])
@@ -153,3 +155,29 @@ def test_results_without_confusions_still_make_a_document(tmp_path: Any) -> None
     assert "| incfed | " in text
     assert "| - | - |" in text
     draw(result)
+
+
+def test_ways_and_poolings_make_a_table() -> None:
+    cells = [
+        replace(made(f"{way} / {pool}", said), repetition=k)
+        for way, said in (("none", NEVER_GLAD), ("fedip", ONE_WRONG))
+        for pool in ("last", "mean")
+        for k in (0, 1)
+    ]
+    text = pool_table(the_set(cells=tuple(cells)))
+    assert text.splitlines()[0] == "| wesad | last | mean |"
+    right = 100 * np.mean(TRUE[:2] == NEVER_GLAD[:2])
+    assert f"| none | {right:.1f} ± 0.0 |" in text
+
+
+@pytest.mark.parametrize("name", ["variance", "unseen"])
+def test_the_page_quotes_the_results(name: str) -> None:
+    result = load_result(ROOT / "results" / f"{name}.json")
+    page = (ROOT / "docs" / "experiments.md").read_text()
+    quoted = [line for line in findings(result) if not line.endswith(f"{TOLERANCE:g})")]
+    assert quoted
+    for line in quoted:
+        assert f"- {line}\n" in page
+    if name == "variance":
+        assert all(pool_table(one) in page for one in result.sets)
+    assert (ROOT / "results" / f"{name}.md").read_text() == markdown(result)

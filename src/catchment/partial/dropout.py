@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _STREAM = 0xD409  # keeps these draws apart from the client's others
 
 Shape = tuple[int, ...]
+D = TypeVar("D", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,12 @@ class Kept:
             kept.append(len(self.columns))
         return (*kept, *whole[len(kept) :])
 
-    def of(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+    def of(self, array: NDArray[D]) -> NDArray[D]:
         """Return the part of an array that is in the sub-network."""
         part = array if self.rows is None else array[self.rows]
         return part if self.columns is None else part[:, self.columns]
 
-    def back(self, part: NDArray[np.generic], whole: Shape) -> NDArray[np.generic]:
+    def back(self, part: NDArray[D], whole: Shape) -> NDArray[D]:
         """Return an array of a tensor's whole shape with the part in its place, zeros elsewhere."""
         array = np.zeros(whole, part.dtype)
         rows = np.arange(whole[0]) if self.rows is None else self.rows

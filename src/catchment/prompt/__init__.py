@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from catchment.prompt.controller import Example as Example
     from catchment.prompt.controller import Projection as Projection
     from catchment.prompt.exchange import LanguageServer as LanguageServer
+    from catchment.prompt.language import Answers as Answers
     from catchment.prompt.language import FrozenLM as FrozenLM
     from catchment.prompt.language import find_model as find_model
     from catchment.prompt.prompt_model import PromptModel as PromptModel
@@ -38,7 +39,7 @@ __all__, __getattr__, __dir__ = face(
         "causal": ["TransformersLM"],
         "controller": ["EdgeController", "Example", "Projection"],
         "exchange": ["LanguageServer"],
-        "language": ["FrozenLM", "find_model"],
+        "language": ["Answers", "FrozenLM", "find_model"],
         "prompt_model": ["PromptModel", "RecordingPrompts"],
         "prompter": ["Prompter"],
         "remote": ["RemoteServer", "serve"],

@@ -1,0 +1,66 @@
+"""The page's figures of plasticity are those of the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reproductions import fedip_tables
+from reproductions.study import StudyResult, load_result
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+TABLES = {
+    "differences": fedip_tables.differences,
+    "by_share": fedip_tables.by_share,
+    "chosen": fedip_tables.chosen,
+    "rules": fedip_tables.rules,
+    "counts": fedip_tables.counts,
+}
+
+
+@pytest.fixture(scope="module")
+def study() -> StudyResult:
+    return load_result(ROOT / "results" / "fedip.json")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_has_the_tables_of_the_result(name: str, study: StudyResult) -> None:
+    assert TABLES[name](study) in PAGE
+
+
+def test_everybody_is_tested_once(study: StudyResult) -> None:
+    for one in study.sets:
+        for method in one.methods:
+            for repetition in range(study.settings["retrainings"]):  # type: ignore[arg-type]
+                cells = [c for c in one.of(method, 1.0) if c.repetition == repetition]
+                tested = [name for cell in cells for name in cell.confusions]
+                assert sorted({cell.fold for cell in cells}) == list(range(5)), (one.name, method)
+                assert len(tested) == len(set(tested)), (one.name, method)
+
+
+def test_the_page_says_how_it_was_set_up(study: StudyResult) -> None:
+    trials = study.settings["trials"]
+    assert isinstance(trials, int)
+    assert f"each with {4 * trials} rules in\na fold" in PAGE
+    assert f"IncFed has {12 * trials} recipes in a fold" in PAGE
+    for name in ("steps", "search_steps", "adapt_steps"):
+        assert f"{study.settings[name]:,}" in PAGE
+    assert f"at most {study.settings['most_units']} units" in PAGE
+
+
+def test_the_page_has_the_differences_of_the_earlier_run() -> None:
+    earlier = load_result(ROOT / "results" / "earlier" / "fedip-4.json")
+    ahead = n = 0
+    for one in earlier.sets:
+        gains = []
+        for pool in ("last", "mean", "mean_std"):
+            for share in one.shares:
+                gain = one.mean(f"fedip-{pool}", share) - one.mean(f"incfed-{pool}", share)
+                ahead, n = ahead + (gain > 0), n + 1
+            gains.append(f"{100 * gain:+.1f}")
+        assert f"| {one.name} | {' / '.join(gains)} |" in PAGE
+    assert f"FedIP was ahead in {ahead} of {n}" in PAGE
