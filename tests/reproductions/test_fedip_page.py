@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from reproductions import fedip_tables
+from reproductions.fedip_findings import ahead, became_of, chosen_pair, over_sets
+from reproductions.people import SETS, SPOKEN
 from reproductions.study import StudyResult, load_result
 
 pytestmark = pytest.mark.slow
@@ -30,6 +32,26 @@ def study() -> StudyResult:
 @pytest.mark.parametrize("name", TABLES)
 def test_the_page_has_the_tables_of_the_result(name: str, study: StudyResult) -> None:
     assert TABLES[name](study) in PAGE
+
+
+def test_the_verdict_is_that_of_the_figures(study: StudyResult) -> None:
+    for search, least, most in (("paper", 0.0, 0.5), ("relative", 0.45, 1), ("wide", 0.5, 1)):
+        better, _, n = ahead(study, search)
+        assert least <= better / n <= most, search
+    every = over_sets([(one, chosen_pair(one, 1.0)) for one in study.sets])
+    assert not every.settled
+    assert "includes 0. So 28 of 60 is not\noverturned" in PAGE
+    rules = [value for key, value in became_of(study.sets).items() if key[0] == "paper"]
+    below, n = sum(one[0] for one in rules), sum(one[2] for one in rules)
+    assert 0.85 < below / n < 0.95, "nine rules in ten"
+
+
+def test_sets_that_were_not_run_are_named(study: StudyResult) -> None:
+    known = {one.name for one in study.sets}
+    missing = [name for name in (*SETS, SPOKEN) if name not in known]
+    line = next((line for line in PAGE.splitlines() if "Not run in this form yet" in line), "")
+    assert all(name in line for name in missing)
+    assert not any(name in line for name in known)
 
 
 def test_everybody_is_tested_once(study: StudyResult) -> None:
