@@ -243,5 +243,5 @@ FEDIP = Paper(
             "Clients that differ in their classes make FedIP lose (left open there)", _skew("fedip")
         ),
     ),
-    "WESAD and HHAR in the same forms as above, and further sets.",
+    "WESAD and HHAR in the same forms as above.",
 )

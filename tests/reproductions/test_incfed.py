@@ -20,6 +20,9 @@ from reproductions import incfed as study_module
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
 from reproductions.incfed import TRAINED, IncFedSettings, incfed, select, space_of
 from reproductions.incfed_tables import (
+    AVERAGE,
+    CHOSEN_AT,
+    EXACT,
     ahead_in,
     chosen_at,
     findings,
@@ -284,5 +287,16 @@ def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
     assert f"ahead in {better} of {n} sets and shares, behind in {worse}" in flat
     gap = max(one.largest_gap for one in study.sets)
     assert f"an exact federated score and that of the pooled rows is {gap:.0e}" in flat
+    (wesad,) = (one for one in study.sets if one.name == "wesad")
+    for line in never_said(wesad):
+        if "fedavg-uniform" not in line and "fedavg-printed" not in line:
+            assert line.removeprefix("wesad: ") in flat
+    for one in study.sets:
+        assert one.difference(EXACT, AVERAGE, 1.0).settled
+        assert one.mean(AVERAGE, 1.0, "train") < one.mean(AVERAGE, 0.25, "train")
+        assert (reached(one) or 30_000) >= 1000
+        few = [(f"incfed{CHOSEN_AT}25%", EXACT), (f"fedavg{CHOSEN_AT}25%", AVERAGE)]
+        settled = [one.difference(*pair, 1.0).settled for pair in few]
+        assert settled == [one.name == "wisdm_watch", one.name == "motionsense"]
     assert (RESULTS / "incfed.md").read_text(encoding="utf-8") == markdown(study)
     assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))

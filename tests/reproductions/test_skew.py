@@ -130,6 +130,21 @@ def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
     assert skew_gains(study) in page
     assert skew_deviations(study) in page
     gap = max(one.largest_gap for one in study.sets)
-    assert f"differ by at most {gap:.0e} between dealings" in " ".join(page.split())
+    flat = " ".join(page.split())
+    assert f"differ by at most {gap:.0e} between dealings" in flat
     assert (root / "results" / "skew.md").read_text(encoding="utf-8") == markdown(study)
-    assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))
+    n_folds = len({cell.fold for one in study.sets for cell in one.cells})
+    people = [(one, one.interval("incfed / any / mean", 1.0).n_people) for one in study.sets]
+    tested = ", ".join(f"{n} of {one.name}" for one, n in people)
+    assert f"The recorded run has {n_folds} of 5 folds: {tested}." in flat
+    # What the page says of the skew, with the figures themselves.
+    worst = dealings(study.sets[0])[0]
+    for one in study.sets:
+        for pool in ("mean", "last"):
+            a, b = f"fedip / {worst} / {pool}", f"fedip / {IID} / {pool}"
+            assert not one.difference(a, b, 1.0).settled
+        lost = one.difference(f"fedavg / {worst} / mean", f"fedavg / {IID} / mean", 1.0)
+        assert -0.345 < lost.value < -0.185
+        assert lost.settled
+        drift = [measured(one, "drift of gains", name) for name in (worst, IID)]
+        assert drift[0] > 5 * drift[1]
