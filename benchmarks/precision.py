@@ -284,8 +284,8 @@ values of the rows. Factors at their best ridge are off numpy's least squares on
 
 {table(rows)}
 
-What one client sends, and the seconds of the whole federation on one thread (medians; cells run side
-by side, so that seconds compare ways and not machines):
+What one client sends, and the seconds of the whole federation on one thread (medians; cells run
+side by side, so that seconds compare ways and not machines):
 
 {costs(rows)}
 """

@@ -322,3 +322,20 @@ def test_a_noise_free_series_is_predicted_as_from_its_rows() -> None:
     assert ours == pytest.approx(error, rel=1e-4)
     from_sums = chosen_readout(accumulate(features, [data]), "gcv")[1]
     assert ours < 0.9 * np.linalg.norm(from_sums(later) - truth)
+
+
+def test_a_small_ridge_needs_a_washout_that_forgets_the_start() -> None:
+    x = mackey_glass(3400)
+
+    def error(washout: int, ridge: float) -> float:
+        """Return the root mean square over the first 20 rows of recordings that begin elsewhere."""
+        features = EchoState(100, washout=washout, grid=None).build(1, per_step=True)
+        data = [Recording(x[k : k + 900], x[k + 6 : k + 906]) for k in (0, 900)]
+        readout = accumulate_factors(features, data).solve(ridge)
+        ends = range(2200, 3200, 100)
+        rows = features.rows([x[end - washout - 20 : end] for end in ends])
+        off = [readout(z) - x[end - 14 : end + 6] for z, end in zip(rows, ends, strict=True)]
+        return float(np.sqrt(np.square(off).mean()))
+
+    assert error(50, 1e-6) < 3 * error(200, 1e-6)
+    assert error(50, 1e-14) > 5 * error(200, 1e-14)
