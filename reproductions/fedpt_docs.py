@@ -1,6 +1,6 @@
-"""The figures of `docs/guides/partial-networks.md`, made from `results/fedpt.json`.
+"""The figures of FedPT in the documentation, made from `results/fedpt.json`.
 
-    python -m reproductions.fedpt_docs    # write them into the page again
+    python -m reproductions.fedpt_docs    # write them into the pages again
 
 A block begins with `<!-- fedpt: NAME -->` and ends with `<!-- end -->`; a test compares.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from reproductions.fedpt_findings import (
+    at_edge,
     by_percent,
     crossover,
     difference,
@@ -25,8 +26,12 @@ from reproductions.fedpt_values import FedptResult, Row
 from reproductions.intervals import deviation
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "guides" / "partial-networks.md"
+PAGES = (ROOT / "docs" / "guides" / "partial-networks.md", ROOT / "docs" / "experiments.md")
 RESULT = ROOT / "results" / "fedpt.json"
+BEYOND = (
+    "The whole network's rate is the smallest or largest that was tried for it: it may do better "
+    "with another, so that **its place in the order is open** whatever the intervals say."
+)
 _BLOCK = re.compile(r"(<!-- fedpt: (\w+) -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 
 
@@ -87,10 +92,11 @@ def _images(result: FedptResult, part: str) -> str:
     head += ["seconds a round"] if part == "cifar" else []
     seeds = sorted({len(same) for same in by_percent(rows).values()})
     told = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+    edges = "".join(f" {line[0].upper()}{line[1:]}." for line in at_edge(result, part))
     return _joined(
         grid((*head, "GPU memory"), lines),
         f"{rows[0].rounds} rounds, {told} seeds; the largest class alone is "
-        f"right in {100 * result.baselines[part]:.1f} %. " + _differences(rows),
+        f"right in {100 * result.baselines[part]:.1f} %. " + _differences(rows) + edges,
     )
 
 
@@ -166,10 +172,29 @@ def memory(result: FedptResult) -> str:
     return memory_table(result.memory)
 
 
+def order(result: FedptResult) -> str:
+    """Return the sentence about the order of shares with many clients."""
+    groups = by_percent(_rows(result, "cifar_many"))
+    full = groups.pop(100.0)
+    found = {percent: difference(same, full) for percent, same in groups.items()}
+    told = "; ".join(
+        f"{percent:.2f} % {one.value:+.2f} points ({'settled' if one.settled else 'not settled'})"
+        for percent, one in found.items()
+    )
+    seeds = min(one.n_seeds for one in found.values())
+    beyond = any("of 100 %" in line for line in at_edge(result, "cifar_many"))
+    return (
+        f"After {full[0].rounds} rounds and over {seeds} seeds the shares differ from the whole "
+        f"network ({100 * np.mean([row.accuracy for row in full]):.1f} %) by: {told}."
+        + (" " + BEYOND if beyond else "")
+    )
+
+
 BLOCKS: dict[str, Callable[[FedptResult], str]] = {
     "writers": writers,
     "cifar": cifar,
     "cifar_many": cifar_many,
+    "order": order,
     "memory": memory,
     "text": text,
     "private": private,
@@ -237,4 +262,5 @@ def _joined(*parts: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text("utf-8"), load(RESULT)), "utf-8")
+    for path in PAGES:
+        path.write_text(page(path.read_text("utf-8"), load(RESULT)), "utf-8")

@@ -62,6 +62,7 @@ def findings(result: FedptResult) -> list[str]:
     for part in dict.fromkeys(row.part for row in result.rows if row.part not in PRIVATE):
         rows = [row for row in result.rows if row.part == part]
         lines += [*_by_share(part, rows), *_times(part, rows), *_fair(part, rows)]
+        lines += [f"{part}: {line}" for line in at_edge(result, part)]
     for part in PRIVATE:
         rows = [row for row in result.rows if row.part == part]
         lines += _by_noise(part, rows, result.baselines.get(part, 0.0))
@@ -77,6 +78,21 @@ def _by_share(part: str, rows: Sequence[Row]) -> list[str]:
             settled = "" if found.settled else "; the sign is not settled"
             lines.append(
                 f"{part}: {same[0].reduction:.1f} times less sent, {found.shown()}{settled}"
+            )
+    return lines
+
+
+def at_edge(result: FedptResult, part: str) -> list[str]:
+    """Return a sentence for each share whose rate is the smallest or largest that was tried."""
+    lines = []
+    for percent, same in by_percent(row for row in result.search if row.part == part).items():
+        tried = sorted({row.rate or 0.0 for row in same})
+        taken = max(same, key=lambda row: (row.accuracy, -(row.rate or 0.0))).rate or 0.0
+        if len(tried) > 1 and taken in (tried[0], tried[-1]):
+            kind = "smallest" if taken == tried[0] else "largest"
+            lines.append(
+                f"the rate of {percent:g} % trained, {taken:g}, is the {kind} that was tried for "
+                "it: a better one may lie beyond"
             )
     return lines
 

@@ -2,13 +2,16 @@
 
 Each share is trained in a process of its own: one client's round, as the library does it. Memory
 is the largest resident size of that process while it trains, less what it holds before (Python,
-libraries, the client's images and the network received), as Linux counts it: the mark is set back
-before training. The paper profiled a whole simulation, so that its figures have a large constant
-in them. Seconds are those of a machine that may have had other work.
+libraries, the client's images and the network received), as Linux counts it: what is free is given
+back and the mark set back before training. The paper profiled a whole simulation, so that its
+figures have a large constant in them. Seconds are of processor time, all threads together: other
+work on the machine does not count.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -70,9 +73,9 @@ def measured(settings: FedptSettings, directory: Path | None, job: tuple[float, 
     data = data_of(task.clients[client])
     frozen_part(algorithm.network, torch.device("cpu"))  # made once, not in every round
     before = resident(reset=True)
-    began = time.perf_counter()
+    began = time.process_time()
     algorithm.client_update(received, data, turn)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     share = algorithm.network.share()
     return MemoryRow(
         percent=share.percent,
@@ -89,6 +92,8 @@ def measured(settings: FedptSettings, directory: Path | None, job: tuple[float, 
 def resident(*, peak: bool = False, reset: bool = False) -> float:
     """Return the mebibytes that this process holds, or held at most since they were set back."""
     if reset and CLEAR.exists():
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
         CLEAR.write_text("5")
     if not STATUS.is_file():
         raise FederationError("resident memory is read from /proc; run this part on Linux")

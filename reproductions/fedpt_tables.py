@@ -92,7 +92,7 @@ def _tables(part: str, result: FedptResult) -> Iterator[str]:
         yield share_table(part, rows, naive)
     if any(row.curve for row in rows):
         yield curve_table(rows)
-    if all(row.by_client for row in rows):
+    if part not in PRIVATE and all(row.by_client for row in rows):
         yield client_table(rows)
     if search:
         yield private_search_table(search) if part in PRIVATE else search_table(search)
@@ -149,7 +149,7 @@ def memory_table(rows: Sequence[MemoryRow]) -> str:
     shares: dict[float, list[MemoryRow]] = {}
     for row in rows:
         shares.setdefault(round(row.percent, 2), []).append(row)
-    head = ("trained", "MiB while training", "MiB before", "s a round", "repetitions")
+    head = ("trained", "MiB while training", "MiB before", "processor s", "repetitions")
     lines = []
     for percent, same in sorted(shares.items(), reverse=True):
         mebibytes, before, seconds = (
@@ -171,8 +171,8 @@ def memory_table(rows: Sequence[MemoryRow]) -> str:
         f"One client's {one.n_images} images in batches of {one.batch}, float32, {one.threads} "
         "threads, each in a process of its own: the largest resident size while it trains, less "
         "that before (Python, libraries, images, the network). In brackets the paper's peak of a "
-        "whole simulation and its seconds, on other data and another machine. The machine had "
-        "other work at the same time: seconds are rough, mebibytes are not."
+        "whole simulation and its seconds, on other data and another machine. Seconds are of "
+        "processor time, threads together, on a machine with other work: they are rough."
     )
     return f"{text}\n\n{grid(head, lines)}"
 

@@ -72,18 +72,18 @@ class ManySettings:
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    rounds: int = 1000
+    rounds: int = 750
     clients: int = 100
     cohort: int = 10
     batch: int = 20
     epochs: int = 1
     shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
     rates: tuple[float, float] = (0.1, 0.2)
-    candidates: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4)
+    candidates: tuple[float, ...] = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
     held_out: int = 1000
     search_rounds: int = 100
     search_seed: int = 9
-    every: int = 100
+    every: int = 75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryRow:
-    """What one client's round took on a CPU: mebibytes above those before it, and seconds."""
+    """What one client's round took on a CPU: mebibytes above those before, processor seconds."""
 
     percent: float
     repetition: int

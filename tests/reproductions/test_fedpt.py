@@ -19,6 +19,7 @@ from catchment.federation.messages import Record
 from catchment.partial import freeze, words
 from catchment.partial.freeze import Freeze
 from catchment.partial.local import IGNORED
+from catchment.partial.words import gaussian
 from reproductions import fedpt as module
 from reproductions import fedpt_train, fedpt_values
 from reproductions.__main__ import app
@@ -72,7 +73,11 @@ TINY = replace(
 def _drawn_once() -> Iterator[None]:
     """Draw the numbers of a network once: its start and its frozen part are asked for often."""
     with pytest.MonkeyPatch.context() as patch:
+<<<<<<< HEAD
         patch.setattr(freeze, "gaussian", lru_cache(words.gaussian))
+=======
+        patch.setattr(freeze, "gaussian", lru_cache(gaussian))
+>>>>>>> h-cifar
         yield
 
 
