@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.messages import Record
-from catchment.partial import freeze, words
+from catchment.partial import freeze
 from catchment.partial.freeze import Freeze
 from catchment.partial.local import IGNORED
 from catchment.partial.words import gaussian
@@ -73,11 +73,7 @@ TINY = replace(
 def _drawn_once() -> Iterator[None]:
     """Draw the numbers of a network once: its start and its frozen part are asked for often."""
     with pytest.MonkeyPatch.context() as patch:
-<<<<<<< HEAD
-        patch.setattr(freeze, "gaussian", lru_cache(words.gaussian))
-=======
         patch.setattr(freeze, "gaussian", lru_cache(gaussian))
->>>>>>> h-cifar
         yield
 
 
