@@ -12,6 +12,7 @@ from reproductions.claims import Claim, Paper, Results, Same, Verdict, same_sign
 from reproductions.intervals import Interval, over_runs
 
 Row = dict[str, Any]
+ENOUGH = 3  # measurements of memory
 
 
 def rows_of(results: Results, part: str, noise: float | None = None) -> dict[float, list[Row]]:
@@ -65,9 +66,22 @@ def _loses_little(
     return judge
 
 
+def rate_at_edge(results: Results, part: str, share: float) -> bool:
+    """Return whether the best rate of a share is the smallest or largest that was tried."""
+    study = results.study("fedpt")
+    tried = {
+        row["rate"]: row["accuracy"]
+        for row in (study.get("search", ()) if study else ())
+        if row["part"] == part and round(row["percent"], 2) == share
+    }
+    best = max(tried, key=lambda rate: tried[rate], default=None)
+    return len(tried) > 1 and best in (min(tried), max(tried))
+
+
 def _order(part: str, shares: Sequence[float], why: str) -> Callable[[Results], Verdict | None]:
     def judge(results: Results) -> Verdict | None:
-        groups = rows_of(results, images(results) if part == "cifar" else part)
+        used = images(results) if part == "cifar" else part
+        groups = rows_of(results, used)
         found = {
             share: known
             for share in shares
@@ -78,7 +92,12 @@ def _order(part: str, shares: Sequence[float], why: str) -> Callable[[Results], 
         ours = "points lost: " + ", ".join(
             f"{_shown(known)} with {share:g} %" for share, known in found.items()
         )
-        return Verdict(ours, same_sign(list(found.values())), why)
+        edge = [share for share in (100.0, *found) if rate_at_edge(results, used, share)]
+        if not edge:
+            return Verdict(ours, same_sign(list(found.values())), why)
+        named = " and ".join(f"{share:g} %" for share in edge)
+        open_ = f"; the best rate of {named} is the last that was tried, so their place is open"
+        return Verdict(ours, "not settled", why + open_)
 
     return judge
 
@@ -119,7 +138,11 @@ def _memory(results: Results) -> Verdict | None:
     falls = all(b <= a for a, b in pairwise(values))
     same: Same = "yes" if falls else "partly" if values[-1] < values[0] else "no"
     ours = ", ".join(f"{value:.0f} MiB with {share:g} %" for share, value in means.items())
-    return Verdict(ours, same, "one client's round on a CPU, above what the process had before")
+    why = "one client's round on a CPU, above what the process had before"
+    if min(map(len, groups.values())) < ENOUGH:
+        same = "not settled"
+        why += "; measured once, and an earlier measurement had the other order, see the guide"
+    return Verdict(ours, same, why)
 
 
 def _noise(part: str, why: str) -> Callable[[Results], Verdict | None]:

@@ -141,7 +141,11 @@ def _both_needed(results: Results) -> Verdict | None:
         f"{NAMES[other]} ({_test(results, 'instructed', other)} %) by {_of_people(known)}"
         for other, known in found.items()
     )
-    why = "an instruction in words says which property of the window to name"
+    ridge = _test(results, "instructed", "ridge")
+    why = (
+        "an instruction in words says which property of the window to name; a plain readout that "
+        f"is given the instruction as a number has {ridge} % (next row)"
+    )
     return Verdict(ours, same_sign(list(found.values())), why)
 
 
@@ -157,9 +161,10 @@ def _readout_of_both(results: Results) -> Verdict | None:
     near = [c["extra"].get("new wordings, by nearest state", np.nan) for c in cells]
     ours = ", ".join(f"{_of_people(known)} with {kind} wordings" for kind, known in found.items())
     why = (
-        "features times instruction do the task exactly where the wording is known; with a new one "
-        f"the readout has {percent(float(np.mean(near)))} % if the language model finds the "
-        "nearest known one for it"
+        "ridge on features times instruction has "
+        f"{_test(results, 'instructed', 'ridge')} % with known wordings; with new ones "
+        f"{percent(float(np.mean(near)))} % if the nearest state of the same language model says "
+        "which known one it is: only that is a fair reader of them"
     )
     return Verdict(ours, same_sign(list(found.values())), why)
 

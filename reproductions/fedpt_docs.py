@@ -21,7 +21,7 @@ from reproductions.fedpt_findings import (
     differences,
     spreads,
 )
-from reproductions.fedpt_tables import grid, load, memory_table
+from reproductions.fedpt_tables import grid, load, memory_table, part_of
 from reproductions.fedpt_values import FedptResult, Row
 from reproductions.intervals import deviation
 
@@ -30,7 +30,9 @@ PAGES = (ROOT / "docs" / "guides" / "partial-networks.md", ROOT / "docs" / "expe
 RESULT = ROOT / "results" / "fedpt.json"
 BEYOND = (
     "The whole network's rate is the smallest or largest that was tried for it: it may do better "
-    "with another, so that **its place in the order is open** whatever the intervals say."
+    "with another, so that **its place in the order is open** whatever the intervals say. "
+    "`python -m reproductions fedpt --sets cifar_many --merge --resume` adds rates and seeds that "
+    "are missing."
 )
 _BLOCK = re.compile(r"(<!-- fedpt: (\w+) -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 
@@ -169,7 +171,8 @@ def _noises(result: FedptResult, part: str) -> str:
 
 
 def memory(result: FedptResult) -> str:
-    return memory_table(result.memory)
+    said = [note.partition(": ")[2] for note in result.notes if part_of(note) == "memory"]
+    return _joined(memory_table(result.memory), *(f"{s[0].upper()}{s[1:]}." for s in said))
 
 
 def order(result: FedptResult) -> str:

@@ -66,7 +66,7 @@ def _private(ax: Axes, rows: Sequence[Row], colours: Theme) -> None:
         ax.errorbar(noises, y, e, marker="o", capsize=2, color=colours.series[k], label=label)
     if rows and (where := crossover(differences(rows))) is not None:
         ax.axvspan(*where, color=colours.muted, alpha=0.2, lw=0)
-    ax.set_xlabel("noise multiplier; shaded: where the sign changes", color=colours.text)
+    ax.set_xlabel("noise (shaded: the sign changes)", color=colours.text)
     if rows:
         ax.legend(frameon=False, labelcolor=colours.text)
 

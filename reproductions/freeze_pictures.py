@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from reproductions.freeze_tables import how, markdown, rows_of
-from reproductions.freeze_values import ALL, ECHO, PAPER, RIDGE, WHOLE, FreezeResult
+from reproductions.freeze_values import ALL, ECHO, PAPER, RIDGE, TRAINED, WHOLE, FreezeResult
 
 
 def write(result: FreezeResult, out: Path) -> list[Path]:
@@ -21,7 +21,7 @@ def write(result: FreezeResult, out: Path) -> list[Path]:
 
 
 def picture(result: FreezeResult, path: Path) -> Path | None:
-    """Draw accuracy against bytes and, of the limit case, rounds; None without matplotlib."""
+    """Draw accuracy by layers and by bytes and, of the limit case, rounds; None without matplotlib."""
     try:
         import matplotlib as mpl
 
@@ -29,9 +29,9 @@ def picture(result: FreezeResult, path: Path) -> Path | None:
         from matplotlib import pyplot as plt
     except ImportError:
         return None
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4))
-    _points(left, result, "layers")
-    _points(middle, result, "sent")
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2))
+    _layers(left, result)
+    _sent(middle, result)
     _curves(right, result)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
@@ -39,26 +39,44 @@ def picture(result: FreezeResult, path: Path) -> Path | None:
     return path
 
 
-def _points(axis: Any, result: FreezeResult, part: str) -> None:
-    for (of, trained, bits, shares, order), own in result.found().items():
-        if (of == "layers") != (part == "layers") and not (
-            part == "sent" and of == "layers" and trained in (ALL, PAPER)
-        ):
-            continue
-        if of == "echo":
+def _layers(axis: Any, result: FreezeResult) -> None:
+    own = {trained: rows_of(result, "layers", trained) for trained in TRAINED}
+    known = sorted((rows for rows in own.values() if rows), key=lambda rows: rows[0].bytes_up)
+    names = [
+        f"{'all' if rows[0].job.trained == ALL else rows[0].job.trained}, "
+        f"{fmean(row.bytes_up for row in rows) / 1000:,.0f} kB"
+        for rows in known
+    ]
+    colours = [_colour(rows[0].job.trained) for rows in known]
+    values = [100 * fmean(row.accuracy for row in rows) for rows in known]
+    axis.barh(names, values, color=colours)
+    axis.set_xlim(0, 100)
+    axis.tick_params(axis="y", labelsize=8)
+    axis.set_xlabel("test accuracy, %")
+    axis.set_title("Which layers are trained,\nand bytes up per client and round")
+
+
+def _sent(axis: Any, result: FreezeResult) -> None:
+    for (part, trained, bits, shares, order), own in result.found().items():
+        if part == "echo" or trained not in (ALL, PAPER):
             continue
         x, y = fmean(row.bytes_up for row in own), 100 * fmean(row.accuracy for row in own)
-        colour = "C0" if trained == ALL else "C1" if trained == PAPER else "C7"
         mark = {32: "o" if shares == WHOLE else "^" if order == "random" else "v"}.get(bits, "s")
-        axis.plot(x, y, mark, color=colour)
-        name = "all" if trained == ALL else "paper" if trained == PAPER else trained
-        label = name if part == "layers" else how(own[0]).replace(" of the units", "")
-        axis.annotate(label, (x, y), fontsize=7, xytext=(3, 3), textcoords="offset points")
+        axis.plot(x, y, mark, color=_colour(trained))
+        label = how(own[0]).replace(" of the units", "")
+        place = (0, -11) if bits in (8, 2) else (0, 6)
+        axis.annotate(
+            label, (x, y), fontsize=7, xytext=place, textcoords="offset points", ha="center"
+        )
     axis.set_xscale("log")
+    axis.margins(x=0.12, y=0.1)
     axis.set_xlabel("bytes up, per client and round")
     axis.set_ylabel("test accuracy, %")
-    title = "One layer or group trained" if part == "layers" else "Few bits and parts of the units"
-    axis.set_title(f"{title}\n(blue: all, orange: 4.96 %)" if part != "layers" else title)
+    axis.set_title("Few bits and parts of the units\n(blue: all, orange: 4.96 %)")
+
+
+def _colour(trained: str) -> str:
+    return "C0" if trained == ALL else "C1" if trained == PAPER else "C7"
 
 
 def _curves(axis: Any, result: FreezeResult) -> None:

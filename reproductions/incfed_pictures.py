@@ -61,7 +61,7 @@ def _rounds(ax: Axes, one: SetResult, colours: Theme) -> None:
     exact = [100 * cell for cell in one.values(EXACT, 1.0)[:1]]
     for level in exact:
         ax.axhline(level, color=colours.series[1])
-    ax.set_xlabel("rounds of gradient steps; line: exact sum, one round", color=colours.text)
+    ax.set_xlabel("rounds (line: exact sum, one round)", color=colours.text)
 
 
 def _dress(ax: Axes, colours: Theme) -> None:

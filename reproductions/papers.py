@@ -24,7 +24,15 @@ nothing is typed in but what the papers print. Differences are in points, with 9
 people and repetitions, or over seeds where there are no people. *Same conclusion* is *yes* where
 all of a claim's differences have the claimed sign and leave out 0, *partly* where some do, *no*
 where none does and some have the other sign, *not settled* where all intervals contain 0 or have
-fewer than six people, and *not run* where the figures are missing or without people."""
+fewer than six people, and *not run* where the figures are missing or without people.
+
+Some verdicts need a limit, and these were set by hand, some of them after figures had been seen:
+scores that differ by 1e-8 or less are the same readout; "less than 2 points" and "less than 0.5
+points" are the paper's own words, "almost nothing" is read as 1 point; numbers sent are as few as
+claimed from 8 times fewer on; a course (seconds, memory) is *yes* if it falls at every step and
+*partly* if its last figure is below its first. The order of CIFAR-10's shares is *not settled* while
+the best rate of one of them is the last that was tried, and memory while it was measured fewer than
+three times. The dependence on the draw is judged by counting, without intervals."""
 
 
 def papers(

@@ -29,6 +29,8 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
         return OWN[study.name](study, dark=dark)
     colours = theme(dark)
     n = len(study.sets)
+    if all(len(one.shares) == 1 for one in study.sets):
+        return _of_one_share(study, colours)
     figure = Figure(figsize=(4.2 * n + 1.2, 7), layout="constrained", facecolor=colours.page)
     axes = figure.subplots(2, n, squeeze=False)
     for column, one in enumerate(study.sets):
@@ -40,6 +42,18 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     for text in legend.get_texts():
         text.set_color(colours.text)
+    return figure
+
+
+def _of_one_share(study: StudyResult, colours: Theme) -> Figure:
+    """Return each subject's accuracy alone: with one share there is no course to draw."""
+    wide = [max(3.0, 0.3 * len(one.methods)) for one in study.sets]
+    figure = Figure(figsize=(sum(wide) + 1.2, 4.8), layout="constrained", facecolor=colours.page)
+    axes = figure.subplots(1, len(wide), squeeze=False, width_ratios=wide)[0]
+    for ax, one in zip(axes, study.sets, strict=True):
+        _subjects(ax, one, colours)
+        ax.set_title(one.name, loc="left", color=colours.text)
+    axes[0].set_ylabel("accuracy of each test subject (%)", color=colours.text)
     return figure
 
 
