@@ -140,8 +140,8 @@ def _draws(results: Results) -> Verdict | None:
     same: Same = "no" if all(less) else "yes" if not any(less) else "partly"
     n = len({c.repetition for one in study.sets for c in one.cells})
     why = (
-        f"an earlier run: {n} draws of the reservoir on one split of people, without intervals over "
-        "people; no pair of deviations alone settles an order"
+        f"an earlier run: {n} draws of the reservoir on one split of people, without intervals "
+        "over people; no pair of deviations alone settles an order"
     )
     return Verdict(
         f"smaller with FedIP in {sum(less)} of {len(less)}: {', '.join(texts)}", same, why
@@ -246,6 +246,5 @@ FEDIP = Paper(
             "Clients that differ in their classes make FedIP lose (left open there)", _skew("fedip")
         ),
     ),
-    "WESAD and HHAR in the same forms as above. Other sets were not run in this form: `python -m "
-    "reproductions fedip --resume --sets fsdd,uci_har,motionsense,wisdm_watch` adds them.",
+    "WESAD and HHAR in the same forms as above.",
 )

@@ -60,7 +60,7 @@ def _rounds(ax: Axes, one: SetResult, colours: Theme) -> None:
         ax.semilogx(x, y, color=colours.series[0], marker="o", ms=4)
     exact = [100 * cell for cell in one.values(EXACT, 1.0)[:1]]
     for level in exact:
-        ax.axhline(level, color=colours.series[1])
+        ax.axhline(level, color=colours.series[2])  # as in the panel above
     ax.set_xlabel("rounds (line: exact sum, one round)", color=colours.text)
 
 

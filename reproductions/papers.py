@@ -15,6 +15,7 @@ from reproductions.claims_people import FEDIP, INCFED
 from reproductions.claims_prompts import FEDRESPROMPT
 from reproductions.grids import grid
 from reproductions.tables import is_stand_in
+from reproductions.unfinished import unfinished
 
 PAPERS = (CONCEPTS, INCFED, FEDIP, FEDPT, FEDRESPROMPT)
 HEAD = """# The papers' claims, and ours
@@ -30,9 +31,9 @@ Some verdicts need a limit, and these were set by hand, some of them after figur
 scores that differ by 1e-8 or less are the same readout; "less than 2 points" and "less than 0.5
 points" are the paper's own words, "almost nothing" is read as 1 point; numbers sent are as few as
 claimed from 8 times fewer on; a course (seconds, memory) is *yes* if it falls at every step and
-*partly* if its last figure is below its first. The order of CIFAR-10's shares is *not settled* while
-the best rate of one of them is the last that was tried, and memory while it was measured fewer than
-three times. The dependence on the draw is judged by counting, without intervals."""
+*partly* if its last figure is below its first. The order of CIFAR-10's shares is *not settled*
+while the best rate of one of them is the last that was tried, and memory while it was measured
+fewer than three times. The dependence on the draw is judged by counting, without intervals."""
 
 
 def papers(
@@ -61,6 +62,9 @@ def document(results: Results) -> str:
         if paper.instead:
             parts.append(f"Run on: {paper.instead}")
     parts += ["## What was never run", limits(results)]
+    missing = unfinished(results)
+    if missing:
+        parts += ["## What is not finished", "With the command that adds it:", missing]
     return "\n\n".join(parts) + "\n"
 
 

@@ -19,6 +19,7 @@ from reproductions.claims_prompts import FEDRESPROMPT, cells_of
 from reproductions.intervals import Interval, over_runs
 from reproductions.papers import PAPERS, document, limits, table
 from reproductions.study import SetResult, StudyResult
+from reproductions.unfinished import unfinished
 
 ROOT = Path(__file__).parents[2]
 
@@ -184,3 +185,55 @@ def test_signs_and_bounds() -> None:
     assert within(Interval(-0.02, -0.03, -0.01, 3), 2.0) == "not settled"
     assert within(Interval(-0.02, -0.03, -0.01, 3), 4.0) == "yes"
     assert within(Interval(-0.02, -0.03, -0.015, 3), 1.0) == "no"
+
+
+def test_the_order_of_shares_is_open_where_a_rate_is_at_the_edge(tmp_path: Path) -> None:
+    full, less = [0.90, 0.80, 0.85], [0.80, 0.71, 0.75]
+    for accuracies, expected in (((0.3, 0.5, 0.4), "yes"), ((0.5, 0.4, 0.3), "not settled")):
+        tried = zip((0.1, 0.2, 0.4), accuracies, strict=True)
+        search = [
+            {"part": "cifar", "percent": 100.0, "rate": rate, "accuracy": right}
+            for rate, right in tried
+        ]
+        content = {"rows": rows("cifar", {100.0: full, 3.47: less}), "search": search, "notes": []}
+        (tmp_path / "fedpt.json").write_text(json.dumps(content))
+        found = verdict(FEDPT, 2, tmp_path)
+        assert found is not None
+        assert found.same == expected
+
+
+def test_memory_is_settled_by_three_measurements(tmp_path: Path) -> None:
+    for n, expected in ((1, "not settled"), (3, "yes")):
+        memory = [
+            {"percent": share, "mebibytes": share, "repetition": k}
+            for share in (100.0, 2.16)
+            for k in range(n)
+        ]
+        (tmp_path / "fedpt.json").write_text(json.dumps({"rows": [], "memory": memory}))
+        found = verdict(FEDPT, 5, tmp_path)
+        assert found is not None
+        assert found.same == expected
+        assert ("--sets memory" in unfinished(Results(tmp_path, tmp_path))) == (n == 1)
+
+
+def test_what_is_missing_is_named_with_its_command(tmp_path: Path) -> None:
+    assert unfinished(Results(tmp_path, tmp_path)) == ""
+    study = people("fedip", "incfed-mean", right={"incfed-mean": GOOD})
+    replace(study, settings={"folds": 2}).save(tmp_path / "fedip.json")
+    lines = unfinished(Results(tmp_path, tmp_path))
+    assert "--sets fsdd,uci_har,motionsense,wisdm_watch,hhar" in lines
+    assert "fedip --resume --folds 1`" in lines
+
+
+def test_the_earlier_measurement_of_memory_is_told_with_its_figures() -> None:
+    kept = json.loads((ROOT / "results" / "earlier" / "fedpt-memory.json").read_text())["memory"]
+    (note,) = (
+        note
+        for note in json.loads((ROOT / "results" / "fedpt.json").read_text())["notes"]
+        if note.startswith("memory: ")
+    )
+    for whole in (True, False):
+        own = [row for row in kept if (row["percent"] == 100) is whole]
+        for before in (0, 1):
+            values = [row["mebibytes"] + before * row["mebibytes_before"] for row in own]
+            assert f"{min(values):.0f} to {max(values):.0f}" in note
