@@ -28,8 +28,8 @@ PAPER_SECONDS = {100.0: 20.51, 26.45: 17.89, 8.07: 16.96, 3.47: 16.58, 2.16: 16.
 # What the figures in brackets were measured on.
 OTHER_DATA = {
     "writers": "federated EMNIST (62 classes, 3400 writers)",
-    "cifar": "all 50 000 training images, 500 clients",
-    "cifar_many": "all 50 000 training images, 500 clients",
+    "cifar": "all 50 000 training images",
+    "cifar_many": "all 50 000 training images",
     "text": "Stack Overflow (342 477 users)",
     "addresses": "Stack Overflow with 100 of its users in each of 1600 rounds, who take part once",
 }

@@ -93,9 +93,16 @@ def at_the_edge(rows: Mapping[str, Rows], result: FreezeResult) -> str:
         return ""
     ends = (min(tried), max(tried))
     found = [
-        f"{name} ({own[0].job.rate:g})" for name, own in rows.items() if own[0].job.rate in ends
+        f"{'all' if name == ALL else name} ({own[0].job.rate:g})"
+        for name, own in rows.items()
+        if own[0].job.rate in ends
     ]
-    return f"At the edge of the rates that were tried: {', '.join(found)}." if found else ""
+    if not found:
+        return ""
+    return (
+        f"{len(found)} of {len(rows)} rates are the smallest or largest that was tried, so that "
+        f"better ones may lie beyond: {', '.join(found)}."
+    )
 
 
 def layers_finding(rows: Mapping[str, Rows]) -> str:
@@ -157,9 +164,16 @@ def dropout_finding(result: FreezeResult) -> str:
         for own in _changed(result, "dropout", trained):
             total += 1
             behind += any(_bytes(b) < _bytes(own) and _mean(b) > _mean(own) for b in few)
+    chosen = {choice for choice in result.found(search=True) if choice[0] == "dropout"}
+    left = len(chosen - set(result.found()))
     return (
         f"{behind} of {total} rows are behind one of few bits that trains the same layers and "
         "sends less."
+    ) + (
+        f" Rates were chosen for {len(chosen)} ways to deal units, of which {left} have not been "
+        "tested: `python -m reproductions freeze --resume` adds them."
+        if left
+        else ""
     )
 
 
@@ -240,11 +254,24 @@ def conclusion(result: FreezeResult) -> list[str]:
     else:
         when = f"in none of {len(own[0].curve)} rounds"
     times = len(whole[0].curve) * whole[0].bytes_up / exact[0].bytes_up
+    job = own[0].job
+    tried = [
+        row.job.rate
+        for row in result.found(search=True).get(job.choice, [])
+        if row.job.optimiser == job.optimiser
+    ]
+    edge = len(tried) > 1 and job.rate in (min(tried), max(tried))
     return [
         "Rounds of gradient steps on the readout alone come within half a point of the exact "
         f"ridge {when}; after all rounds they are {difference(own, exact)} points from it. "
         f"Training the recurrent weights too ends {difference(whole, exact)} points from the "
         f"ridge after {len(whole[0].curve)} rounds, for {times:.0f} times its bytes."
+        + (
+            f" The readout's rate, {job.rate:g}, is the last of those tried with {job.optimiser}: "
+            "another may come nearer."
+            if edge
+            else ""
+        )
     ]
 
 

@@ -28,7 +28,7 @@ def _people(results: Results) -> list[tuple[str, str]]:
         sets = [one for one in PLANNED.get(name, ()) if one not in have]
         if sets:
             told = f"`{name}` on {', '.join(sets)}"
-            lines.append((told, f"{name} --resume --workers 8 --sets {','.join(sets)} --merge"))
+            lines.append((told, f"{name} --resume --workers 8 --sets {','.join(sets)}"))
         folds = range(int(str(study.settings.get("folds", 0))))
         lack = sorted({k for one in study.sets for k in folds if k not in _folds(one)})
         if lack:

@@ -298,3 +298,12 @@ def test_every_ratio_names_what_it_is_measured_against(page: str) -> None:
     assert ratios
     against = r"as \w+ as [a-z*]|than|beside|where|the same network|LoRA"
     assert [s for s in ratios if not re.search(against, s)] == []
+
+
+def test_the_page_of_experiments_counts_what_is_asked_of_a_language_model() -> None:
+    result = load_prompts(ROOT / "results" / "fedresprompt.json")
+    sent = {m: np.mean([c.bytes_federated for c in result.of("sst2", m)]) for m in METHODS}
+    asked = {m: np.mean([c.bytes_asked for c in result.of("sst2", m)]) for m in METHODS}
+    times = [sent["lora"] / (sent[m] + asked[m]) for m in METHODS[1:]]
+    shown = "then it is {:.0f} and {:.0f} times".format(*times)
+    assert shown in words("docs/experiments.md")
