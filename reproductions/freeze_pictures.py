@@ -21,7 +21,7 @@ def write(result: FreezeResult, out: Path) -> list[Path]:
 
 
 def picture(result: FreezeResult, path: Path) -> Path | None:
-    """Draw accuracy by layers, by bytes and, of the limit case, by rounds, if matplotlib is here."""
+    """Draw accuracy by layers, by bytes and, of the limit case, rounds; None without matplotlib."""
     try:
         import matplotlib as mpl
 

@@ -77,7 +77,7 @@ def skew_gains(study: StudyResult) -> str:
                     _mean(one, f"fedavg / {name} / {first}", 1.0),
                     _mean(one, f"rounds / {name} / {first}", 1.0),
                     *(gain(one, f"fedip / {name}", pool).shown(sign=True) for pool in pools(one)),
-                    f"{1000 * measured(one, 'drift of gains', name):.2f}e-3",
+                    f"{measured(one, 'drift of gains', name):.4f}",
                 ]
             )
         added = [gain(one, f"moments / {ANY}", pool).shown(sign=True) for pool in pools(one)]

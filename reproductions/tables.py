@@ -212,6 +212,17 @@ def _preamble(study: StudyResult) -> str:
         f"{e.get('python')}, numpy {e.get('numpy')}. Settings: "
         + ", ".join(f"{key} {value}" for key, value in study.settings.items())
         + "."
+        + _without_people(study)
+    )
+
+
+def _without_people(study: StudyResult) -> str:
+    """Return that there are no intervals over people, where a run did not keep what they need."""
+    if not study.sets or any(cell.confusions for one in study.sets for cell in one.cells):
+        return ""
+    return (
+        "\n\n**This run did not keep what each person's sequences were taken for: there are no "
+        f"intervals over people.** `python -m reproductions {study.name}` makes them."
     )
 
 
