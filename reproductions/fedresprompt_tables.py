@@ -239,11 +239,19 @@ def _curves(ax: Axes, cells: Sequence[Cell], asked: bool, colours: Theme) -> Non
         each = cell.bytes_asked / max(cell.rounds, 1) if asked else 0.0
         x = [(crossed + each * rounds) / 1e6 for rounds, crossed, _ in cell.curve]
         y = [100 * accuracy for _, _, accuracy in cell.curve]
-        label = f"{method} ({_shape(cell)})" if cell.job.variant.units else method
+        label, style = _named(cell)
         colour = colours.series[methods.index(method) % len(colours.series)]
         named = "_nolegend_" if label in known else label
-        ax.plot(x, y, color=colour, marker="o", ms=3, lw=1.2, alpha=0.8, label=named)
+        ax.plot(x, y, color=colour, ls=style, marker="o", ms=3, lw=1.2, alpha=0.8, label=named)
         known.add(label)
+
+
+def _named(cell: Cell) -> tuple[str, str]:
+    """Return a run's name in a picture, and its line: one beside the table is dashed."""
+    variant = cell.job.variant
+    if variant.rank:
+        return f"{variant.method}, rank {variant.rank}", "--" if variant.rounds else "-"
+    return f"{variant.method} ({_shape(cell)})" if variant.units else variant.method, "-"
 
 
 def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
@@ -263,10 +271,12 @@ def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
             if cell.job.task == task:
                 method = cell.job.variant.method
                 colour = colours.series[METHODS.index(method) % len(colours.series)]
-                named = "_nolegend_" if method in known else method
+                label, style = _named(cell)
+                named = "_nolegend_" if label in known else label
                 rounds = np.arange(1, len(cell.losses) + 1)
-                ax.plot(rounds, cell.losses, color=colour, lw=1.2, alpha=0.8, label=named)
-                known.add(method)
+                shown = {"color": colour, "ls": style, "lw": 1.2, "alpha": 0.8}
+                ax.plot(rounds, cell.losses, label=named, **shown)
+                known.add(label)
         ax.legend(frameon=False, fontsize=8, labelcolor=colours.text)
     panels[0].set_ylabel("mean training loss", color=colours.text)
     return figure

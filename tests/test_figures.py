@@ -304,6 +304,6 @@ def test_the_page_of_experiments_counts_what_is_asked_of_a_language_model() -> N
     result = load_prompts(ROOT / "results" / "fedresprompt.json")
     sent = {m: np.mean([c.bytes_federated for c in result.of("sst2", m)]) for m in METHODS}
     asked = {m: np.mean([c.bytes_asked for c in result.of("sst2", m)]) for m in METHODS}
-    times = [sent["lora"] / (sent[m] + asked[m]) for m in METHODS[1:]]
+    times = [float(sent["lora"] / (sent[m] + asked[m])) for m in METHODS[1:]]
     shown = "then it is {:.0f} and {:.0f} times".format(*times)
     assert shown in words("docs/experiments.md")
