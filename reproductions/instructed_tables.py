@@ -122,17 +122,21 @@ def _reading(ours: Sequence[Cell], theirs: Sequence[Cell]) -> list[str]:
 def losses(result: PromptResult, task: str) -> str:
     """Return the mean training loss at some rounds, a row for each method; empty if none."""
     rows = []
+    longest = max((len(c.losses) for c in result.cells if c.job.task == task), default=0)
+    points = [r for r in ROUNDS if r <= longest]
     for method in METHODS:
         for rounds in sorted({c.job.variant.rounds for c in result.cells}):
-            kept = [c.losses for c in result.of(task, method, rounds=rounds) if c.losses]
-            if kept:
-                n = min(map(len, kept))
-                mean = np.mean([one[:n] for one in kept], axis=0)
-                shown = [f"{mean[r - 1]:.3f}" if r <= n else "" for r in ROUNDS]
-                rows.append([method, str(len(kept)), *shown, f"{mean[-1]:.3f} ({n})"])
+            own = [c for c in result.of(task, method, rounds=rounds) if c.losses]
+            if own:
+                n = min(len(c.losses) for c in own)
+                mean = np.mean([c.losses[:n] for c in own], axis=0)
+                shown = [f"{mean[r - 1]:.3f}" if r <= n else "" for r in points]
+                rank = own[0].job.variant.rank
+                name = f"{method}, rank {rank}" if rank else method
+                rows.append([name, str(len(own)), *shown, f"{mean[-1]:.3f} ({n})"])
     if not rows:
         return ""
-    head = ("method", "seeds", *(f"round {r}" for r in ROUNDS), "last")
+    head = ("method", "seeds", *(f"round {r}" for r in points), "last")
     return "Mean training loss of the clients, by round:\n\n" + _grid(head, rows)
 
 

@@ -31,7 +31,7 @@ def draw_skew(study: StudyResult, *, dark: bool = False) -> Figure:
         _gains(axes[0, column], one, names, colours)
         _deviations(axes[1, column], one, names, colours)
         _drift(axes[2, column], one, names, colours)
-    titles = "points ahead of the exact sum", "deviation over initialisations", "drift of gains"
+    titles = "points that plasticity adds", "deviation over initialisations", "drift of gains"
     for row, title in enumerate(titles):
         axes[row, 0].set_ylabel(title, color=colours.text)
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -74,6 +74,7 @@ def _drift(ax: Axes, one: SetResult, names: Sequence[str], colours: Theme) -> No
 
 def _dress(ax: Axes, names: Sequence[str], colours: Theme) -> None:
     ax.set_facecolor(colours.page)
+    ax.set_axisbelow(True)
     ax.grid(color=colours.grid, lw=0.6)
     ax.tick_params(colors=colours.text)
     ax.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
