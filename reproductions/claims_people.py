@@ -17,6 +17,7 @@ from reproductions.claims import (
     settled_text,
 )
 from reproductions.fedip_findings import over_sets, pair, pools_of
+from reproductions.fedip_search import READINGS
 from reproductions.intervals import Interval, over_runs, paired
 from reproductions.per_class import by_validation, difference, never_said
 from reproductions.study import SetResult, StudyResult
@@ -101,9 +102,21 @@ def _plasticity(search: str, which: int, why: str) -> Callable[[Results], Verdic
         }
         each = [paired(*pair(one, search, pool, share)) for one in study.sets for pool in pools]
         ours = f"all sets alike: {_points(alike)}; set by set {settled_text(each)}"
-        return Verdict(ours, same_sign(list(alike.values())), why)
+        return Verdict(ours, same_sign(list(alike.values())), why + _fewer(study, search))
 
     return judge
+
+
+def _fewer(study: StudyResult, search: str) -> str:
+    """Return with how many recipes a search of FedIP was made, beside all that IncFed had."""
+    if "trials" not in study.settings:
+        return ""
+    trials = int(str(study.settings["trials"]))
+    n = trials if search == "paper" else len(READINGS) * trials
+    return (
+        f"; {n} recipes in a fold where IncFed chose from {3 * len(READINGS) * trials}, which may "
+        "be a part of the difference"
+    )
 
 
 def has_people(one: SetResult, begins: str) -> bool:
@@ -121,7 +134,7 @@ def _plasticity_and_pooling(results: Results) -> Verdict | None:
     found = _of_sets(study, gain)
     if not found:
         return None
-    why = "in each fold by its own validation people, for either method"
+    why = "in each fold by its own validation people, with as many trials for either method"
     return Verdict(_points(found), same_sign(list(found.values())), why)
 
 

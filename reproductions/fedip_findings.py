@@ -132,8 +132,8 @@ def _overall(study: StudyResult, in_points: Callable[[Interval], str]) -> list[s
         better, equal, n = ahead(study, search)
         good, bad = settled(study, search)
         lines.append(
-            f"by {NAMES[search]} FedIP is ahead in {better} of {n} cells, equal in {equal}; {good} "
-            f"differences are settled for it, {bad} against it"
+            f"by {NAMES[search]} FedIP is ahead in {better} of {n} cells, equal in {equal}; "
+            f"settled differences: {good} for it, {bad} against it"
         )
     found = over_sets([(one, chosen_pair(one, last)) for one in sets])
     return [*lines, f"all sets alike, search and pooling by validation too: {in_points(found)}"]
