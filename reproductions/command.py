@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -126,14 +127,19 @@ def _run(study: str, options: Options) -> None:
 
 
 def _integers(text: str | None) -> tuple[int, ...] | None:
-    numbers = _floats(text)
-    if numbers is not None and any(number != int(number) for number in numbers):
-        raise ValueError(f"{text!r} is no list of whole numbers; pass one such as 0,1")
-    return None if numbers is None else tuple(int(number) for number in numbers)
+    try:
+        return None if text is None else tuple(int(entry) for entry in listed(text) or ())
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no list of whole numbers; pass one such as 0,1") from error
 
 
 def _floats(text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(entry) for entry in listed(text) or ())
-    except ValueError as error:
-        raise ValueError(f"{text!r} is no list of numbers; pass one such as 0,1") from error
+    found = []
+    for entry in listed(text) or ():
+        try:
+            found.append(float(entry))
+        except ValueError:
+            found.append(math.nan)
+    if not all(0 <= number < math.inf for number in found):
+        raise ValueError(f"{text!r} is no list of numbers from 0 on; pass one such as 0,1")
+    return None if text is None else tuple(found)

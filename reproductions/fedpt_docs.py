@@ -21,8 +21,9 @@ from reproductions.fedpt_findings import (
     differences,
     spreads,
 )
-from reproductions.fedpt_tables import grid, load, memory_table, part_of
+from reproductions.fedpt_tables import load, memory_table, part_of
 from reproductions.fedpt_values import FedptResult, Row
+from reproductions.grids import grid
 from reproductions.intervals import deviation
 
 ROOT = Path(__file__).resolve().parents[1]

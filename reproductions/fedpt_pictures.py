@@ -8,6 +8,7 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.axes import dress
 from reproductions.fedpt_findings import by_percent, crossover, differences, mean
 from reproductions.fedpt_values import FedptResult, Row
 from reproductions.intervals import deviation
@@ -73,8 +74,4 @@ def _private(ax: Axes, rows: Sequence[Row], colours: Theme) -> None:
 
 def _dress(ax: Axes, title: str, colours: Theme) -> None:
     ax.set_title(title, loc="left", color=colours.text)
-    ax.set_facecolor(colours.page)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
-    for spine in ax.spines.values():
-        spine.set_color(colours.grid)
+    dress(ax, colours)

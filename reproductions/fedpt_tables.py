@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from catchment.errors import IntegrityError
+from catchment.files import replace_file
 from reproductions.fedpt_findings import PRIVATE, by_percent, findings, mean, spread, spreads
 from reproductions.fedpt_pictures import draw
 from reproductions.fedpt_values import FedptResult, MemoryRow, Row
+from reproductions.grids import grid
 
 # The paper's accuracies in per cent, by the percentage trained; its 26.25 % is a misprint.
 PAPER = {
@@ -290,11 +292,6 @@ def private_search_table(rows: Sequence[Row]) -> str:
     return grid(head, lines)
 
 
-def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
 def load(path: Path) -> FedptResult:
     """Return a result that was written."""
     try:
@@ -355,7 +352,8 @@ def write(result: FedptResult, folder: Path, *, merge: bool = False) -> list[Pat
             baselines={**earlier.baselines, **result.baselines},
             memory=result.memory or earlier.memory,
         )
-    data.write_text(json.dumps(asdict(result), indent=1, allow_nan=False) + "\n")
+    content = json.dumps(asdict(result), indent=1, allow_nan=False) + "\n"
+    replace_file(data, content.encode())
     text.write_text(markdown(result))
     draw(result).savefig(picture, dpi=110)
     return [data, text, picture]

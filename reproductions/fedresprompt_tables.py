@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -10,8 +10,10 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.axes import dress
 from reproductions.fedresprompt_costs import Reached, cost_to_reach
 from reproductions.fedresprompt_values import METHODS, Cell, PromptResult, Variant, stem
+from reproductions.grids import grid
 from reproductions.instructed_tables import differences, instructed_parts, losses, spread
 
 try:
@@ -86,7 +88,7 @@ def final_rows(result: PromptResult, task: str) -> str:
             if cells:
                 rows.append(_row(cells, f"{method}, {_shape(cells[0])}"))
     head = ("method", "seeds", "development", "test", "trained", "rounds", "federation", "asked")
-    return _grid(head, rows) if rows else ""
+    return grid(head, rows) if rows else ""
 
 
 def _row(cells: Sequence[Cell], name: str) -> list[str]:
@@ -121,7 +123,7 @@ def search_rows(result: PromptResult, task: str) -> str:
         for c in sorted(cells, key=lambda c: METHODS.index(c.job.variant.method))
     ]
     head = ("method", "rate", "size", "development", "test", "trained", "rounds")
-    return _grid((*head, "federation", "asked"), rows) if rows else ""
+    return grid((*head, "federation", "asked"), rows) if rows else ""
 
 
 def comparison(result: PromptResult) -> list[str]:
@@ -135,7 +137,7 @@ def comparison(result: PromptResult) -> list[str]:
         "over the rounds:"
     )
     curve = losses(result, "sst2")
-    papers = _grid(("model, as published", "reservoir prompt", "LoRA"), PUBLISHED)
+    papers = grid(("model, as published", "reservoir prompt", "LoRA"), PUBLISHED)
     parts = [text + "\n\n" + costs, *([curve] if curve else [])]
     return [*parts, NEVER_RUN + "\n\n" + papers]
 
@@ -144,7 +146,7 @@ def cost_table(result: PromptResult) -> str:
     """Return what every method cost until it was first at each level; empty without curves."""
     costs = [found for level in LEVELS for found in cost_to_reach(result, level)]
     head = ("development", "method", "runs that got there", "rounds", "federation", "with asked")
-    return _grid(head, map(_cost_row, costs)) if costs else ""
+    return grid(head, map(_cost_row, costs)) if costs else ""
 
 
 def _cost_row(found: Reached) -> list[str]:
@@ -214,7 +216,7 @@ def draw(result: PromptResult, *, dark: bool = False) -> Figure:
         (left, False, "the language model on the clients"),
         (right, True, "the language model on another machine; LoRA and prompt as before"),
     ):
-        _dress(ax, colours)
+        dress(ax, colours)
         ax.set_title(title, loc="left", color=colours.text, fontsize=10)
         _curves(ax, shown, asked, colours)
         zero = result.of("sst2", "zero-shot")
@@ -263,7 +265,7 @@ def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
     figure = Figure(figsize=size, layout="constrained", facecolor=colours.page)
     panels = np.atleast_1d(figure.subplots(1, len(tasks)))
     for ax, task in zip(panels, tasks, strict=True):
-        _dress(ax, colours)
+        dress(ax, colours)
         ax.set_title(task, loc="left", color=colours.text, fontsize=10)
         ax.set_xlabel("round", color=colours.text)
         known: set[str] = set()
@@ -325,16 +327,3 @@ def _bytes(count: float) -> str:
         if count >= unit:
             return f"{count / unit:.3g} {name}"
     return f"{count:.0f} B" if count else "-"
-
-
-def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-def _dress(ax: Axes, colours: Theme) -> None:
-    ax.set_facecolor(colours.page)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
-    for spine in ax.spines.values():
-        spine.set_color(colours.grid)

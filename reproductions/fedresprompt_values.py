@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from catchment.files import replace_file
 from reproductions.smollm2 import SMOLLM2
 from reproductions.study import Value
 
@@ -321,9 +322,8 @@ class PromptResult:
     def save(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = path.with_suffix(".tmp")
-        made.write_text(json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n")
-        made.replace(path)
+        content = json.dumps({"name": "fedresprompt", **asdict(self)}, indent=1) + "\n"
+        replace_file(path, content.encode())
 
 
 def stem(settings: PromptSettings, quick: bool) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+from catchment.files import replace_file
 from catchment.partial.freeze import Freeze
 from reproductions.study import Value
 
@@ -191,9 +192,7 @@ class FreezeResult:
     def save(self, path: Path) -> None:
         """Write the result; a reader finds the old one or the new one, never half of one."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".tmp")
-        aside.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        aside.replace(path)
+        replace_file(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
 
     def found(self, *, search: bool = False) -> dict[tuple[Any, ...], list[Row]]:
         """Return the rows of the trainings, or of the search for their rates, by what was run."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.axes import dress
 from reproductions.incfed_tables import EXACT, ROUNDS, in_table, rounds_of
 from reproductions.published import printed
 from reproductions.study import SetResult, StudyResult
@@ -37,7 +38,7 @@ def draw_incfed(study: StudyResult, *, dark: bool = False) -> Figure:
 
 
 def _shares(ax: Axes, one: SetResult, colours: Theme) -> None:
-    _dress(ax, colours)
+    dress(ax, colours)
     x = 100 * np.array(one.shares)
     methods = [m for m in in_table(one).methods if m != "centralised"]
     for k, method in enumerate(methods):
@@ -53,7 +54,7 @@ def _shares(ax: Axes, one: SetResult, colours: Theme) -> None:
 
 
 def _rounds(ax: Axes, one: SetResult, colours: Theme) -> None:
-    _dress(ax, colours)
+    dress(ax, colours)
     x = rounds_of(one)
     if x:
         y = [100 * one.mean(f"{ROUNDS}{n}", 1.0) for n in x]
@@ -62,11 +63,3 @@ def _rounds(ax: Axes, one: SetResult, colours: Theme) -> None:
     for level in exact:
         ax.axhline(level, color=colours.series[2])  # as in the panel above
     ax.set_xlabel("rounds (line: exact sum, one round)", color=colours.text)
-
-
-def _dress(ax: Axes, colours: Theme) -> None:
-    ax.set_facecolor(colours.page)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
-    for spine in ax.spines.values():
-        spine.set_color(colours.grid)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from reproductions.fedresprompt_values import METHODS, Cell, PromptResult
+from reproductions.grids import grid
 from reproductions.instructed import ANSWERS, INSTRUCTIONS
 from reproductions.intervals import Interval, deviation, over_people, paired
 
@@ -35,8 +36,8 @@ def instructed_parts(result: PromptResult) -> list[str]:
     )
     names = [one.name for one in INSTRUCTIONS]
     rows = [[method, *(_each(cells, name) for name in names)] for method, cells in found.items()]
-    each = "By instruction, known / new wordings:\n\n" + _grid(("method", *names), rows)
-    parts = [text + "\n\n" + _grid(HEAD, _rows(found)), each]
+    each = "By instruction, known / new wordings:\n\n" + grid(("method", *names), rows)
+    parts = [text + "\n\n" + grid(HEAD, _rows(found)), each]
     if curve := losses(result, TASK):
         parts.append(curve)
     return parts
@@ -137,7 +138,7 @@ def losses(result: PromptResult, task: str) -> str:
     if not rows:
         return ""
     head = ("method", "seeds", *(f"round {r}" for r in points), "last")
-    return "Mean training loss of the clients, by round:\n\n" + _grid(head, rows)
+    return "Mean training loss of the clients, by round:\n\n" + grid(head, rows)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -148,8 +149,3 @@ def spread(values: Sequence[float]) -> str:
     """
     mean = f"{100 * np.mean(values):.1f}"
     return f"{mean} ± {100 * deviation(values):.1f}" if len(values) > 1 else mean
-
-
-def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])

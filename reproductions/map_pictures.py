@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.axes import dress
 from reproductions.map_methods import MAJORITY, RULES
 from reproductions.map_tables import AEON, MEGABYTE, TARGETS
 from reproductions.map_values import MapsResult, Row
@@ -53,11 +54,7 @@ def draw(result: MapsResult, names: Sequence[str], *, dark: bool = False) -> Fig
 
 
 def _panel(ax: Axes, result: MapsResult, name: str, methods: list[str], colours: Theme) -> None:
-    ax.set_facecolor(colours.page)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
-    for spine in ax.spines.values():
-        spine.set_color(colours.grid)
+    dress(ax, colours)
     ax.set_xscale("log")
     ax.set_title(TITLES.get(name, name), loc="left", color=colours.text)
     ax.set_xlabel("MB up, largest client, all rounds", color=colours.text)

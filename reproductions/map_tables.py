@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from reproductions.data import ucr
+from reproductions.grids import grid
 from reproductions.map_methods import ANY_SIZE, MAJORITY, OVER_ROUNDS, RULES
 from reproductions.map_sets import PEOPLE
 from reproductions.map_values import NETWORKS, MapsResult, Row
@@ -77,7 +78,7 @@ def people_table(rows: Sequence[Row]) -> str:
         "CPU s, clients",
         "CPU s, server",
     ]
-    return _grid(head, [_line(row) for row in rows])
+    return grid(head, [_line(row) for row in rows])
 
 
 def _line(row: Row) -> list[str]:
@@ -143,7 +144,7 @@ def ucr_table(
             shown = ["-" if value is None else f"{100 * value:.2f}" for value in values]
             mean = f"{100 * np.mean([published[name, method] for name in compared]):.2f}"
             lines.append([f"{method}, published", *shown, mean, "-", "-"])
-    return _grid(head, lines)
+    return grid(head, lines)
 
 
 def target_table(
@@ -171,7 +172,7 @@ def target_table(
                 ]
             )
     lines += _mean_targets(result, published or {})
-    return _grid(["set", "target", "rule", "accuracy", "MB up", "worst person", "met"], lines)
+    return grid(["set", "target", "rule", "accuracy", "MB up", "worst person", "met"], lines)
 
 
 def _mean_targets(
@@ -250,11 +251,6 @@ def _folds(result: MapsResult) -> str:
         if name in PEOPLE
     ]
     return "Who is tested in each fold; all others of the set train.\n\n" + "\n".join(lines)
-
-
-def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def write(

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from catchment.files import replace_file
+from reproductions.intervals import over_people
 from reproductions.study import Value
 
 Key = tuple[str, str, int]
-DRAWS = 2000  # of people, for an interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +128,9 @@ class Row:
 
         It says how far another group of people like these may be from this one.
         """
-        names = sorted(self.people)
-        n = np.array([self.cells[0].windows[name] for name in names], dtype=np.float64)
-        right = n * np.array([self.people[name] for name in names])
-        drawn = np.random.default_rng(0).integers(len(names), size=(DRAWS, len(names)))
-        low, high = np.quantile(right[drawn].sum(1) / n[drawn].sum(1), [0.025, 0.975])
-        return float(low), float(high)
+        windows = self.cells[0].windows
+        found = over_people([{k: (windows[k] * v, windows[k]) for k, v in self.people.items()}])
+        return found.low, found.high
 
     def mean(self, what: str) -> float:
         """Return the mean over seeds of a number of the cells."""
@@ -174,7 +172,8 @@ class MapsResult:
     def save(self, path: Path) -> None:
         """Write the result as JSON; NaN becomes null."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_plain(asdict(self)), indent=1, allow_nan=False) + "\n")
+        content = json.dumps(_plain(asdict(self)), indent=1, allow_nan=False) + "\n"
+        replace_file(path, content.encode())
 
 
 def load_maps(path: Path) -> MapsResult:

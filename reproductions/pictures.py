@@ -6,6 +6,7 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.axes import dress
 from reproductions.incfed_pictures import draw_incfed
 from reproductions.intervals import over_people
 from reproductions.per_class import interval, majority
@@ -58,7 +59,7 @@ def _of_one_share(study: StudyResult, colours: Theme) -> Figure:
 
 
 def _shares(ax: Axes, study: str, one: SetResult, colours: Theme) -> None:
-    _dress(ax, colours)
+    dress(ax, colours)
     ax.set_title(one.name, loc="left", color=colours.text)
     for k, method in enumerate(one.methods):
         colour = colours.muted if method == "random" else colours.series[k % len(colours.series)]
@@ -88,7 +89,7 @@ def _bar(one: SetResult, method: str, share: float) -> tuple[float, float]:
 
 
 def _subjects(ax: Axes, one: SetResult, colours: Theme) -> None:
-    _dress(ax, colours)
+    dress(ax, colours)
     last = one.shares[-1]
     methods = [method for method in one.methods if method != "random"]
     for k, method in enumerate(methods):
@@ -103,11 +104,3 @@ def _subjects(ax: Axes, one: SetResult, colours: Theme) -> None:
         ax.plot(place, means, "o", ms=4, color=colour, alpha=0.8)
         ax.hlines(float(np.mean(means)), k - 0.3, k + 0.3, color=colour)
     ax.set_xticks(range(len(methods)), methods, rotation=60, ha="right", fontsize=8)
-
-
-def _dress(ax: Axes, colours: Theme) -> None:
-    ax.set_facecolor(colours.page)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
-    for spine in ax.spines.values():
-        spine.set_color(colours.grid)

@@ -202,7 +202,7 @@ def chosen_rule(people: People, settings: SkewSettings, recipe: Recipe, say: Beg
         for draw in range(settings.judging):
             try:
                 reservoir, _ = adapted(drawn(recipe, draw), adaptation, people.train)
-            except FederationError:
+            except (FederationError, ArithmeticError):  # the rule diverged
                 values.append(0.0)
             else:
                 values.append(validated(reservoir, people, settings))

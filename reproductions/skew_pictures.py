@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from catchment.errors import MissingExtraError
 from catchment.report.theme import Theme, theme
+from reproductions.axes import dress
 from reproductions.intervals import Interval
 from reproductions.skew_tables import ANY, dealings, gain, measured, pools
 from reproductions.study import SetResult, StudyResult
@@ -73,10 +74,6 @@ def _drift(ax: Axes, one: SetResult, names: Sequence[str], colours: Theme) -> No
 
 
 def _dress(ax: Axes, names: Sequence[str], colours: Theme) -> None:
-    ax.set_facecolor(colours.page)
+    dress(ax, colours)
     ax.set_axisbelow(True)
-    ax.grid(color=colours.grid, lw=0.6)
-    ax.tick_params(colors=colours.text)
     ax.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
-    for spine in ax.spines.values():
-        spine.set_color(colours.grid)

@@ -19,6 +19,7 @@ import numpy as np
 
 from catchment.arrays import Integers
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.files import replace_file
 from catchment.readout.statistics import RidgeStatistics
 from reproductions.streams_contenders import CONTENDERS, Option
 from reproductions.streams_data import SETTLED, TASKS, People, Stream, Task
@@ -88,7 +89,7 @@ class StreamsResult:
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        replace_file(path, (json.dumps(asdict(self), indent=1) + "\n").encode())
 
 
 def load_streams(path: Path) -> StreamsResult:

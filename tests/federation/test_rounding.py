@@ -179,6 +179,18 @@ def test_plans_that_rounding_does_not_fit_are_refused() -> None:
         RoundedUpload().on_client(WeightedSum((np.array([np.nan]),), 1.0), Turn(0, ()))
 
 
+@pytest.mark.parametrize("bits", FEW)
+def test_numbers_at_the_ends_of_float32(bits: Bits) -> None:
+    rounded, turn = RoundedUpload(bits=bits, block=4), Turn(0, (), client="a")
+    for kind, size in ((np.float64, 1e-60), (np.float32, 1e-38), (np.float32, 1e-44)):
+        tiny = WeightedSum((np.array([size, 0.0, -size, 0.0, 1.0], kind),), 1.0)
+        found = flat(arrived(rounded, tiny, turn))
+        assert np.abs(found[:4]).max() <= 1e-37
+        assert abs(found[4]) == 1.0
+    with pytest.raises(UploadError, match=r"1e\+39 is too large"):
+        rounded.on_client(WeightedSum((np.array([1e39]),), 1.0), turn)
+
+
 def test_a_message_that_contradicts_itself_is_not_read() -> None:
     rounded, turn = RoundedUpload(bits=4), Turn(0, (), client="a")
     good = rounded.on_client(sent(), turn).parts()
@@ -198,6 +210,8 @@ def test_a_message_that_contradicts_itself_is_not_read() -> None:
         {"types": "f8"},
         {"kind": 3},
         {"facts": None},
+        {"shapes": [[30, 20] + [1] * 40, [7]]},
+        {"shapes": [[30, 20], [7], [0, 2**62, 2**62]], "types": ["f8"] * 3},
     )
     for facts in bad_facts:
         with pytest.raises(IntegrityError):
@@ -207,6 +221,8 @@ def test_a_message_that_contradicts_itself_is_not_read() -> None:
             read(arrays=arrays)
     with pytest.raises(UploadError, match="not finite"):
         read(arrays=(numbers, scales * np.float32(np.nan), codes))
+    with pytest.raises(UploadError, match="not finite, or beyond"):
+        read(arrays=(numbers, -scales, codes))
     with pytest.raises(UploadError, match="beyond its levels"):
         read(arrays=(numbers, scales, np.full_like(codes, 255)))
 

@@ -17,6 +17,7 @@ from catchment.federation.algorithm import Turn
 from catchment.federation.rounding import RoundedUpload
 from catchment.partial.dropout import Dropout, Kept, links, numbers_kept
 from catchment.partial.freeze import Freeze, PartialNetwork
+from catchment.partial.ftrl import FollowTheLeader
 from catchment.partial.local import Examples, LocalSteps
 from catchment.partial.training import FederatedTraining, layout
 from catchment.privacy.secure_sum.keys import make_identities
@@ -205,6 +206,9 @@ def test_what_needs_one_layout_of_all_clients_is_refused() -> None:
 
 
 def test_settings_that_make_no_sense_say_so() -> None:
+    leader = FollowTheLeader(noise_multiplier=1.0, clients=4, clip=0.5, rounds=4)
+    with pytest.raises(ValueError, match="divides by a fixed number of clients"):
+        training(Freeze(), Dropout(chains=CHAIN), clip=0.5, optimiser=leader)
     for share in (0.0, 1.5, ()):
         with pytest.raises(ValueError, match="pass fractions"):
             Dropout(chains=CHAIN, share=share)
@@ -222,6 +226,9 @@ def test_settings_that_make_no_sense_say_so() -> None:
             training(Freeze(), Dropout(chains=(chain,)))
     with pytest.raises(ValueError, match="two followers"):
         links(Small(), (("conv", "hidden"), ("conv", "hidden")))
+    joined = nn.ModuleDict({"a": nn.Linear(2, 4), "b": nn.Linear(2, 4), "c": nn.Linear(8, 1)})
+    with pytest.raises(ValueError, match="reads two others"):
+        links(joined, (("a", "c"), ("b", "c")))
     grouped = nn.Sequential(nn.Conv1d(4, 4, 3, groups=2), nn.Conv1d(4, 4, 3))
     with pytest.raises(ValueError, match="in groups"):
         links(grouped, (("0", "1"),))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from tests.prompt.test_causal import CONTEXTS, RNG, gpt2, llama  # noqa: E402
-from tests.prompt.world import MODEL, PROJECTION, clients, features, training  # noqa: E402
+from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, training  # noqa: E402
 
 from catchment.arrays import Array, Integers  # noqa: E402
 from catchment.engine.local import run_locally  # noqa: E402
@@ -26,8 +26,14 @@ from catchment.prompt.causal import TransformersLM  # noqa: E402
 from catchment.prompt.controller import EdgeController, Example, Projection  # noqa: E402
 from catchment.prompt.exchange import LanguageServer  # noqa: E402
 from catchment.prompt.language import Answers  # noqa: E402
-from catchment.prompt.questions import Answer, Question, said_from_bytes  # noqa: E402
+from catchment.prompt.questions import (  # noqa: E402
+    Answer,
+    Question,
+    said_from_bytes,
+    said_to_bytes,
+)
 from catchment.prompt.remote import RemoteServer, serve  # noqa: E402
+from catchment.wire import Parts  # noqa: E402
 
 RATE = 0.3
 SAID = [RNG.integers(0, 40, size=n) for n in (2, 1, 3, 4, 1, 2)]
@@ -302,7 +308,58 @@ def test_questions_that_cannot_be_are_refused() -> None:
         with pytest.raises(IntegrityError, match=said):
             Question.from_bytes(asked(**changes), PROJECTION, 0)
     with pytest.raises(IntegrityError, match="expected what was said"):
-        said_from_bytes(Answer(np.zeros(2)).to_bytes(), 2)
+        said_from_bytes(Answer(np.zeros(2)).to_bytes(), 2, most=4)
+    lengths = np.array(1, np.uint32), np.array([1], np.uint32)
+    for one in lengths:
+        with pytest.raises(IntegrityError, match="of 2 examples"):
+            said_from_bytes(Parts("said", {}, (lengths[1], one)).to_bytes(), 2, most=4)
+    with pytest.raises(IntegrityError, match="5 tokens were said, 4 were asked for"):
+        said_from_bytes(said_to_bytes([np.arange(5)]), 1, most=4)
+
+
+@final
+class Liar:
+    """A language model's server whose answers are made into others on their way."""
+
+    def __init__(self, words: tuple[int, ...], lie: Callable[[Answer], Answer]) -> None:
+        self._server, self._lie = LanguageServer(MODEL, PROJECTION, words), lie
+        self.words = words
+
+    def identity(self) -> str:
+        return self._server.identity()
+
+    def answers(self, messages: Sequence[bytes]) -> list[bytes]:
+        told = map(Answer.from_bytes, self._server.answers(messages))
+        return [self._lie(one).to_bytes() for one in told]
+
+
+def sliced(answer: Answer) -> Answer:
+    assert answer.gradients is not None
+    return replace(answer, gradients=answer.gradients[..., :1])
+
+
+def first_alone(answer: Answer) -> Answer:
+    assert answer.gradients is not None
+    return replace(answer, gradients=answer.gradients[:1])
+
+
+@pytest.mark.parametrize("lie", [sliced, first_alone])
+@pytest.mark.parametrize("tell_labels", [False, True])
+@pytest.mark.parametrize("loss", ["words", "answers"])
+def test_gradients_of_other_shapes_are_not_followed(
+    loss: str, tell_labels: bool, lie: Callable[[Answer], Answer]
+) -> None:
+    words = WORDS if loss == "words" else ()
+    algorithm = training(server=Liar(words, lie), loss=loss, tell_labels=tell_labels)
+    held = answered(clients()["client-0"])
+    with pytest.raises(FederationError, match="answered another question"):
+        run_locally(Plan(algorithm=algorithm), {"a": held})
+
+
+def test_scores_of_other_shapes_are_not_believed() -> None:
+    wide = Liar(WORDS, lambda answer: Answer(np.hstack([answer.values] * 2)))
+    with pytest.raises(IntegrityError, match="answered another question"):
+        training(server=wide).result(training().start()).guesses(clients()["client-0"])
     with pytest.raises(ValueError, match="has no tokens"):
         Answers([np.array([], dtype=np.int64)])
     with pytest.raises(ValueError, match="1 answers came for 2"):

@@ -270,6 +270,7 @@ def test_what_they_refuse_is_said_in_a_sentence() -> None:
         ({"weight": 0.0}, "count"),
         ({"fingerprint": "g"}, "fingerprint"),
         ({"feature_mean": 9e9}, "bound"),
+        ({"target_triangle": 1e200}, "not-finite"),
     ],
 )
 def test_no_client_can_send_what_no_rows_have(change: dict[str, Any], code: str) -> None:
@@ -283,6 +284,14 @@ def test_no_client_can_send_what_no_rows_have(change: dict[str, Any], code: str)
     with pytest.raises(UploadError) as caught:
         check_factors(replace(factors, **{name: value}), fingerprint="f", state_bound=1e4)
     assert caught.value.code == code
+
+
+def test_nothing_is_computed_from_factors_of_another_size() -> None:
+    z, y, _ = rows()
+    factors = RidgeFactors.from_states(z, y, fingerprint="f")
+    with pytest.raises(UploadError, match="5 features came, 6 are planned"):
+        check_factors(factors, fingerprint="f", n_features=6)
+    assert "inner" not in vars(factors)
 
 
 def test_a_message_of_another_shape_is_refused() -> None:

@@ -123,7 +123,10 @@ def test_an_option_that_a_study_lacks_is_refused_in_one_sentence(
         "variance --paper": "variance has no --paper; leave it out",
         "incfed --stand-in": "--stand-in says what --paper may run on",
         "fedip --paper --quick": "--paper and --quick are two settings",
-        "incfed --folds a": "'a' is no list of numbers",
+        "incfed --folds a": "'a' is no list of whole numbers",
+        "incfed --folds inf": "'inf' is no list of whole numbers",
+        "fedpt --noises 1,nan": "'1,nan' is no list of numbers from 0 on",
+        "fedpt --noises=-1": "'-1' is no list of numbers from 0 on",
         f"fedip --paper --data {tmp_path}": "these are not here: wesad: ",
         f"fedpt --paper --sets text --data {tmp_path}": "these are not here: stackoverflow: ",
     }.items():

@@ -27,7 +27,7 @@ from reproductions.dealings import (
 from reproductions.people import People, invented_people, rotations
 from reproductions.pictures import draw
 from reproductions.quotes import skew_deviations, skew_gains
-from reproductions.skew import QUICK, adapted, skew
+from reproductions.skew import QUICK, adapted, chosen_rule, skew
 from reproductions.skew_tables import dealings, findings, gain, measured
 from reproductions.study import SetResult, StudyResult, joined, load_result
 from reproductions.tables import markdown
@@ -92,6 +92,15 @@ def test_rounds_with_a_look_at_the_drift_are_fedips_rounds(splits: tuple[People,
     everything = {"all": [s for part in splits[0].train.values() for s in part]}
     _, alone = adapted(reservoir, rule, everything)
     assert alone == (0.0, 0.0)
+
+
+def test_rules_that_diverge_do_not_end_the_study(splits: tuple[People, ...]) -> None:
+    recipe = Recipe(units=10, inputs=6, seed=2)
+    settings = replace(SETTINGS, rules=((0.0, 0.3), (0.2, 0.3)), relative_rate=3e9)
+    first = chosen_rule(splits[0], settings, recipe, lambda text: None).rule
+    with pytest.raises(ArithmeticError, match="diverged"):
+        adapted(Reservoir.from_recipe(recipe), Adaptation(first, 1), splits[0].train)
+    assert first.target_mean == 0.0
 
 
 def test_the_study_has_every_method_at_every_dealing(result: SetResult) -> None:

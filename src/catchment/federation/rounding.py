@@ -36,6 +36,9 @@ ROUNDED = "rounded-change"
 BITS = (32, 16, 8, 4, 2, 1)
 TYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype(np.float32), "f8": np.dtype(np.float64)}
 _STREAM = 0x20D  # keeps these draws apart from the client's others
+LEAST_SCALE = 1e-30  # below it a block is sent as zeros: its inverse could leave a float32
+MOST_AXES = 32
+MOST_NUMBERS = 1 << 40  # of a tensor, zeros in its shape left out
 
 Floats = NDArray[np.floating[Any]]
 
@@ -144,9 +147,12 @@ class RoundedUpload:
         largest = np.abs(blocks).max(axis=1)
         if not np.isfinite(largest).all():
             raise UploadError("not-finite", "a change holds NaN or infinite numbers")
-        scales = largest.astype(np.float32)
+        if largest.max(initial=0.0) >= np.finfo(np.float32).max:
+            raise UploadError("range", f"a value of {largest.max():.3g} is too large for a float32")
+        scales = np.where(largest < LEAST_SCALE, 0, largest).astype(np.float32)
         # A float64 rounded down to float32 would leave its own block's range.
-        scales = np.where(scales < largest, np.nextafter(scales, np.float32(np.inf)), scales)
+        above = np.nextafter(scales, np.float32(np.inf))
+        scales = np.where((scales > 0) & (scales < largest), above, scales)
         blocks *= (self.n_steps / 2 / np.where(scales > 0, scales, 1)).astype(kind)[:, None]
         # The middle, a whole number but for one bit, is added last: zeros stay zeros exactly.
         blocks += rng.random(blocks.shape, dtype=kind)
@@ -199,7 +205,8 @@ class RoundedUpload:
                 "bits"
             )
         levels = unpacked_codes(codes, n, self.bits)
-        if not np.isfinite(scales).all() or (levels > self.n_steps).any():
+        sound = np.isfinite(scales).all() and (scales >= 0).all()
+        if not sound or (levels > self.n_steps).any():
             raise UploadError("range", "a rounded change is not finite, or beyond its levels")
         kind = np.result_type(*types) if types else TYPES["f4"]
         values, arrays, first = self._values(levels, scales, kind), [], 0
@@ -253,6 +260,14 @@ def _type_name(array: NDArray[Any]) -> str:
     return next(name for name, kind in TYPES.items() if kind == array.dtype)
 
 
+def _is_shape(shape: object) -> bool:
+    """Whether an array can have a shape, also one without numbers."""
+    if not isinstance(shape, list) or len(shape) > MOST_AXES:
+        return False
+    whole = all(type(size) is int and size >= 0 for size in shape)
+    return whole and math.prod(max(size, 1) for size in shape) <= MOST_NUMBERS
+
+
 def _layout(parts: Parts) -> tuple[list[tuple[int, ...]], list[np.dtype[Any]]]:
     """Return the shapes and types of the arrays; IntegrityError if they cannot be."""
     facts = parts.facts
@@ -265,8 +280,7 @@ def _layout(parts: Parts) -> tuple[list[tuple[int, ...]], list[np.dtype[Any]]]:
         and len(shapes) == len(types)
         and all(one in TYPES for one in types if isinstance(one, str))
         and all(isinstance(one, str) for one in types)
-        and all(isinstance(shape, list) for shape in shapes)
-        and all(type(size) is int and size >= 0 for shape in cast(Any, shapes) for size in shape)
+        and all(map(_is_shape, shapes))
     )
     if not fits:
         raise IntegrityError("a rounded change does not say what it is made of")

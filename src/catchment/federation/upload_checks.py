@@ -61,24 +61,7 @@ def check_statistics(
     Traceback (most recent call last):
     catchment.errors.UploadError: the weight is -3.0 for 3 rows; it cannot be negative
     """
-    if statistics.fingerprint != fingerprint:
-        if same_features(statistics.fingerprint, fingerprint):
-            raise UploadError(
-                "fingerprint",
-                "the statistics were made for a plan of any device, or this plan is one and they "
-                "were not; set devices='any' on both sides, or on neither",
-            )
-        raise UploadError(
-            "fingerprint",
-            f"the statistics are of features {statistics.fingerprint[:12] or 'unknown'}, "
-            f"the plan asks for {fingerprint[:12]}; rebuild the reservoir from the plan's recipe",
-        )
-    if n_features is not None and statistics.n_features != n_features:
-        raise UploadError(
-            "shape", f"{statistics.n_features} features came, {n_features} are planned"
-        )
-    if n_targets is not None and statistics.n_targets != n_targets:
-        raise UploadError("shape", f"{statistics.n_targets} targets came, {n_targets} are planned")
+    _check_origin(statistics, fingerprint, n_features, n_targets)
     if not np.isfinite(statistics.weight) or statistics.weight < 0:
         raise UploadError(
             "count",
@@ -130,6 +113,7 @@ def check_factors(
     Traceback (most recent call last):
     catchment.errors.UploadError: 3 features came, 4 are planned
     """
+    _check_origin(factors, fingerprint, n_features, n_targets)
     numbers = [getattr(factors, name) for name in FACTOR_NUMBERS]
     if not all(np.isfinite(one).all() for one in numbers):
         raise UploadError("not-finite", "the factors hold NaN or infinite numbers")
@@ -142,15 +126,41 @@ def check_factors(
             f"{factors.n_rows} rows of weight {factors.weight:g} cannot have a factor that is not "
             "zero",
         )
+    # Squares of what is beyond float64 are refused as not finite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        statistics = factors.statistics
     check_statistics(
-        factors.statistics,
+        statistics,
         fingerprint=fingerprint,
-        n_features=n_features,
-        n_targets=n_targets,
         state_bound=state_bound,
         constant=constant,
         one_hot=one_hot,
     )
+
+
+def _check_origin(
+    came: RidgeStatistics | RidgeFactors,
+    fingerprint: str,
+    n_features: int | None,
+    n_targets: int | None,
+) -> None:
+    """Refuse what is of other features or targets, before anything is computed from it."""
+    if came.fingerprint != fingerprint:
+        if same_features(came.fingerprint, fingerprint):
+            raise UploadError(
+                "fingerprint",
+                "the statistics were made for a plan of any device, or this plan is one and they "
+                "were not; set devices='any' on both sides, or on neither",
+            )
+        raise UploadError(
+            "fingerprint",
+            f"the statistics are of features {came.fingerprint[:12] or 'unknown'}, "
+            f"the plan asks for {fingerprint[:12]}; rebuild the reservoir from the plan's recipe",
+        )
+    if n_features is not None and came.n_features != n_features:
+        raise UploadError("shape", f"{came.n_features} features came, {n_features} are planned")
+    if n_targets is not None and came.n_targets != n_targets:
+        raise UploadError("shape", f"{came.n_targets} targets came, {n_targets} are planned")
 
 
 def lower_moment_matrix(statistics: RidgeStatistics) -> Array:

@@ -177,6 +177,10 @@ def links(
         found.append((source, target, n, inputs // n))
     if len({source for source, *_ in found}) < len(found):
         raise ValueError(f"a layer has two followers in the chains {chains}; name it once")
+    if len({target for _, target, *_ in found}) < len(found):
+        raise ValueError(
+            f"a layer reads two others in the chains {chains}; leave all but one of them out"
+        )
     return found
 
 

@@ -168,6 +168,11 @@ class FederatedTraining:
                 f"at most; pass clip={rule.clip}"
             )
         if self.dropout is not None:
+            if isinstance(rule, FollowTheLeader):
+                raise ValueError(
+                    "FollowTheLeader divides by a fixed number of clients, and with dropout each "
+                    "number has its own; use another optimiser, or no dropout"
+                )
             links(self.network.skeleton(), self.dropout.chains)
 
     @property

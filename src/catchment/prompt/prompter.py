@@ -16,7 +16,13 @@ from catchment.errors import IntegrityError
 from catchment.federation.learn.optimisers import Arrays
 from catchment.prompt.controller import Example
 from catchment.prompt.language import softmax
-from catchment.prompt.questions import Answer, Question, as_tokens, said_from_bytes
+from catchment.prompt.questions import (
+    OTHER_QUESTION,
+    Answer,
+    Question,
+    as_tokens,
+    said_from_bytes,
+)
 
 if TYPE_CHECKING:
     from catchment.prompt.split import PromptTraining
@@ -39,7 +45,8 @@ class Prompter:
         if self.training.loss == "words":
             owned = Owned.of(self.training, examples)
             asked = [question_about(self, owned, rows) for rows in _parts(owned.n)]
-            return np.concatenate([softmax(Answer.from_bytes(self._ask(q)).values) for q in asked])
+            n_scores = len(self.training.server.words) - 1
+            return np.concatenate([softmax(self._values(q, q.n_examples, n_scores)) for q in asked])
         found = self.likelihoods(examples)
         if len({len(one) for one in found}) > 1:
             raise ValueError("examples have different numbers of choices; use `likelihoods`")
@@ -58,9 +65,7 @@ class Prompter:
         found = []
         for rows in _parts(owned.n, max(map(len, owned.choices))):
             question = question_about(self, owned, rows, choices=True)
-            values = Answer.from_bytes(self._ask(question)).values
-            if values.shape != (int(question.counts.sum()),):
-                raise IntegrityError("the language model's server answered another question")
+            values = self._values(question, int(question.counts.sum()))
             found += np.split(values, np.cumsum(question.counts)[:-1])
         if not per_token:
             return found
@@ -85,7 +90,7 @@ class Prompter:
         found = []
         for rows in _parts(owned.n):
             question = replace(question_about(self, owned, rows), most=most, end=end)
-            found += said_from_bytes(self._ask(question), len(rows))
+            found += said_from_bytes(self._ask(question), len(rows), most)
         return found
 
     def guesses(self, examples: Sequence[Example], *, per_token: bool = False) -> Integers:
@@ -99,6 +104,13 @@ class Prompter:
         """Return the share of examples whose label word, or right choice, is the likeliest."""
         labels = np.array([example.label for example in examples])
         return float((self.guesses(examples, per_token=per_token) == labels).mean())
+
+    def _values(self, question: Question, *shape: int) -> Array:
+        """Return the scores or log-likelihoods that are answered, in the shape asked for."""
+        values = Answer.from_bytes(self._ask(question)).values
+        if values.shape != shape:
+            raise IntegrityError(OTHER_QUESTION)
+        return values
 
     def _ask(self, question: Question) -> bytes:
         (reply,) = self.training.server.answers(

@@ -23,6 +23,7 @@ from catchment.wire import Fact, Parts
 MOST_EXAMPLES = 1 << 16
 MOST_TOKENS = 1 << 12  # that are said at once
 EMPTY = np.zeros(0, dtype=np.int64)
+OTHER_QUESTION = "the language model's server answered another question"
 Choices = Sequence[Integers]  # answers of one example
 
 
@@ -139,16 +140,21 @@ def said_to_bytes(said: Sequence[Integers]) -> bytes:
     return Parts("said", {}, _flat(said)).to_bytes()
 
 
-def said_from_bytes(message: bytes, n: int) -> list[Integers]:
-    """Return what a model said of n examples; IntegrityError if the message is another.
+def said_from_bytes(message: bytes, n: int, most: int) -> list[Integers]:
+    """Return what a model said of n examples, each at most so many tokens.
 
-    >>> said_from_bytes(said_to_bytes([np.array([3, 4]), np.array([5])]), 2)
+    IntegrityError if the message is another.
+
+    >>> said_from_bytes(said_to_bytes([np.array([3, 4]), np.array([5])]), 2, most=8)
     [array([3, 4]), array([5])]
     """
     parts = Parts.from_bytes(message)
-    if parts.kind != "said" or len(parts.arrays) != 2 or len(parts.arrays[1]) != n:
+    if parts.kind != "said" or len(parts.arrays) != 2 or parts.arrays[1].shape != (n,):
         raise IntegrityError(f"expected what was said of {n} examples, got {parts.kind!r}")
-    return _unflat(parts.arrays[0], parts.arrays[1], "words said")
+    said = _unflat(parts.arrays[0], parts.arrays[1], "words said")
+    if max(map(len, said)) > most:
+        raise IntegrityError(f"{max(map(len, said))} tokens were said, {most} were asked for")
+    return said
 
 
 def _flat(rows: Sequence[Integers]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:

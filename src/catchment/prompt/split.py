@@ -37,7 +37,7 @@ from catchment.prompt.controller import EdgeController, Example
 from catchment.prompt.exchange import LanguageLink
 from catchment.prompt.language import losses, softmax
 from catchment.prompt.prompter import Owned, Prompter, question_about
-from catchment.prompt.questions import Answer
+from catchment.prompt.questions import OTHER_QUESTION, Answer
 from catchment.wire import Parts
 
 MEAN = Mean()
@@ -208,13 +208,14 @@ class _Learner:
 
     def _of_words(self, rows: Integers, answer: Answer) -> Array:
         """Note the losses among label words; return their gradients, of each example or summed."""
-        training, g = self.training, answer.gradients
-        expected = (len(rows), len(training.server.words) - 1)
-        if g is None or answer.values.shape != (expected[: 2 - training.tell_labels]):
-            raise IntegrityError("the language model's server answered another question")
+        training, n = self.training, len(rows)
         if training.tell_labels:
+            shared = training.controller.features is None
+            g = self._gradients(answer, (n,), (1,) if shared else (n,))
             self.loss += float(answer.values.sum())
             return g
+        expected = (n, len(training.server.words) - 1)
+        g = self._gradients(answer, expected, expected)
         labels = self.owned.labels[rows]
         loss, slope = losses(answer.values, labels)
         self.loss += float(loss.sum())
@@ -225,9 +226,8 @@ class _Learner:
         """Note the losses of the right answers; return their gradients, of each example."""
         owned, told = self.owned, self.training.tell_labels
         counts = np.array([1 if told else len(owned.choices[row]) for row in rows])
-        g = answer.gradients
-        if g is None or answer.values.shape != (counts.sum(),) or len(g) != counts.sum():
-            raise IntegrityError("the language model's server answered another question")
+        expected = (int(counts.sum()),)
+        g = self._gradients(answer, expected, expected)
         labels = owned.labels[rows]
         right = np.cumsum(counts) - counts + (0 if told else labels)
         each = np.ones(len(rows))
@@ -236,6 +236,15 @@ class _Learner:
             each = np.array([len(owned.choices[row][label]) for row, label in pairs], dtype=float)
         self.loss -= float((answer.values[right] / each).sum())
         return np.asarray(-g[right] / each.reshape(-1, *[1] * (g.ndim - 1)))
+
+    def _gradients(self, answer: Answer, values: tuple[int, ...], rows: tuple[int, ...]) -> Array:
+        """Return the answer's gradients, if it and they have the shapes that were asked for."""
+        controller, g = self.training.controller, answer.gradients
+        P = controller.projection
+        each = (P.length, P.width) if controller.train_projection else (P.bottleneck,)
+        if g is None or answer.values.shape != values or g.shape != (*rows, *each):
+            raise IntegrityError(OTHER_QUESTION)
+        return g
 
     def upload(self) -> TrainedSum:
         moved = tuple(after - before for after, before in zip(self.values, self.start, strict=True))

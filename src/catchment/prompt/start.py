@@ -26,7 +26,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.plan import Plan, Protection
 from catchment.prompt.controller import EdgeController, Example, Projection
 from catchment.prompt.exchange import LanguageLink
-from catchment.prompt.questions import Answer, Question, as_tokens
+from catchment.prompt.questions import OTHER_QUESTION, Answer, Question, as_tokens
 from catchment.readout.readout import Readout
 
 RULE = Adam(learning_rate=0.05, tau=1e-8)
@@ -76,7 +76,7 @@ def label_targets(
         (reply,) = server.answers([question.to_bytes(projection)])
         gradients = Answer.from_bytes(reply).gradients
         if gradients is None or gradients.shape != (n, projection.bottleneck):
-            raise IntegrityError("the language model's server answered another question")
+            raise IntegrityError(OTHER_QUESTION)
         values, memory = rule.step(values, (-mixed.T @ gradients / n,), memory)
     return values[0]
 
