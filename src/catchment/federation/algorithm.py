@@ -517,7 +517,7 @@ def as_algorithm(value: Learner[S, U, R_co] | Algorithm[S, U, R_co]) -> Complete
     ...     def result(self, state): return state
     >>> as_algorithm(Longest()).needs
     Needs(each_client='', data_choice='', per_sequence=False, rounds=1, other_targets=False,
-          unchanged='')
+          unchanged='', longest=None)
     """
     return value if isinstance(value, Completed) else Completed(value)
 
