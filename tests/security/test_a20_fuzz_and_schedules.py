@@ -244,7 +244,9 @@ def endings(seeds: range, place: Path, world: Callable[[int, Path], Ending]) -> 
     return ended
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 250))
+@pytest.mark.parametrize(
+    "first", [0, 250, *(pytest.param(k, marks=pytest.mark.long) for k in (500, 750))]
+)
 def test_a_thousand_schedules(first: int, place: Path) -> None:
     ended = endings(range(first, first + 250), place, simulate)
     # Every kind of ending is met, so the schedules are neither too kind nor too cruel.

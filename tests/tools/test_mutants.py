@@ -54,6 +54,7 @@ def tiny(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_a_fault_is_killed_an_equivalent_one_lives_and_the_copy_is_restored(
     tiny: Path, tmp_path: Path
 ) -> None:
