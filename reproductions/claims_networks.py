@@ -30,6 +30,13 @@ def images(results: Results) -> str:
     return "cifar_many" if rows_of(results, "cifar_many") else "cifar"
 
 
+def whole(results: Results, part: str) -> list[Row]:
+    """Return the whole network's trainings, with the better of its rates where two were tested."""
+    usual = rows_of(results, part).get(100.0, [])
+    longer = rows_of(results, "cifar_long").get(100.0) if part == "cifar_many" else None
+    return longer or usual
+
+
 def ahead(ours: Sequence[Row], theirs: Sequence[Row]) -> Interval | None:
     """Return how much more accurate trainings are than others of the same seeds."""
     others = {row["seed"]: row["accuracy"] for row in theirs}
@@ -52,14 +59,15 @@ def _loses_little(
     part: str, share: float, points: float, why: str
 ) -> Callable[[Results], Verdict | None]:
     def judge(results: Results) -> Verdict | None:
-        groups = rows_of(results, images(results) if part == "cifar" else part)
-        found = ahead(groups.get(share, ()), groups.get(100.0, ()))
+        used = images(results) if part == "cifar" else part
+        groups, full = rows_of(results, used), whole(results, used)
+        found = ahead(groups.get(share, ()), full)
         if found is None:
             return None
         row = groups[share][0]
         ours = (
             f"{row['reduction']:.1f} times less sent, {_shown(found)} points, "
-            f"{_mean(groups[share])} against {_mean(groups[100.0])}"
+            f"{_mean(groups[share])} against {_mean(full)}"
         )
         return Verdict(ours, within(found, points), why)
 
@@ -85,7 +93,7 @@ def _order(part: str, shares: Sequence[float], why: str) -> Callable[[Results], 
         found = {
             share: known
             for share in shares
-            if (known := ahead(groups.get(100.0, ()), groups.get(share, ()))) is not None
+            if (known := ahead(whole(results, used), groups.get(share, ()))) is not None
         }
         if not found:
             return None

@@ -153,8 +153,8 @@ def _draws(results: Results) -> Verdict | None:
     same: Same = "no" if all(less) else "yes" if not any(less) else "partly"
     n = len({c.repetition for one in study.sets for c in one.cells})
     why = (
-        f"an earlier run: {n} draws of the reservoir on one split of people, without intervals "
-        "over people; no pair of deviations alone settles an order"
+        f"{n} draws of the reservoir on one split of people; no pair of deviations alone settles "
+        "an order"
     )
     return Verdict(
         f"smaller with FedIP in {sum(less)} of {len(less)}: {', '.join(texts)}", same, why

@@ -35,7 +35,17 @@ from reproductions.pool import Pool
 from reproductions.study import Began, Value, environment
 
 PACED = 5  # rounds that are timed alone, the first not counted
-TRAINED = ("writers", "cifar", "cifar_many", "text", "speeches", "private", "hundred", "addresses")
+TRAINED = (
+    "writers",
+    "cifar",
+    "cifar_many",
+    "cifar_long",
+    "text",
+    "speeches",
+    "private",
+    "hundred",
+    "addresses",
+)
 PARTS = (*TRAINED, "memory")
 
 
@@ -57,9 +67,9 @@ def fedpt(
     ----------
     parts
         Which of writers (Table 1), cifar (Tables 2 and 4), cifar_many (the same with many clients
-        and many rounds), text and speeches (Table 3, of authors and of roles in plays), private,
-        hundred and addresses (Table 5, of digits with few and with 100 clients a round, and of
-        texts), and memory (Table 4 on a CPU).
+        and many rounds), cifar_long (whether its rates were well chosen), text and speeches
+        (Table 3, of authors and of roles in plays), private, hundred and addresses (Table 5, of
+        digits with few and with 100 clients a round, and of texts), and memory (Table 4 on a CPU).
     workers
         Processes that trainings are dealt to, each in one of its own. Round times are then measured
         before, a few rounds of every share alone.
@@ -162,9 +172,11 @@ def outcome_of(
 ) -> Row:
     """Return what came of one training."""
     task, freeze = _task(settings, directory, one), freezes_of(one.part)[one.percent]
-    every = {"cifar": settings.cifar_every, "cifar_many": settings.many.every}.get(one.part, 0)
+    every = settings.cifar_every if one.part == "cifar" else 0
+    if one.part in SIMULATED:
+        every = settings.many.every
     try:
-        return run(
+        row = run(
             one.part,
             task,
             freeze,
@@ -179,6 +191,8 @@ def outcome_of(
         if not one.search:
             raise
         return failure(one, task, freeze, str(error))
+    # By whom a rate was judged is of no use later.
+    return replace(row, right="", by_client=()) if one.search else row
 
 
 def paces(
@@ -196,7 +210,7 @@ def paces(
 
 
 def _task(settings: FedptSettings, directory: Path | None, one: Run) -> Task:
-    if one.part in ("cifar", "cifar_many"):
+    if one.part in ("cifar", *SIMULATED):
         # Images are cut anew whenever a client is asked: every run begins at the first cut.
         return task_of(
             one.part,

@@ -17,6 +17,7 @@ OWN = {
     "writers": "femnist",
     "cifar": "cifar10",
     "cifar_many": "cifar10",
+    "cifar_long": "cifar10",
     "text": "stackoverflow",
     "private": "femnist",
     "hundred": "femnist",

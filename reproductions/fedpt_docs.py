@@ -8,7 +8,7 @@ A block begins with `<!-- fedpt: NAME -->` and ends with `<!-- end -->`; a test 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from reproductions.fedpt_findings import (
     differences,
     spreads,
 )
-from reproductions.fedpt_tables import load, memory_table, part_of
+from reproductions.fedpt_tables import load, memory_table, part_of, search_table
 from reproductions.fedpt_values import FedptResult, Row
 from reproductions.grids import grid
 from reproductions.intervals import deviation
@@ -177,27 +177,48 @@ def memory(result: FedptResult) -> str:
 
 
 def order(result: FedptResult) -> str:
-    """Return the sentence about the order of shares with many clients."""
+    """Return the sentences about the order of shares with many clients."""
     groups = by_percent(_rows(result, "cifar_many"))
     full = groups.pop(100.0)
+    longer = _rows(result, "cifar_long")
+    beyond = any("of 100 %" in line for line in at_edge(result, "cifar_many"))
+    told = (
+        f"After {full[0].rounds} rounds the shares differ from the whole network "
+        f"({_accuracy(full)} %, rate {full[0].rate:g}) by: {_order(groups, full)}."
+    )
+    if longer:
+        told += (
+            f" By images held out the whole network does better with {longer[0].rate:g} after all "
+            f"rounds, though not after {_searched(result)}. Tested with it "
+            f"({_accuracy(longer)} %), the shares differ from it by: {_order(groups, longer)}."
+        )
+    return told + (" " + BEYOND if beyond else "")
+
+
+def _searched(result: FedptResult) -> int:
+    rounds = {row.rounds for row in result.search if row.part == "cifar_many"}
+    return max(one for one in rounds if one is not None)
+
+
+def _order(groups: Mapping[float, Sequence[Row]], full: Sequence[Row]) -> str:
     found = {percent: difference(same, full) for percent, same in groups.items()}
-    told = "; ".join(
-        f"{percent:.2f} % {one.value:+.2f} points ({'settled' if one.settled else 'not settled'})"
+    return "; ".join(
+        f"{percent:.2f} % {one.value:+.2f} points over {one.n_seeds} seeds "
+        f"({'settled' if one.settled else 'not settled'})"
         for percent, one in found.items()
     )
-    seeds = min(one.n_seeds for one in found.values())
-    beyond = any("of 100 %" in line for line in at_edge(result, "cifar_many"))
-    return (
-        f"After {full[0].rounds} rounds and over {seeds} seeds the shares differ from the whole "
-        f"network ({100 * np.mean([row.accuracy for row in full]):.1f} %) by: {told}."
-        + (" " + BEYOND if beyond else "")
-    )
+
+
+def cifar_long(result: FedptResult) -> str:
+    """Return the held-out accuracies by rate after as many rounds as the table has."""
+    return search_table([row for row in result.search if row.part == "cifar_long"])
 
 
 BLOCKS: dict[str, Callable[[FedptResult], str]] = {
     "writers": writers,
     "cifar": cifar,
     "cifar_many": cifar_many,
+    "cifar_long": cifar_long,
     "order": order,
     "memory": memory,
     "text": text,

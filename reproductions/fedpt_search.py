@@ -23,6 +23,10 @@ _Key = tuple[str, float, int, float | None, float | None, int | None, bool]
 
 def runs_of(part: str, settings: FedptSettings) -> Iterator[Run]:
     """Yield every training that a part needs."""
+    if part == "cifar_long":
+        for seed, (percent, rate) in product(settings.many.seeds, settings.many.tested_rates):
+            yield Run(part=part, percent=percent, seed=seed, rate=rate)
+        return
     private = settings.noisy(part)
     seeds = settings.many.seeds if part == "cifar_many" else settings.seeds
     for seed in seeds if private is None else private.seeds:
@@ -47,6 +51,7 @@ def freezes_of(part: str) -> dict[float, Freeze]:
     in_part = {
         "cifar": RESNET_FREEZES,
         "cifar_many": RESNET_FREEZES,
+        "cifar_long": RESNET_FREEZES,
         "text": TRANSFORMER_FREEZES,
         "speeches": TRANSFORMER_FREEZES,
         "addresses": TRANSFORMER_FREEZES,
@@ -55,13 +60,19 @@ def freezes_of(part: str) -> dict[float, Freeze]:
 
 
 def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
-    """Yield the trainings that rates are chosen by: on CIFAR-10 each share's, with noise too."""
+    """Yield the trainings that rates are chosen or judged by: of CIFAR-10, and with noise."""
     private = settings.noisy(part)
     if private is not None:
         for seed, noise, percent, rate in product(
             private.search_seeds, private.noises, shares_of(part, settings), private.candidates
         ):
             yield Run(part=part, percent=percent, seed=seed, noise=noise, rate=rate, search=True)
+    if part == "cifar_long":
+        for percent, rates in settings.many.long_rates:
+            for rate in rates:
+                seed = settings.many.search_seed
+                yield Run(part=part, percent=percent, seed=seed, rate=rate, search=True)
+        return
     images = {
         "cifar": (settings.cifar_search_seed, settings.cifar_candidates),
         "cifar_many": (settings.many.search_seed, settings.many.candidates),
@@ -110,8 +121,8 @@ def failure(one: Run, task: Task, freeze: Freeze, reason: str) -> Row:
 
 
 def rated(runs: Iterable[Run], rates: Mapping[_Choice, float]) -> list[Run]:
-    """Return runs with the rate of their part, share and noise, where one was chosen."""
-    return [replace(one, rate=rates.get(_choice(one), one.rate)) for one in runs]
+    """Return runs with the rate of their part, share and noise, where one is to be chosen."""
+    return [replace(one, rate=rates.get(_choice(one))) if one.rate is None else one for one in runs]
 
 
 def _choice(one: Run | Row) -> _Choice:
@@ -139,6 +150,7 @@ def key_of(one: Run, settings: FedptSettings) -> _Key:
         "addresses": settings.addresses.rounds,
         "cifar": settings.cifar_search_rounds if one.search else settings.cifar_rounds,
         "cifar_many": settings.many.search_rounds if one.search else settings.many.rounds,
+        "cifar_long": settings.many.rounds,
     }.get(one.part, settings.text_rounds)
     return _key(one, rounds, search=one.search)
 
@@ -154,7 +166,7 @@ def _same(part: str, before: Mapping[str, Value], now: Mapping[str, Value]) -> b
 
 def _relevant(part: str, settings: Mapping[str, Value]) -> dict[str, Value]:
     """Return the settings that a part's rows depend on and do not state themselves."""
-    own = {"speeches": "text", "cifar_many": "many"}.get(part, part)
+    own = {"speeches": "text", "cifar_many": "many", "cifar_long": "many"}.get(part, part)
     others = tuple(name for name in _OWNED if name != own)
     return {
         name: _relevant(part, value) if isinstance(value, dict) else value

@@ -52,6 +52,7 @@ _SETS = {
     "hundred": _WRITERS,
     "cifar": ("cifar10",),
     "cifar_many": ("cifar10",),
+    "cifar_long": ("cifar10",),
     "text": ("stackoverflow", "sotu"),
     "speeches": ("shakespeare",),
     "addresses": ("sotu",),
@@ -131,8 +132,10 @@ def task_of(
             steps=replace(steps, precision=s.precision),
         )
         return task if search else task.tested_on(s.n_test)
-    if part == "cifar_many":
-        task = _many_task(images, s, rate or s.many.rates[0 if whole else 1], search=search)
+    if part in ("cifar_many", "cifar_long"):
+        rounds = s.many.search_rounds if search and part == "cifar_many" else s.many.rounds
+        rate = rate or s.many.rates[0 if whole else 1]
+        task = _many_task(images, s, rate, rounds=rounds, search=search)
         return task if search else task.tested_on(s.n_test)
     task = writers_task(
         images, rounds=s.writers_rounds, cohort=s.writers_cohort, n_writers=s.n_writers
@@ -156,7 +159,9 @@ def baseline(task: Task) -> float:
     return float((counted == guess).mean())
 
 
-def _many_task(images: Images, settings: FedptSettings, rate: float, *, search: bool) -> Task:
+def _many_task(
+    images: Images, settings: FedptSettings, rate: float, *, rounds: int, search: bool
+) -> Task:
     """Return CIFAR-10 dealt to many clients; those of the choice are fewer, of as many images."""
     many = settings.many
     size = len(images.train) / many.clients
@@ -164,7 +169,7 @@ def _many_task(images: Images, settings: FedptSettings, rate: float, *, search: 
         images = held_out(images, many.held_out)
     return cifar_task(
         images,
-        rounds=many.search_rounds if search else many.rounds,
+        rounds=rounds,
         cohort=many.cohort,
         n_clients=round(len(images.train) / size),
         steps=LocalSteps(

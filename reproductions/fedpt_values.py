@@ -70,6 +70,11 @@ class ManySettings:
         How the choice is trained: shorter than the table, and another network.
     every
         Rounds between two points of a run's curve on the test part; nothing is chosen by it.
+    long_rates
+        Rates by share that part `cifar_long` trains as long as the table, judged by the same
+        held-out images: whether a choice after fewer rounds was a good one.
+    tested_rates
+        Shares with another rate that `cifar_long` tests too.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -80,11 +85,19 @@ class ManySettings:
     epochs: int = 1
     shares: tuple[float, ...] = (100.0, 26.45, 8.07, 3.47, 2.16)
     rates: tuple[float, float] = (0.1, 0.2)
-    candidates: tuple[float, ...] = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
+    candidates: tuple[float, ...] = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
     held_out: int = 1000
     search_rounds: int = 100
     search_seed: int = 9
     every: int = 75
+    long_rates: tuple[tuple[float, tuple[float, ...]], ...] = (
+        (100.0, (0.0125, 0.025, 0.05, 0.1, 0.2)),
+        (26.45, (0.05, 0.1, 0.2, 0.4)),
+        (8.07, (0.05, 0.1, 0.2, 0.4)),
+        (3.47, (0.2, 0.4, 0.8, 1.6)),
+        (2.16, (0.4, 0.8, 1.6, 3.2)),
+    )
+    tested_rates: tuple[tuple[float, float], ...] = ((100.0, 0.05),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +107,7 @@ class FedptSettings:
     Parameters
     ----------
     many
-        CIFAR-10 dealt to many clients, part `cifar_many`.
+        CIFAR-10 dealt to many clients, parts `cifar_many` and `cifar_long`.
     private, hundred, addresses
         The private tables, of digits by writer, also with the paper's 100 clients a round, and of
         text by address.
@@ -200,7 +213,14 @@ QUICK = FedptSettings(
     cifar_shares=(100.0, 2.16),
     cifar_candidates=(),
     many=ManySettings(
-        seeds=(0,), rounds=1, clients=500, cohort=2, shares=(100.0, 2.16), candidates=()
+        seeds=(0,),
+        rounds=1,
+        clients=500,
+        cohort=2,
+        shares=(100.0, 2.16),
+        candidates=(),
+        long_rates=((100.0, (0.1,)),),
+        tested_rates=((100.0, 0.1),),
     ),
     text_rounds=1,
     text_cohort=2,

@@ -35,15 +35,15 @@ def test_the_page_has_the_tables_of_the_result(name: str, study: StudyResult) ->
 
 
 def test_the_verdict_is_that_of_the_figures(study: StudyResult) -> None:
-    for search, least, most in (("paper", 0.0, 0.5), ("relative", 0.45, 1), ("wide", 0.5, 1)):
+    for search, least, most in (("paper", 0.0, 0.5), ("relative", 0.0, 0.5), ("wide", 0.5, 1)):
         better, _, n = ahead(study, search)
         assert least <= better / n <= most, search
     every = over_sets([(one, chosen_pair(one, 1.0)) for one in study.sets])
     assert not every.settled
-    assert "includes 0. So 28 of 60 is not\noverturned" in PAGE
+    assert "over all sets includes 0. So 28 of 60 is not overturned" in PAGE
     rules = [value for key, value in became_of(study.sets).items() if key[0] == "paper"]
     below, n = sum(one[0] for one in rules), sum(one[2] for one in rules)
-    assert 0.85 < below / n < 0.95, "nine rules in ten"
+    assert 0.93 < below / n < 0.97, "nineteen rules in twenty"
 
 
 def test_sets_that_were_not_run_are_named(study: StudyResult) -> None:

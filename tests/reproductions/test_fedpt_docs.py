@@ -44,8 +44,8 @@ def test_what_the_guide_says_of_clients_is_in_the_rows(kept: FedptResult) -> Non
     full, less = (spreads(rows) for rows in shares["writers"].values())
     assert full.worst_tenth - less.worst_tenth > 2 * (full.mean - less.mean) > 0
     many = [spreads(rows) for rows in shares["cifar_many"].values()]
-    assert max(of.deviation for of in many) - min(of.deviation for of in many) < 0.5
-    # Parts are ahead of the whole network, whose rate is the smallest that was tried for it.
-    means = [of.mean for of in many]
-    assert means[0] == min(means)
-    assert "smallest" in at_edge(kept, "cifar_many")[0]
+    assert max(of.deviation for of in many) - min(of.deviation for of in many) < 1
+    # Parts are ahead of the whole network, also with the rate that is better for it at length.
+    longer = spreads([row for row in kept.rows if row.part == "cifar_long"])
+    assert many[0].mean < longer.mean < min(of.mean for of in many[1:])
+    assert not at_edge(kept, "cifar_many")
