@@ -374,7 +374,7 @@ def test_a_plan_names_a_map_of_ones_own_and_hides_it_in_a_secure_sum(
         "t,acc-forward,acc-left,acc-up,gyro-roll,gyro-pitch,gyro-yaw\n" + rows, encoding="utf-8"
     )
     with pytest.raises(AssertionError, match="--use window_statistics:WindowStatistics"):
-        run_commands("$ catchment predict runs/plan new.csv\n...\n")
+        run_commands("$ catchment predict runs/plan new.csv\n...\n", typed_apart)
     use = "--use window_statistics:WindowStatistics"
     predicted = f"$ catchment predict runs/plan new.csv {use}\nfile,recording,start,...\n"
     run_commands(predicted, typed_apart)
