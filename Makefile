@@ -31,7 +31,8 @@ INTEROP := .venv-interop
 NODE := .venv-node
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
-INSTALL = -m pip install -qq --disable-pip-version-check
+# Python compiles what it imports; of all that is installed, pip would take two minutes for it.
+INSTALL = -m pip install -qq --disable-pip-version-check --no-compile
 INPUTS := pyproject.toml $(wildcard requirements/*.txt)
 WORKERS ?= auto
 
