@@ -301,8 +301,12 @@ def _required(each: Field[Any]) -> bool:
     return each.init and each.default is MISSING and each.default_factory is MISSING
 
 
-@cache
 def _hints(kind: type) -> Mapping[str, object]:
+    return _kept_hints(kind)
+
+
+@cache
+def _kept_hints(kind: type) -> Mapping[str, object]:
     """Return the types of a class's fields; kept, because they are compiled from their texts."""
     return types.MappingProxyType(get_type_hints(kind))
 
