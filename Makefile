@@ -31,9 +31,13 @@ INTEROP := .venv-interop
 NODE := .venv-node
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
-INSTALL = -m pip install -qq --disable-pip-version-check
+# Python compiles what it imports; of all that is installed, pip would take two minutes for it.
+INSTALL = -m pip install -qq --disable-pip-version-check --no-compile
 INPUTS := pyproject.toml $(wildcard requirements/*.txt)
 WORKERS ?= auto
+
+# For tests, whose workers have a core each: threads of theirs would wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 # Data sets beside this clone, if there are any: the demonstration then shows one of them, too.
 BESIDE := $(wildcard ../shared/data)
@@ -58,7 +62,7 @@ else
 endif
 
 quick: $(VENV)/.dev
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m "not long and not slow" $(QUICK)
 
 # pytest is last, so that its closing line is the last one printed.
@@ -68,7 +72,7 @@ quick: $(VENV)/.dev
 # Before it, types are checked on one core while kernels are compiled on another and programs are fetched.
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j3 lint kernels programs
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q
 
 # One after the other: two at once would wait for each other's lock.
 programs: $(VENV)/.dev
@@ -80,7 +84,7 @@ kernels: $(VENV)/.dev
 
 security: $(VENV)/.dev nginx spin
 	@$(BIN)/python -m tools.spin
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m "long or not long" tests/security --ignore tests/security/test_model_of_the_secure_sum.py \
 		tests/fleet/test_fleet_faults.py \
 		tests/engine/test_flower_simulation.py
@@ -92,9 +96,9 @@ mutants: $(VENV)/.dev
 	@$(BIN)/python -m tools.mutants $(MUTANTS)
 
 portable: $(VENV)/.dev cross
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q -rs \
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q -rs \
 		-m "long or not long" tests/portable tests/differential
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder -q \
 		-m long tests/data tests/features tests/readout
 
 # Emulators, cross compilers, and a compiler for WebAssembly; a test without its own says so.
@@ -113,7 +117,7 @@ playground: $(VENV)/.installed
 edge: $(VENV)/.dev boards
 	@$(BIN)/python -m tools.edge needs
 	-@timeout 300 $(BIN)/python $(INSTALL) -c $(PINS) ziglang || echo "no ziglang; WebAssembly is not tested"
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q -rs $(wildcard tests/edge tests/playground tests/differential)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile -q -rs $(wildcard tests/edge tests/playground tests/differential)
 
 # On UCI HAR where it is beside this clone, else on invented people; EDGE=8 for fewer boards.
 EDGE ?= 21

@@ -1,8 +1,9 @@
-"""What all tests share: the user's own folders are left alone, and no property has a deadline."""
+"""What all tests share: the user's own folders are left alone; nothing has a deadline or waits."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
@@ -24,3 +25,11 @@ def _state_of_its_own(
     """Name a state folder for every test; it is made when it is first used."""
     place = tmp_path_factory.getbasetemp() / "state" / uuid4().hex
     monkeypatch.setenv("XDG_STATE_HOME", str(place))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_waits_for_the_disk() -> Iterator[None]:
+    """What a killed process wrote is kept without it; it is for a loss of power, which none has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield

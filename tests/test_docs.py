@@ -6,10 +6,10 @@ import doctest
 import json
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import cloudpickle
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from benchmarks import gpu_cases, gpu_tables, grid_tables, million_tables
 from benchmarks.edge_peer_table import edge_peer_table
+from tests.commands import Done, typed, typed_apart
 
 from catchment import __version__
 from catchment.features.echo_state.echo_state import AUTO_GRID
@@ -277,19 +278,13 @@ SHOWN = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 SCORE = re.compile(r"^(?:exact federated \*|all) +(0\.\d+)", re.MULTILINE)
 
 
-def run_commands(text: str) -> None:
+def run_commands(text: str, run: Callable[..., Done] = typed) -> None:
     """Run the commands of a console block, and compare what they print with what it shows.
 
     Words must be equal, and accuracies near; other numbers depend on the machine.
     """
     for command, expected in re.findall(r"^\$ catchment (.*)\n((?:(?!\$ ).*\n)*)", text, re.M):
-        done = subprocess.run(
-            [sys.executable, "-m", "catchment.cli", *shlex.split(command)],
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        done = run(*shlex.split(command))
         ours, theirs = (re.sub(r"\b[0-9a-f]{8,64}\b", "hash", s) for s in (expected, done.stdout))
         ours, theirs = (
             re.sub(r"\d+(?:\.\d+)?", "#", s).replace("hash...", "hash") for s in (ours, theirs)
@@ -371,12 +366,15 @@ def test_a_plan_names_a_map_of_ones_own_and_hides_it_in_a_secure_sum(
     module = (ROOT / "examples" / "own" / "window_statistics.py").read_text(encoding="utf-8")
     (tmp_path / "window_statistics.py").write_text(module, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    run_commands("$ catchment run plan.toml\n...12 of 12 clients trained...\n...\n")
+    # In processes of their own, because the map's module is found in the folder.
+    trained = "$ catchment run plan.toml\n...12 of 12 clients trained...\n...\n"
+    run_commands(trained, typed_apart)
     rows = "".join(f"{t},{t % 5},0,0,0,0,{t % 3}\n" for t in range(50))
     Path("new.csv").write_text(
         "t,acc-forward,acc-left,acc-up,gyro-roll,gyro-pitch,gyro-yaw\n" + rows, encoding="utf-8"
     )
     with pytest.raises(AssertionError, match="--use window_statistics:WindowStatistics"):
-        run_commands("$ catchment predict runs/plan new.csv\n...\n")
+        run_commands("$ catchment predict runs/plan new.csv\n...\n", typed_apart)
     use = "--use window_statistics:WindowStatistics"
-    run_commands(f"$ catchment predict runs/plan new.csv {use}\nfile,recording,start,...\n")
+    predicted = f"$ catchment predict runs/plan new.csv {use}\nfile,recording,start,...\n"
+    run_commands(predicted, typed_apart)

@@ -5,19 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.commands import typed, typed_apart
 
 import catchment
 from catchment import EchoState, Pipeline, Plan, Prepare, Recording
-from catchment.cli import main
 from catchment.data.clients import Clients
 from catchment.engine.local import run_locally
 from catchment.federation.learn.balanced import BalancedRidge
@@ -34,26 +31,6 @@ from catchment.privacy.secure_sum.protection import SecureSum
 from catchment.readout.storage import load_model
 
 COLUMNS = {"time": "t", "recording": "rec", "target": "activity"}
-
-
-Done = subprocess.CompletedProcess[str]
-
-
-def apart(*words: str | Path) -> Done:
-    """Run the real command line in a process of its own."""
-    typed = [sys.executable, "-m", "catchment.cli", *map(str, words)]
-    done = subprocess.run(typed, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def command(*words: str | Path, code: int = 0) -> Done:
-    """Run the same command line in this process."""
-    out, err, typed = io.StringIO(), io.StringIO(), [str(word) for word in words]
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(typed)
-    assert (ended.value.code or 0) == code, err.getvalue()
-    return subprocess.CompletedProcess(typed, code, out.getvalue(), err.getvalue())
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -90,7 +67,9 @@ def people(folder: Path) -> Clients:
 
 
 def test_predictions_of_a_file_with_gaps_are_those_of_the_model_in_python(folder: Path) -> None:
-    said = apart("predict", folder / "model.safetensors", folder / "p2.csv", "--probabilities")
+    said = typed_apart(
+        "predict", folder / "model.safetensors", folder / "p2.csv", "--probabilities"
+    )
     header, *_ = said.stdout.splitlines()
     assert header == "file,recording,start,prediction,probability,p_sit,p_walk"
     found = rows(said.stdout)
@@ -112,9 +91,9 @@ def test_columns_are_found_by_name_whatever_their_order_and_whatever_else_is_the
     semicolons = "\n".join(lines).replace(",", ";").replace(".", ",")
     (tmp_path / "semicolons.csv").write_text(semicolons)
     model = folder / "model.safetensors"
-    plain = rows(command("predict", model, folder / "p1.csv").stdout)
+    plain = rows(typed("predict", model, folder / "p1.csv").stdout)
     for name in ("p1.csv", "semicolons.csv"):
-        found = rows(command("predict", model, tmp_path / name).stdout)
+        found = rows(typed("predict", model, tmp_path / name).stdout)
         assert [r["prediction"] for r in found] == [r["prediction"] for r in plain]
         assert [r["probability"] for r in found] == [r["probability"] for r in plain]
 
@@ -129,7 +108,7 @@ def test_a_run_folder_and_a_folder_of_files_will_do_and_out_is_written_whole(
     files.mkdir()
     for k in range(2):
         (files / f"p{k}.csv").write_text(person(k))
-    done = command("predict", run, files, "--out", tmp_path / "answers.csv")
+    done = typed("predict", run, files, "--out", tmp_path / "answers.csv")
     assert done.stdout == ""
     assert f"wrote {tmp_path / 'answers.csv'}" in done.stderr
     assert len(rows((tmp_path / "answers.csv").read_text())) == 12
@@ -149,7 +128,7 @@ def test_files_that_do_not_fit_are_one_line_that_says_what_is_missing(
     folder: Path, tmp_path: Path, text: str, complaint: str
 ) -> None:
     (tmp_path / "bad.csv").write_text(text)
-    done = command("predict", folder / "model.safetensors", tmp_path / "bad.csv", code=2)
+    done = typed("predict", folder / "model.safetensors", tmp_path / "bad.csv", code=2)
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
@@ -157,7 +136,7 @@ def test_files_that_do_not_fit_are_one_line_that_says_what_is_missing(
 
 def test_one_row_is_enough_where_there_is_no_window(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("t,ax,ay\n0,0.5,5.5\n")
-    found = rows(command("predict", folder / "model.safetensors", tmp_path / "one.csv").stdout)
+    found = rows(typed("predict", folder / "model.safetensors", tmp_path / "one.csv").stdout)
     assert [(row["recording"], row["start"]) for row in found] == [("0", "0.0")]
     assert found[0]["prediction"] in ("sit", "walk")
 
@@ -166,11 +145,11 @@ def test_windows_have_a_row_each_with_their_start_in_seconds(folder: Path, tmp_p
     prepare = Prepare(window="1s", scale="own")
     model = catchment.federate(Pipeline(prepare, EchoState(10)), people(folder)).model
     path = model.read_from(COLUMNS).save(tmp_path / "m")
-    found = rows(command("predict", path, folder / "p0.csv").stdout)
+    found = rows(typed("predict", path, folder / "p0.csv").stdout)
     assert [row["start"] for row in found[:4]] == ["0.0", "1.0", "2.0", "3.0"]
     assert len(found) == 24
     (tmp_path / "short.csv").write_text("t,ax,ay\n0.0,0.5,5.5\n0.1,1,5\n")
-    done = command("predict", path, tmp_path / "short.csv", code=2)
+    done = typed("predict", path, tmp_path / "short.csv", code=2)
     assert "short.csv: no recording is as long as a window of '1s'" in done.stderr
 
 
@@ -183,7 +162,7 @@ def test_numbers_come_with_an_interval_that_holds_them(tmp_path: Path) -> None:
     path = model.save(tmp_path / "m")
     lines = "\n".join(f"{value:.9f}" for value in u)
     (tmp_path / "series.csv").write_text(f"load\n{lines}\n")
-    found = rows(command("predict", path, tmp_path / "series.csv", "--coverage", "0.9").stdout)
+    found = rows(typed("predict", path, tmp_path / "series.csv", "--coverage", "0.9").stdout)
     assert list(found[0]) == ["file", "recording", "start", "load", "load_low", "load_high"]
     assert found[0]["start"] == "10.0"
     expected = model.predict(Recording(u))
@@ -191,13 +170,13 @@ def test_numbers_come_with_an_interval_that_holds_them(tmp_path: Path) -> None:
     pairs = zip(found[:-1], u[11:], strict=True)
     inside = [float(row["load_low"]) < y < float(row["load_high"]) for row, y in pairs]
     assert np.mean(inside) > 0.8
-    done = command("predict", path, tmp_path / "series.csv", "--coverage", "2", code=2)
+    done = typed("predict", path, tmp_path / "series.csv", "--coverage", "2", code=2)
     assert "coverage is 2.0" in done.stderr
 
 
 def test_evaluate_is_the_score_of_the_verb_by_client_with_the_worst_named(folder: Path) -> None:
     path = folder / "model.safetensors"
-    said = json.loads(command("evaluate", path, folder / "p*.csv", "--json").stdout)
+    said = json.loads(typed("evaluate", path, folder / "p*.csv", "--json").stdout)
     scores = catchment.evaluate(load_model(path), people(folder))
     assert scores.total is not None
     assert said["total"]["accuracy"] == pytest.approx(scores.total.value, abs=1e-12)
@@ -206,17 +185,17 @@ def test_evaluate_is_the_score_of_the_verb_by_client_with_the_worst_named(folder
         {name: score.value for name, score in scores.by_client.items()}
     )
     assert (said["worst"]["client"], said["worst"]["value"]) == scores.worst()
-    table = command("evaluate", path, folder / "p1.csv").stdout
+    table = typed("evaluate", path, folder / "p1.csv").stdout
     assert "accuracy" in table
     assert "(worst)" not in table
 
 
 def test_evaluate_needs_targets_and_says_which_column(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("t,ax,ay\n0,1,2\n")
-    done = command("evaluate", folder / "model.safetensors", tmp_path / "new.csv", code=2)
+    done = typed("evaluate", folder / "model.safetensors", tmp_path / "new.csv", code=2)
     assert "has no column 'activity' to compare with" in done.stderr
     (tmp_path / "other.csv").write_text("t,ax,ay,activity,rec\n0,1,2,fly,0\n")
-    done = command("evaluate", folder / "model.safetensors", tmp_path / "other.csv", code=2)
+    done = typed("evaluate", folder / "model.safetensors", tmp_path / "other.csv", code=2)
     assert "fly" in done.stderr
 
 
@@ -226,12 +205,12 @@ def test_labels_that_are_numbers_are_compared_as_the_model_names_them(tmp_path: 
         (tmp_path / f"p{k}.csv").write_text(text)
     model = catchment.federate(EchoState(20), people(tmp_path)).model
     path = model.read_from(COLUMNS).save(tmp_path / "m.safetensors")
-    said = json.loads(command("evaluate", path, tmp_path / "p*.csv", "--json").stdout)
+    said = json.loads(typed("evaluate", path, tmp_path / "p*.csv", "--json").stdout)
     assert said["total"]["accuracy"] == 1.0
 
 
 def test_a_missing_model_is_an_error(tmp_path: Path) -> None:
-    assert "there is no model" in command("predict", tmp_path, tmp_path, code=2).stderr
+    assert "there is no model" in typed("predict", tmp_path, tmp_path, code=2).stderr
 
 
 def test_a_personal_readout_is_chosen_by_the_files_client_or_by_name(
@@ -249,14 +228,14 @@ def test_a_personal_readout_is_chosen_by_the_files_client_or_by_name(
     )
     made = run_locally(plan, clients).predictor.read_from(COLUMNS)
     path = made.save(tmp_path / "personal.safetensors")
-    own = rows(command("predict", path, folder / "p1.csv").stdout)
+    own = rows(typed("predict", path, folder / "p1.csv").stdout)
     assert {row["client"] for row in own} == {"p1"}
     assert [row["prediction"] for row in own] == made.predict(clients["p1"], client="p1")
-    other = rows(command("predict", path, folder / "p1.csv", "--client", "p3").stdout)
+    other = rows(typed("predict", path, folder / "p1.csv", "--client", "p3").stdout)
     assert [row["prediction"] for row in other] == made.predict(clients["p1"], client="p3")
-    done = command("predict", path, folder / "p1.csv", "--client", "p9", code=2)
+    done = typed("predict", path, folder / "p1.csv", "--client", "p9", code=2)
     assert "nothing of its own for 'p9'; it has for p0, p1, p2, p3" in done.stderr
-    scores = json.loads(command("evaluate", path, folder / "p*.csv", "--json").stdout)
+    scores = json.loads(typed("evaluate", path, folder / "p*.csv", "--json").stdout)
     expected = catchment.evaluate(made, clients)
     assert expected.total is not None
     assert scores["total"]["accuracy"] == expected.total.value
@@ -318,7 +297,7 @@ def test_unlearning_a_client_gives_the_model_of_a_run_without_it(
 ) -> None:
     clients = people(folder)
     run = kept_run(tmp_path / "run", algorithm, clients)
-    said = command("unlearn", run, "p1").stdout
+    said = typed("unlearn", run, "p1").stdout
     rest = clients.only(["p0", "p2", "p3"])
     retrained = load_model(kept_run(tmp_path / "again", algorithm, rest) / "model.safetensors")
     without = load_model(run / "model-without-p1.safetensors")
@@ -340,10 +319,10 @@ def test_unlearning_a_client_gives_the_model_of_a_run_without_it(
 def test_unlearning_can_be_written_elsewhere_and_used(folder: Path, tmp_path: Path) -> None:
     algorithm = FederatedRidge(features=FEATURES, classes=CLASSES)
     run = kept_run(tmp_path / "run", algorithm, people(folder))
-    command("unlearn", run, "p0", "--out", tmp_path / "elsewhere", "--json")
+    typed("unlearn", run, "p0", "--out", tmp_path / "elsewhere", "--json")
     assert not (run / "certificate.json").exists()
     model = tmp_path / "elsewhere" / "model-without-p0.safetensors"
-    assert len(rows(command("predict", model, folder / "p0.csv").stdout)) == 6
+    assert len(rows(typed("predict", model, folder / "p0.csv").stdout)) == 6
 
 
 @pytest.mark.parametrize(
@@ -392,7 +371,7 @@ def test_what_cannot_be_unlearned_is_refused_in_one_sentence(
 ) -> None:
     clients = people(folder)
     run = kept_run(tmp_path / "r", algorithm, clients, rounds=rounds, protections=protections)
-    done = command("unlearn", run, "p1", code=2)
+    done = typed("unlearn", run, "p1", code=2)
     assert reason in done.stderr
     assert "run the plan again without p1" in done.stderr
     assert not (run / "certificate.json").exists()
@@ -401,5 +380,5 @@ def test_what_cannot_be_unlearned_is_refused_in_one_sentence(
 def test_who_was_not_there_cannot_be_forgotten(folder: Path, tmp_path: Path) -> None:
     algorithm = FederatedRidge(features=FEATURES, classes=CLASSES)
     run = kept_run(tmp_path / "run", algorithm, people(folder))
-    done = command("unlearn", run, "p9", code=2)
+    done = typed("unlearn", run, "p9", code=2)
     assert "there is no client 'p9' in the sum; there are p0, p1, p2, p3" in done.stderr

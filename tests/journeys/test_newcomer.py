@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import commands
 from tests.journeys.people import TEMPO, UNUSABLE, faulty_people, good_people, rows_of, write
 
 pytestmark = pytest.mark.slow
 
-Type = Callable[..., subprocess.CompletedProcess[str]]
+Type = Callable[..., commands.Done]
 
 
 @pytest.fixture
-def typed(tmp_path: Path) -> Type:
-    """Return what types a command in a terminal of its own, in the newcomer's folder."""
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    """Return what types a command in the newcomer's folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
 
-    def run(command: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(command: str, code: int = 0) -> commands.Done:
         program, *words = shlex.split(command)
         assert program == "catchment"
-        done = subprocess.run(
-            [sys.executable, "-m", "catchment.cli", *words],
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "200"},
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
+        return commands.typed(*words, code=code)
 
     return run
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.commands import typed, typed_apart
 from torch import nn
 
 import catchment
@@ -52,6 +53,7 @@ def person(seed: int, n: int = 12, steps: int = 20) -> list[Recording]:
 PEOPLE = {f"p{k}": person(k) for k in range(3)}
 
 
+@cache
 def trained(function: object = small) -> NetworkModel:
     maker = Maker(function, 1, 2)  # type: ignore[arg-type]
     network = PartialNetwork(make=maker, freeze=Freeze(names=("1.weight",)), seed=3)
@@ -88,7 +90,9 @@ def test_logits_are_those_of_torch_on_the_prepared_recordings() -> None:
     np.testing.assert_allclose(made.probabilities(outputs).sum(), 1.0)
 
 
-def test_a_file_holds_what_was_trained_and_loads_only_where_its_function_is(tmp_path: Path) -> None:
+def test_a_file_holds_what_was_trained_and_loads_only_where_its_function_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine_networks.py").write_text(MODULE)
     sys.path.insert(0, str(tmp_path))
     try:
@@ -111,14 +115,10 @@ def test_a_file_holds_what_was_trained_and_loads_only_where_its_function_is(tmp_
     assert set(held.tensors) == {"trained.1.bias", "trained.3.weight", "trained.3.bias"}
     lines = "\n".join(f"{value:.9f}" for value in raw[0].u[:, 0])
     (tmp_path / "new.csv").write_text(f"x\n{lines}\n")
-    typed = [sys.executable, "-m", "catchment.cli", "predict", str(path), "new.csv"]
-    done = subprocess.run(
-        [*typed, "--use", "mine_networks:small"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = typed_apart("predict", path, "new.csv", "--use", "mine_networks:small")
     assert done.stdout.splitlines()[1].startswith("new.csv,0,0.0,slow,")
-    refused = subprocess.run(typed, cwd=tmp_path, capture_output=True, text=True)
-    assert refused.returncode == 2
+    refused = typed("predict", path, "new.csv", code=2)
     assert "--use mine_networks:small" in refused.stderr
 
 

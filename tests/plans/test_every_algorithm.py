@@ -224,21 +224,26 @@ def test_a_plan_file_sends_a_part_of_a_network_in_few_bits(folder: Path) -> None
     assert max(up["part"], up["bits"]) < up["whole"]
 
 
-def test_the_personal_readouts_of_a_run_are_chosen_by_name(folder: Path) -> None:
-    plan = write_plan(folder, "personal", LEARN["personal"])
-    command(folder, "run", str(plan), "--out", "run")
-    rows = csv.DictReader(io.StringIO(command(folder, "predict", "run", "people/p1.csv")))
+def test_the_personal_readouts_of_a_run_are_chosen_by_name(
+    folder: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    quick("run", str(write_plan(folder, "personal", LEARN["personal"])), "--out", "run")
+    rows = csv.DictReader(io.StringIO(elsewhere(folder, "predict", "run", "people/p1.csv")))
     assert {row["client"] for row in rows} == {"p1"}
-    assert "p2" not in command(folder, "predict", "run", "people/p1.csv", "--client", "p2")
+    assert "p2" not in elsewhere(folder, "predict", "run", "people/p1.csv", "--client", "p2")
 
 
-def test_a_run_of_a_plan_can_forget_a_client(folder: Path) -> None:
+def test_a_run_of_a_plan_can_forget_a_client(
+    folder: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     plan = write_plan(folder, "ridge", 'keep_clients = true\n[prepare]\nscale = "own"')
-    command(folder, "run", str(plan), "--out", "run")
-    said = command(folder, "unlearn", "run", "p1")
+    quick("run", str(plan), "--out", "run")
+    said = elsewhere(folder, "unlearn", "run", "p1")
     assert "model-without-p1.safetensors" in said
     (folder / "people" / "p1.csv").unlink()
-    command(folder, "run", str(plan), "--out", "again")
+    quick("run", str(plan), "--out", "again")
     without = load_model(folder / "run" / "model-without-p1.safetensors")
     retrained = load_model(folder / "again" / "model.safetensors")
     np.testing.assert_allclose(

@@ -331,6 +331,9 @@ def describe(value: object) -> Fact:
     match value:
         case None | bool() | int() | float() | str():
             return value
+        # Before the protocols, against which a check takes long.
+        case tuple() | list() if type(value) in (tuple, list):
+            return [describe(item) for item in value]
         case Recipe():
             return {"recipe": value.to_json()}
         case Identified():

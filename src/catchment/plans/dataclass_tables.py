@@ -13,6 +13,7 @@ import re
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -300,8 +301,14 @@ def _required(each: Field[Any]) -> bool:
     return each.init and each.default is MISSING and each.default_factory is MISSING
 
 
-def _hints(kind: type) -> dict[str, object]:
-    return dict(get_type_hints(kind))
+def _hints(kind: type) -> Mapping[str, object]:
+    return _kept_hints(kind)
+
+
+@cache
+def _kept_hints(kind: type) -> Mapping[str, object]:
+    """Return the types of a class's fields; kept, because they are compiled from their texts."""
+    return types.MappingProxyType(get_type_hints(kind))
 
 
 def _array(hint: object, value: list[object], where: str) -> Array:
