@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from catchment.readout.metrics import nrmse as nrmse
     from catchment.readout.model import Model as Model
     from catchment.readout.model import train as train
+    from catchment.readout.normal import NormalModel as NormalModel
     from catchment.readout.online import OnlineRidge as OnlineRidge
     from catchment.readout.online import SlidingWindow as SlidingWindow
     from catchment.readout.personal_models import PersonalModels as PersonalModels
@@ -61,6 +62,7 @@ __all__, __getattr__, __dir__ = face(
         "heads": ["Gaussian", "Unit"],
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
+        "normal": ["NormalModel"],
         "online": ["OnlineRidge", "SlidingWindow"],
         "personal_models": ["PersonalModels"],
         "predictor": ["Predictor"],
