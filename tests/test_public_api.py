@@ -32,7 +32,8 @@ FACES = {
     "readout": (
         "ClassCounts Counts Detector ErrorSums Gaussian Grid Model NormalModel OnlineRidge "
         "PersonalModels Predictor Readout RidgeChoice RidgeFactors RidgeStatistics "
-        "SlidingWindow Unit accumulate accumulate_factors accuracy bayesian_readout choose_by_blocks choose_by_factor_blocks "
+        "SlidingWindow Unit accumulate accumulate_factors accuracy bayesian_readout "
+        "choose_by_blocks choose_by_factor_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
         "load_factors load_statistics log_edges nrmse save_factors save_statistics train"
     ),

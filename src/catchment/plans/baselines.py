@@ -26,6 +26,7 @@ from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
+from catchment.plans.normal import NAME as NORMAL_PLAN
 from catchment.readout.predictor import Predictor
 
 AnyPlan = Plan[Any, Any, Any]
@@ -79,6 +80,8 @@ def contenders(
     classes = held.about.classes
     forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
     usual = ("random", "majority") if classes else forecast
+    if file.algorithm == NORMAL_PLAN and not classes:
+        usual = ()  # nothing is known that a guess could be compared with
     lags = {"lags": file.run.lags, "washout": features.washout}
     horizon = file.prepare.horizon or 1
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)

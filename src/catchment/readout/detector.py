@@ -20,7 +20,7 @@ from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.normal import NormalModel
-from catchment.readout.predictor import New, Stored, outputs_by_recording
+from catchment.readout.predictor import New, Predictor, Stored, outputs_by_recording
 from catchment.readout.readout import Readout
 from catchment.readout.scoring import Scoring
 
@@ -140,6 +140,10 @@ class Detector:
         """Return which rows (n,) of outputs (n, 2) are alarms."""
         return np.asarray(outputs[:, self._anomaly] > self.threshold)
 
+    def pair_of(self, outputs: Array) -> tuple[float, float]:
+        """Return the score and the threshold of one row of outputs (2,)."""
+        return float(outputs[self._anomaly]), float(outputs[1 - self._anomaly])
+
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
@@ -251,6 +255,13 @@ def detector_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Detecto
         known.channels,
         known.columns,
     )
+
+
+def with_labels(predictor: Predictor, prepared: list[Recording]) -> list[Recording]:
+    """Return prepared recordings with what they are compared with: for a detector, labels."""
+    if not isinstance(predictor, Detector):
+        return prepared
+    return [predictor.labelled(one) for one in prepared]
 
 
 def _is_alone(new: New) -> bool:
