@@ -79,7 +79,7 @@ def contenders(
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
     classes = held.about.classes
     forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
-    usual = ("random", "majority") if classes else forecast
+    usual: tuple[str, ...] = ("random", "majority") if classes else forecast
     if file.algorithm == NORMAL_PLAN and not classes:
         usual = ()  # nothing is known that a guess could be compared with
     lags = {"lags": file.run.lags, "washout": features.washout}

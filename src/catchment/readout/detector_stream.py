@@ -90,4 +90,5 @@ class DetectorStream:
         # The latest forecasts, one horizon of them, have nothing yet to be compared with.
         due = max(len(waiting) - scoring.horizon, 0)
         self._forecasts = waiting[due:]
-        return u[len(u) - due :] - np.array(waiting[:due]).reshape(due, u.shape[1])
+        forecast = np.array(waiting[:due]).reshape(due, u.shape[1])
+        return np.asarray(u[len(u) - due :] - forecast)

@@ -340,5 +340,4 @@ def _known(example: Recording, features: FeatureMap, n_scores: int) -> Booleans:
     if not example.per_step:
         return np.full(n_scores, not np.isnan(y).any())
     first = features.washout
-    missing: Booleans = np.isnan(y[first : first + n_scores]).any(axis=1)
-    return ~missing
+    return np.logical_not(np.isnan(y[first : first + n_scores]).any(axis=1))
