@@ -101,6 +101,14 @@ def test_uci_har(tmp_path: Path) -> None:
     assert table["reservoir, N = 120, federated"][0] >= 0.918
 
 
+def test_anomalies(tmp_path: Path) -> None:
+    done = run("anomalies", tmp_path)
+    assert done.returncode == 0, done.stderr
+    shares = re.findall(r"([\d.]+)% +(\d+)%", done.stdout)
+    assert len(shares) == 2
+    assert all(float(false) < 3 and float(seen) > 50 for false, seen in shares)
+
+
 @pytest.mark.parametrize("name", REAL)
 def test_missing_data_is_one_sentence(name: str, tmp_path: Path) -> None:
     done = run(name, tmp_path, "--data", str(tmp_path))

@@ -26,6 +26,7 @@ from catchment.federation.measure.personal_evaluation import PersonalEvaluation
 from catchment.federation.plan import Plan
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
+from catchment.plans.normal import NAME as NORMAL_PLAN
 from catchment.readout.predictor import Predictor
 
 AnyPlan = Plan[Any, Any, Any]
@@ -78,7 +79,9 @@ def contenders(
     """Return the baselines that stand beside a plan, by name; they take prepared data."""
     classes = held.about.classes
     forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
-    usual = ("random", "majority") if classes else forecast
+    usual: tuple[str, ...] = ("random", "majority") if classes else forecast
+    if file.algorithm == NORMAL_PLAN and not classes:
+        usual = ()  # nothing is known that a guess could be compared with
     lags = {"lags": file.run.lags, "washout": features.washout}
     horizon = file.prepare.horizon or 1
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)

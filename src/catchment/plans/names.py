@@ -41,6 +41,7 @@ from catchment.federation.rounding import RoundedUpload
 from catchment.federation.smallest_upload import SmallestUpload
 from catchment.plans.dataclass_tables import Reader, nearest
 from catchment.plans.learners import Aligned, Ensemble, Partial, Personal, Prompt, Stacked
+from catchment.plans.normal import Normal
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_sum.protection import SecureSum
@@ -196,6 +197,7 @@ ALGORITHMS: dict[str, type] = {
     "personal": Personal,
     "selected": SelectedRidge,
     "balanced": BalancedRidge,
+    "normal": Normal,
     "conjugate_gradients": ConjugateGradients,
     "deep": DeepRidge,
     "partial": Partial,

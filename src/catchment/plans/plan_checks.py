@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.plans.about import About
+from catchment.plans.normal import NAME as NORMAL_PLAN
+from catchment.plans.normal import check_data, stand_in_classes
 from catchment.plans.own_files import Files
 
 if TYPE_CHECKING:
@@ -25,7 +27,15 @@ def check(file: PlanFile) -> None:
             "[data] has a label or target, and [prepare] a horizon, which predicts the inputs "
             "instead; leave one out"
         )
-    if not file.origin.has_targets and file.prepare.horizon is None:
+    normal = file.algorithm == NORMAL_PLAN
+    if normal:
+        numbers = isinstance(file.origin, Files) and file.origin.target is not None
+        check_data(
+            target=numbers or file.source == "narma",
+            horizon=file.prepare.horizon is not None,
+            baselines=bool(file.run.baselines) and not file.origin.has_targets,
+        )
+    if not file.origin.has_targets and file.prepare.horizon is None and not normal:
         raise ValueError(
             'there is nothing to predict; write label = "column" or target = "column" into '
             "[data] or, to forecast the inputs, horizon = 1 into [prepare]"
@@ -44,7 +54,7 @@ def check(file: PlanFile) -> None:
         )
     # Built of tiny stand-ins: what is wrong with any setting shows now.
     classes = None if file.prepare.horizon is not None else _some_classes(file)
-    _ = file.course(About(("x",), classes, per_step=classes is None)).fingerprint
+    _ = file.course(About(("x",), classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
         _check_noise(file, About(("x",), classes))
 
@@ -65,9 +75,12 @@ def _check_noise(file: PlanFile, about: About) -> None:
 
 def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
     origin = file.origin
+    if isinstance(origin, Files) and origin.label is None:
+        return None
+    named = isinstance(origin, Files) and origin.classes != "auto"
+    if file.algorithm == NORMAL_PLAN and not named:
+        return stand_in_classes(file.learn)
     if isinstance(origin, Files):
-        if origin.label is None:
-            return None
         return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
     return None if file.source == "narma" else ("a", "b")
 

@@ -33,6 +33,7 @@ from catchment.plans.names import (
     uploads_of,
     with_map,
 )
+from catchment.plans.normal import NAME as NORMAL_PLAN
 from catchment.plans.plan_checks import TESTED_UNDER_NOISE, check, refuse_one_class
 from catchment.plans.run_settings import RunSettings
 from catchment.plans.sources import About, Files, Origin
@@ -159,7 +160,9 @@ class PlanFile:
             for k, table in enumerate(self.protect, start=1)
         )
         windows = self.prepare.window is not None
-        per_step = not windows and (about.per_step or self.prepare.horizon is not None)
+        # What is normal is a matter of every step, unless recordings have a label each.
+        bare = self.algorithm == NORMAL_PLAN and about.classes is None
+        per_step = not windows and (about.per_step or bare or self.prepare.horizon is not None)
         if self._is_summed(protections):
             self._refuse_large(about, per_step)
         offered = self.offered(len(about.channels), per_step, n_clients)

@@ -14,6 +14,7 @@ from catchment.faces import face
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.readout.accumulation import accumulate as accumulate
+    from catchment.readout.detector import Detector as Detector
     from catchment.readout.factor_accumulation import accumulate_factors as accumulate_factors
     from catchment.readout.factor_choice import (
         choose_by_factor_blocks as choose_by_factor_blocks,
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
     from catchment.readout.metrics import nrmse as nrmse
     from catchment.readout.model import Model as Model
     from catchment.readout.model import train as train
+    from catchment.readout.normal import NormalModel as NormalModel
     from catchment.readout.online import OnlineRidge as OnlineRidge
     from catchment.readout.online import SlidingWindow as SlidingWindow
     from catchment.readout.personal_models import PersonalModels as PersonalModels
     from catchment.readout.predictor import Predictor as Predictor
+    from catchment.readout.quantiles import Counts as Counts
+    from catchment.readout.quantiles import log_edges as log_edges
     from catchment.readout.readout import Readout as Readout
     from catchment.readout.ridge_choice import RidgeChoice as RidgeChoice
     from catchment.readout.ridge_choice import choose_by_blocks as choose_by_blocks
@@ -51,6 +55,7 @@ __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "accumulation": ["accumulate"],
+        "detector": ["Detector"],
         "factor_accumulation": ["accumulate_factors"],
         "factor_choice": ["choose_by_factor_blocks"],
         "factors": ["RidgeFactors"],
@@ -59,9 +64,11 @@ __all__, __getattr__, __dir__ = face(
         "heads": ["Gaussian", "Unit"],
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
+        "normal": ["NormalModel"],
         "online": ["OnlineRidge", "SlidingWindow"],
         "personal_models": ["PersonalModels"],
         "predictor": ["Predictor"],
+        "quantiles": ["Counts", "log_edges"],
         "readout": ["Readout"],
         "ridge_choice": ["RidgeChoice", "choose_by_blocks", "choose_by_gcv"],
         "statistics": ["RidgeStatistics"],

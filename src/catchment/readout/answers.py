@@ -14,6 +14,7 @@ from catchment.arrays import Array
 from catchment.data.frames import from_frame, missing_values
 from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
+from catchment.readout.detector import Detector
 from catchment.readout.predictor import Predictor, interval_around, pieces_of
 
 Cell = str | int | float
@@ -110,6 +111,8 @@ class Table:
         """Return the names of the columns."""
         names = output_names(self.model)
         who = ["file", *(["client"] if self.names_clients else []), "recording", "start"]
+        if isinstance(self.model, Detector):
+            return [*who, "prediction", "score", "threshold"]
         if self.model.classes is not None:
             extra = [f"p_{name}" for name in names] if self.probabilities else []
             return [*who, "prediction", "probability", *extra]
@@ -128,6 +131,9 @@ class Table:
 
     def _said(self, outputs: Array) -> list[Cell]:
         model = self.model
+        if isinstance(model, Detector):
+            score, threshold = (rounded(float(one)) for one in model.pair_of(outputs))
+            return [model.classes[int(outputs.argmax())], score, threshold]
         if model.classes is not None:
             p, best = model.probabilities(outputs[None])[0], int(outputs.argmax())
             every = [round(float(one), 4) for one in p] if self.probabilities else []
@@ -182,7 +188,10 @@ def read_for(
             f"brought to {model.prepare.rate:g} steps per second; the file has {', '.join(frame)}"
         )
     target = _targets(model)
-    if targets and model.prepare.horizon is None and not (target and set(target) <= set(frame)):
+    # What has no labels is normal to a detector that was trained without.
+    bare = isinstance(model, Detector) and not target
+    needed = targets and model.prepare.horizon is None and not bare
+    if needed and not (target and set(target) <= set(frame)):
         raise ValueError(
             f"{path} has no column {', '.join(map(repr, target)) or 'of targets'} to compare with; "
             "evaluation needs files that have it"

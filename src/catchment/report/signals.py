@@ -65,6 +65,9 @@ def signal_chart(one: DrawnRecording) -> str:
     times, signals = thinned(one.times, one.signals)
     place = _place(one)
     parts, height = _lanes(place, one.channels, times, signals)
+    if len(one.scores):
+        more, height = _scores(place, one, height + 4)
+        parts += more
     below = _classes if one.names_classes else _numbers
     if one.spans:
         more, height = below(place, one, height + 4)
@@ -157,6 +160,23 @@ def _numbers(place: _Place, one: DrawnRecording, top: float) -> tuple[list[str],
     return parts, y + PANEL
 
 
+def _scores(place: _Place, one: DrawnRecording, top: float) -> tuple[list[str], float]:
+    """Return a detector's scores over time on a logarithmic scale, and its threshold as a line."""
+    parts = _key(place, top, (("s0", "score"), ("mark", "threshold")))
+    y, threshold = top + 22, one.threshold or 1.0
+    values = np.log10(np.maximum(one.scores[:, 1], 1e-3))
+    axis = Axis.around(np.append(values[np.isfinite(values)], math.log10(max(threshold, 1e-3))))
+    up = _scaled(axis.low, axis.high, y + PANEL, y)
+    for tick in range(math.ceil(axis.low), math.floor(axis.high) + 1):
+        parts.append(straight("grid", place.left, up(tick), WIDTH - RIGHT, up(tick)))
+        parts.append(text(place.left - 6, up(tick) + 4, number(10.0**tick), "end", "muted"))
+    points = [(place.x(t), up(v)) for t, v in zip(one.scores[:, 0], values, strict=True)]
+    parts += [f'<polyline class="s0" points="{run}"/>' for run in stretches(points)]
+    line = up(math.log10(max(threshold, 1e-3)))
+    parts.append(straight("mark", place.left, line, WIDTH - RIGHT, line))
+    return parts, y + PANEL
+
+
 def _time(place: _Place, unit: str, y: float) -> list[str]:
     parts = []
     for tick in spaced(place.axis, WIDTH - RIGHT - place.left, number):
@@ -170,7 +190,7 @@ def _key(place: _Place, top: float, kinds: Sequence[tuple[str, str]]) -> list[st
     """Return what the bars or lines mean."""
     parts, x = [], place.left
     for kind, word in kinds:
-        if kind in ("s0", "s1"):
+        if kind in ("s0", "s1", "mark"):
             parts.append(straight(kind, x, top + 11, x + 16, top + 11))
         else:
             thick = 12 if kind == "truth" else 6

@@ -37,6 +37,7 @@ out of `fit` and of `score`; `predict` answers for all of them, less surely for 
 
 from __future__ import annotations
 
+from catchment.sklearn.anomalies import AnomalyDetector
 from catchment.sklearn.any_map import MiniRocketClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import EchoStateClassifier
 from catchment.sklearn.forecaster import EchoStateForecaster
@@ -45,6 +46,7 @@ from catchment.sklearn.scaler import SequenceScaler
 from catchment.sklearn.transformer import EchoStateFeatures
 
 __all__ = [
+    "AnomalyDetector",
     "EchoStateClassifier",
     "EchoStateFeatures",
     "EchoStateForecaster",

@@ -20,6 +20,7 @@ from catchment.federation.measure.evaluation import Score, evaluate
 from catchment.federation.measure.reasons import PersonalTrial, Tried
 from catchment.federation.measure.repairs import Repair
 from catchment.federation.rows import Rows, first_part, targets_of
+from catchment.readout.detector import with_labels
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
@@ -81,7 +82,7 @@ def row_by_row(model: Predictor, raw: Sequence[Recording], client: str = "") -> 
     """
     among = [one if model.classes is None else one.among(model.classes) for one in raw]
     with unheard():
-        whole = model.prepare.apply(among)
+        whole = with_labels(model, model.prepare.apply(among))
         places = model.prepare.inputs(among)
         outputs = model.outputs_of(whole, client)
     washout = model.washout if model.per_step else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -20,6 +20,7 @@ from catchment.arrays import Array
 from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
 from catchment.readout.answers import output_names
+from catchment.readout.detector import Detector
 from catchment.readout.predictor import Predictor
 
 MOST_POINTS = 600  # per channel
@@ -71,6 +72,8 @@ class DrawnRecording:
         What the predicted number is called, where it is one.
     unit
         What time is counted in: "second" or "step".
+    scores, threshold
+        Of a detector: times and scores (n, 2), and the score above which there is an alarm.
 
     >>> spans = (Span(0.0, 1.0, "a", "b"),)
     >>> one = DrawnRecording("ann", ("x",), np.arange(2.0), np.zeros((2, 1)), spans)
@@ -85,6 +88,8 @@ class DrawnRecording:
     spans: tuple[Span, ...]
     output: str = ""
     unit: str = "step"
+    scores: Array = field(default_factory=lambda: np.empty((0, 2)))
+    threshold: float | None = None
 
     @property
     def names_classes(self) -> bool:
@@ -106,12 +111,19 @@ class DrawnRecording:
             "spans": [span.to_list() for span in self.spans],
             "output": self.output,
             "unit": self.unit,
+            **self._scored(),
         }
+
+    def _scored(self) -> dict[str, Any]:
+        if self.threshold is None:
+            return {}
+        points = [[_short(float(time)), _plain(float(score))] for time, score in self.scores]
+        return {"scores": points, "threshold": _short(self.threshold)}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> DrawnRecording:
         """Return what `to_dict` made a dictionary of."""
-        channels = tuple(map(str, found["channels"]))
+        channels, scored = tuple(map(str, found["channels"])), found.get("scores", [])
         numbers = np.array(
             [[math.nan if value is None else value for value in row] for row in found["signals"]],
             dtype=np.float64,
@@ -125,6 +137,11 @@ class DrawnRecording:
             tuple(Span(*span) for span in spans),
             str(found.get("output", "")),
             str(found.get("unit", "step")),
+            np.array(
+                [[time, math.nan if score is None else score] for time, score in scored],
+                dtype=np.float64,
+            ).reshape(-1, 2),
+            found.get("threshold"),
         )
 
 
@@ -177,7 +194,12 @@ def draw(
     names = raw[0].channels or model.channels or tuple(channels or ())
     names = names or tuple(f"channel {k + 1}" for k in range(raw[0].n_inputs))
     named = "" if model.classes is not None else output_names(model)[output]
-    return DrawnRecording(client, names[:MOST_CHANNELS], times, signals, tuple(moved), named, unit)
+    drawn = DrawnRecording(client, names[:MOST_CHANNELS], times, signals, tuple(moved), named, unit)
+    if not isinstance(model, Detector):
+        return drawn
+    return replace(
+        drawn, scores=_scores(model, raw, chosen, starts, unit), threshold=model.threshold
+    )
 
 
 def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Array, Array]:
@@ -279,6 +301,26 @@ def _spans(
             span = Span(start - first, end - first, *said(row, y))
             _add(found.setdefault(piece.source, []), span)
     return found
+
+
+def _scores(
+    model: Detector, raw: list[Recording], chosen: Sequence[int], starts: Sequence[float], unit: str
+) -> Array:
+    """Return times and scores (n, 2) of chosen recordings, each moved to where it starts."""
+    begins = dict(zip(chosen, starts, strict=True))
+    pieces = [piece for piece in model.prepare.inputs(raw) if piece.source in begins]
+    points = []
+    for piece, rows in zip(
+        pieces, model.outputs_of([one.recording for one in pieces]), strict=True
+    ):
+        times = raw[piece.source].times
+        first = 0.0 if unit == "step" or times is None else float(times[0])
+        moved = begins[piece.source] - first
+        ends = [moved + end for _, end in _places(piece, len(rows), model, unit)]
+        points += [(end, model.pair_of(row)[0]) for end, row in zip(ends, rows, strict=True)]
+    found = np.array(points).reshape(-1, 2)
+    times, scores = thinned(found[:, 0], found[:, 1:])
+    return np.column_stack([times, scores])
 
 
 def _places(piece: Prepared, n_rows: int, model: Predictor, unit: str) -> list[tuple[float, float]]:

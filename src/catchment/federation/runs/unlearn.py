@@ -15,6 +15,8 @@ from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.federation.algorithm import as_algorithm
 from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
+from catchment.federation.learn.normal import FederatedNormal
+from catchment.federation.learn.normal_unlearning import unlearn_normal
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.unlearning import (
     Certificate,
@@ -25,6 +27,7 @@ from catchment.federation.learn.unlearning import (
 )
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.training import HARMLESS, TRAINING, Described, described
+from catchment.readout.detector import Detector
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
@@ -70,12 +73,16 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
                 f"be taken out of it; run the plan again without {client}"
             )
     shared = model.model if isinstance(model, PersonalModels) else model
-    if not isinstance(shared, Model):
+    if isinstance(shared, Detector) and told.name == "FederatedNormal":
+        found = _unlearned_normal(told, Path(folder), client, shared)
+    elif isinstance(shared, Model):
+        found = _unlearned(told, Path(folder), client, shared)
+    else:
         raise _cannot(told.name, client)
-    found = _unlearned(told, Path(folder), client, shared)
     stages = [SETTLED[stage.name] for stage in run.stages if stage.name in SETTLED]
     if told.name == "Candidates":
         stages.append("the choice among the feature maps")
+    stages += [found.certificate.remains] if found.certificate.remains else []
     certificate = replace(found.certificate, remains="; ".join(stages))
     without: Predictor = found.model
     if isinstance(model, PersonalModels) and isinstance(without, Model):
@@ -83,6 +90,19 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
         without = PersonalModels(without, maps=maps)
     known = without.prepared_by(model.prepare, model.channels).read_from(model.columns)
     return WithoutClient(known, certificate)
+
+
+def _unlearned_normal(
+    told: Described, folder: Path, client: str, shared: Detector
+) -> WithoutClient:
+    """Return the detector without a client, its threshold by what the others have counted."""
+    labels = told.settings.get("classes")
+    known = {**told.settings, "features": shared.features}
+    algorithm = FederatedNormal(**{**known, "classes": None if labels is None else tuple(labels)})
+    state = as_algorithm(algorithm).load_state(last_state(folder, TRAINING))
+    _refuse_sum(state.by_client, client)
+    left = unlearn_normal(algorithm, state, client)
+    return WithoutClient(algorithm.result(left.state), left.certificate)
 
 
 def _unlearned(told: Described, folder: Path, client: str, shared: Model) -> WithoutClient:
