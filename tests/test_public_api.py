@@ -30,8 +30,8 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts Counts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor "
-        "Readout RidgeChoice RidgeFactors RidgeStatistics SlidingWindow Unit accumulate "
+        "ClassCounts Counts ErrorSums Gaussian Grid Intervals Model OnlineRidge PersonalModels "
+        "Predictor Readout RidgeChoice RidgeFactors RidgeStatistics SlidingWindow Unit accumulate "
         "accumulate_factors accuracy bayesian_readout choose_by_blocks choose_by_factor_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
         "load_factors load_statistics log_edges nrmse save_factors save_statistics train"
@@ -50,7 +50,7 @@ FACES = {
         "group_of join joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
-        "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
+        "Calibration Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
         "PersonalEvaluation Reason Row Score Scores autoregression mean_target"
     ),
     "privacy": (
