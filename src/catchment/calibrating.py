@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import add
 from typing import overload
 
 from catchment.engine.local import Source, run_locally
@@ -13,12 +11,11 @@ from catchment.errors import FederationError
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.plan import Masking, Plan, Protection
-from catchment.readout.intervals import Intervals, error_edges
+from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model
 from catchment.readout.personal_models import PersonalModels
 from catchment.run import Run
 
-FOLDS = 10
 Protect = Sequence[Protection | Masking]
 
 
@@ -29,7 +26,6 @@ def calibrate(
     *,
     cuts: Sequence[float] = (),
     rows: int | None = None,
-    folds: int = FOLDS,
     protect: Protect = (),
     seed: int = 0,
     threads: int | None = None,
@@ -43,7 +39,6 @@ def calibrate(
     *,
     cuts: Sequence[float] = (),
     rows: int | None = None,
-    folds: int = FOLDS,
     protect: Protect = (),
     seed: int = 0,
     threads: int | None = None,
@@ -56,7 +51,6 @@ def calibrate(
     *,
     cuts: Sequence[float] = (),
     rows: int | None = None,
-    folds: int = FOLDS,
     protect: Protect = (),
     seed: int = 0,
     threads: int | None = None,
@@ -71,8 +65,8 @@ def calibrate(
     ----------
     model
         What predicts numbers. A model is calibrated on clients that it did not learn from. A `Run`
-        is calibrated on the clients that trained it: a tenth of them after the other is predicted
-        by the readout of all others' sums, which the server makes from what it has.
+        is calibrated on the clients that trained it, each by the readout of all others' sums, which
+        the server makes from what it has, 32 groups of clients left out in turn.
     clients
         By name: recordings with targets, or a function that returns them.
     cuts
@@ -81,11 +75,8 @@ def calibrate(
     rows
         How many rows are drawn of each client. With 1, the coverage is promised for a row drawn of
         a new client; with all rows, which is what None means, it is that of most rows, about.
-    folds
-        How many parts the clients of a `Run` are divided into.
     protect
-        Changes to what leaves a client, such as `SecureSum(keys)`; of a `Run` they are applied to
-        each fold by itself.
+        Changes to what leaves a client, such as `SecureSum(keys)`.
     seed
         Names the rows that are drawn.
     threads
@@ -107,23 +98,15 @@ def calibrate(
     known = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())
 
-    def counted(one: Model | PersonalModels, some: Mapping[str, Source]) -> Intervals:
-        algorithm = Calibration(model=one, edges=edges, cuts=tuple(cuts), rows=rows)
-        plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
-        return run_locally(plan, some, threads=threads).result
-
+    left_out = without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
+    algorithm = Calibration(
+        model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
+    )
+    plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
+    found = run_locally(plan, clients, threads=threads).result
     if isinstance(known, PersonalModels):
-        shared = replace(known.shared, intervals=counted(known, clients))
-        return replace(known, shared=shared)
-    if not isinstance(model, Run):
-        return replace(known, intervals=counted(known, clients))
-    parts = without_each(_trained_by(model, clients), folds)
-    found = [
-        counted(replace(known, readout=readout), {name: clients[name] for name in names})
-        for names, readout in parts.items()
-    ]
-    errors = reduce(add, (one.errors for one in found))
-    return replace(known, intervals=Intervals(errors, tuple(cuts)))
+        return replace(known, shared=replace(known.shared, intervals=found))
+    return replace(known, intervals=found)
 
 
 def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
@@ -134,9 +117,9 @@ def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
             f"{type(state).__name__} keeps no statistics by client; calibrate run.model on clients "
             "that did not train"
         )
-    if missing := sorted(set(state.by_client) - set(clients)):
+    if state.by_client and (others := sorted(set(state.by_client) ^ set(clients))):
         raise ValueError(
-            f"{missing[0]!r} trained the run and is not among the clients; pass those who trained, "
-            "or run.model with clients that did not"
+            f"the run was trained by other clients than these, such as {others[0]!r}; pass those "
+            "who trained, or run.model with clients that did not"
         )
     return state

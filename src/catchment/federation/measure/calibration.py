@@ -2,12 +2,18 @@
 
 Like an evaluation, with counts of errors in the place of their sums. Counts are whole numbers, so a
 secure sum of them is exact, and the server needs no more than that sum.
+
+Clients that trained can be asked, too: the server solves a readout without each group of clients
+from the sums that it has (`without_each`), sends all of these, and every client takes the one that
+it has no part in. Coverage is then no theorem, as the readouts are not the model's own (jackknife+
+and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
 
@@ -16,6 +22,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Turn
+from catchment.federation.learn.groups import group_of, group_sums
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.measure.evaluation import targets_and_outputs
 from catchment.readout.intervals import Intervals, checked_cuts, error_counts
@@ -46,12 +53,15 @@ class Calibration:
         Outputs at which a band ends that has a width of its own.
     rows
         How many rows are drawn of each client, so that all count alike; all rows if None.
+    left_out
+        By group of clients, the readout of all others, for clients that trained the model.
     """
 
     model: Predictor
     edges: tuple[float, ...]
     cuts: tuple[float, ...] = ()
     rows: int | None = None
+    left_out: Mapping[int, Readout] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cuts", checked_cuts(self.cuts))
@@ -67,6 +77,11 @@ class Calibration:
         return Counts.zero(self.edges, self.model.n_outputs * (len(self.cuts) + 1))
 
     def broadcast(self, state: Counts, turn: Turn) -> Parts:
+        if self.left_out:
+            groups = sorted(self.left_out)
+            W = np.stack([self.left_out[g].weights for g in groups])
+            b = np.stack([self.left_out[g].intercept for g in groups])
+            return Parts("left-out-readouts", {"groups": groups}, (W, b))
         if isinstance(self.model, Model):
             return self.model.readout.parts()
         return Parts("calibrated", {"sha256": self._sha256})
@@ -74,12 +89,22 @@ class Calibration:
     def client_update(self, received: Parts, data: Data, turn: Turn) -> Counts:
         model = self.model
         if isinstance(model, Model):
-            model = replace(model, readout=Readout.from_parts(received))
+            sent = self._without(received, turn.client) if self.left_out else None
+            model = replace(model, readout=sent or Readout.from_parts(received), statistics=None)
         elif received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server calibrates another model than this client was given")
         targets, outputs = targets_and_outputs(model, data, turn.client)
         chosen = self._drawn(targets, turn)
         return error_counts(outputs[chosen], targets[chosen], self.edges, self.cuts)
+
+    @staticmethod
+    def _without(received: Parts, client: str) -> Readout:
+        """Return the readout of a letter that the client has no part in."""
+        W, b = received.expect("left-out-readouts", 2).arrays
+        groups, own = received.facts.get("groups"), group_of(client)
+        if not isinstance(groups, list) or own not in groups or not len(groups) == len(W) == len(b):
+            raise IntegrityError(f"no readout came without the group {own} of this client")
+        return Readout(W[groups.index(own)], b[groups.index(own)])
 
     def _drawn(self, targets: Array, turn: Turn) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
         known = np.flatnonzero(~np.isnan(targets).all(axis=1))
@@ -111,32 +136,27 @@ class Calibration:
         return hashlib.sha256(to_bytes(self.model)).hexdigest()
 
 
-def without_each(state: RidgeState, n_folds: int) -> dict[tuple[str, ...], Readout]:
-    """Return, by the clients of each fold, the readout of everybody else's statistics.
+def without_each(state: RidgeState) -> dict[int, Readout]:
+    """Return, by group of clients, the readout of everybody else's statistics.
 
-    The ridge is the one that all clients chose together. Statistics of the others are their sum, so
-    that nothing of a fold is in its readout.
+    The ridge is the one that all clients chose together. The statistics of the others are their
+    sum, so that nothing of a group is in its readout.
 
     Parameters
     ----------
     state
-        What a training ended with, each client's statistics kept.
-    n_folds
-        How many parts the clients are divided into, in the order of their names.
+        What a training ended with, the statistics of clients or of groups of them kept.
     """
-    by_client = state.by_client
-    if state.readout is None or len(by_client) < 2:
+    by_group = state.by_group or group_sums(state.by_client)
+    if state.readout is None or len(by_group) < 2:
         raise FederationError(
-            f"the server keeps the statistics of {len(by_client)} clients apart, and two or more "
-            "are needed to leave some out; calibrate on clients that did not train"
+            f"the server keeps the statistics of {len(by_group)} groups of clients apart, and two "
+            "are needed to leave one out; calibrate on clients that did not train"
         )
-    if n_folds < 2:
-        raise ValueError(f"folds is {n_folds}; pass 2 or more")
-    names = sorted(by_client)
-    parts = [tuple(names[k::n_folds]) for k in range(min(n_folds, len(names)))]
-    ridge, standardised = state.readout.ridge, state.standardised
     found = {}
-    for part in parts:
-        others = reduce(add, (by_client[name] for name in names if name not in part))
-        found[part] = chosen_readout(others, ridge, standardise=standardised)[1]
+    for group in by_group:
+        others = reduce(add, (s for other, s in by_group.items() if other != group))
+        found[group] = chosen_readout(others, state.readout.ridge, standardise=state.standardised)[
+            1
+        ]
     return found
