@@ -32,6 +32,7 @@ def main() -> None:
     inside, errors = [], []
     for seed in range(100, 120):
         new = machine(seed)
+        assert new.y is not None
         said = model.predict(new)
         low, high = model.interval(said, coverage=0.9)
         inside.append((low <= new.y) & (new.y <= high))

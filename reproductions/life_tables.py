@@ -20,8 +20,8 @@ PUBLISHED = {
 SOURCES = (
     "Published figures are not read in the papers themselves: 16.14 is as quoted in the abstract "
     "of arXiv:2604.27234; 12.61/274 and 16.14/338 are as reports quote Table III of Ragab et al. "
-    "2020 (arXiv:2007.09868); 18.45/1287 is as public reports quote Sateesh Babu et al. (DASFAA 2016). "
-    "Whether true values were capped is not said everywhere, so both are given for ours."
+    "2020 (arXiv:2007.09868); 18.45/1287 is as public reports quote Sateesh Babu et al. "
+    "(DASFAA 2016). Whether true values were capped is not said everywhere: ours has both."
 )
 WAYS = {
     "normal": "normal errors, from the choice of the ridge",
