@@ -12,6 +12,7 @@ from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
 from reproductions.freeze_command import freeze
+from reproductions.life_command import life
 from reproductions.papers import papers
 from reproductions.speech_command import sentences, speech
 from reproductions.streams_command import streams
@@ -29,6 +30,7 @@ app.command("streams")(streams)
 app.command("freeze")(freeze)
 app.command("speech")(speech)
 app.command("sentences")(sentences)
+app.command("life")(life)
 app.command("papers")(papers)
 app.command("data")(data)
 app.command("compact")(compact)

@@ -80,6 +80,14 @@ def test_online(tmp_path: Path) -> None:
     assert table["learns on, forgets nothing"][0] > naive
 
 
+def test_remaining_life(tmp_path: Path) -> None:
+    done = run("remaining_life", tmp_path)
+    assert done.returncode == 0, done.stderr
+    error, share = re.findall(r"wrong by (\S+) cycles|hold (\d+) %", done.stdout)
+    assert float(error[0]) < 10.0
+    assert 82 <= int(share[1]) <= 97
+
+
 def data_directory(name: str) -> str:
     if find(name) is None:
         pytest.skip(f"{name} is not on this machine")

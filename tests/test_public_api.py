@@ -30,8 +30,8 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts Counts Detector ErrorSums Gaussian Grid Model NormalModel OnlineRidge "
-        "PersonalModels Predictor Readout RidgeChoice RidgeFactors RidgeStatistics "
+        "ClassCounts Counts Detector ErrorSums Gaussian Grid Intervals Model NormalModel "
+        "OnlineRidge PersonalModels Predictor Readout RidgeChoice RidgeFactors RidgeStatistics "
         "SlidingWindow Unit accumulate accumulate_factors accuracy bayesian_readout "
         "choose_by_blocks choose_by_factor_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
@@ -51,7 +51,7 @@ FACES = {
         "group_of join joint_features mixed personalise towards unlearn unlearn_normal unlearn_rows"
     ),
     "federation.measure": (
-        "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
+        "Calibration Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
         "PersonalEvaluation Reason Row Score Scores autoregression mean_target"
     ),
     "privacy": (

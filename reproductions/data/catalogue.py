@@ -132,9 +132,25 @@ _TEXTS = (
     ),
 )
 
+_ENGINES = (
+    Source(
+        name="cmapss_fd001",
+        description="simulated turbofan engines from a start to failure, 21 sensors",
+        clients="100 + 100 engines",
+        task="cycles left",
+        home="https://www.nasa.gov/intelligent-systems-division",
+        citation="Saxena et al., Damage Propagation Modeling for Aircraft Engine Run-to-Failure "
+        "Simulation, PHM 2008",
+        licence="none stated; a US federal agency",
+        files="train_FD001.txt, test_FD001.txt and RUL_FD001.txt of C-MAPSS",
+        patterns=("train_FD001.txt",),
+    ),
+)
+
 IMAGES = {source.name: source for source in _IMAGES}
 TEXTS = {source.name: source for source in _TEXTS}
-SOURCES = {**CATALOGUE, **IMAGES, **TEXTS}
+ENGINES = {source.name: source for source in _ENGINES}
+SOURCES = {**CATALOGUE, **IMAGES, **TEXTS, **ENGINES}
 COMPACT = {
     "uci_har": Compact(
         "uci_har",

@@ -15,6 +15,7 @@ import typer
 import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
+from catchment.cli.calibrate import calibrate
 from catchment.cli.compile import compile_command
 from catchment.cli.data import data_app
 from catchment.cli.estimate import estimate
@@ -42,6 +43,7 @@ app.command("plan")(runs.plan)
 app.command("estimate")(estimate)
 app.command("predict")(predict)
 app.command("evaluate")(evaluate)
+app.command("calibrate")(calibrate)
 app.command("explain")(explain)
 app.command("report")(runs.report)
 app.command("watch")(watch)

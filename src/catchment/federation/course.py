@@ -35,6 +35,7 @@ from catchment.wire import Parts, join, split
 
 SCALING, PLASTICITY, TRAINING = "scaling", "plasticity", "training"
 DELIVERY, EVALUATION = "delivery", "evaluation"
+CALIBRATION = "calibration"  # after the training, where all clients are in one process
 STAGES = (SCALING, PLASTICITY, TRAINING, DELIVERY, EVALUATION)
 LEARNING = (SCALING, PLASTICITY, TRAINING)
 

@@ -1,6 +1,6 @@
 """One conductor for plan files, wherever their clients are.
 
-    scaling -> plasticity -> training -> delivery -> evaluation
+    scaling -> plasticity -> training -> calibration -> delivery -> evaluation
 
 Every stage is a plan of its own in the one loop, kept in the run's folder as it goes. What differs
 between one process, Flower and its simulation is only who carries the messages: an `Engines` gives
@@ -21,11 +21,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from catchment.errors import BudgetError, TooFewClientsError
+from catchment.errors import BudgetError, FederationError, TooFewClientsError
 from catchment.features.echo_state.state_map import EchoStateMap
 from catchment.features.feature_map import FeatureMap
 from catchment.features.labels import label_of
 from catchment.federation.course import (
+    CALIBRATION,
     DELIVERY,
     EVALUATION,
     AnyPlan,
@@ -34,7 +35,9 @@ from catchment.federation.course import (
     conduct,
 )
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Engine, Result, model_of, run
+from catchment.federation.measure.calibration import Calibration, without_each
 from catchment.federation.measure.comparison import Outcome, Row
 from catchment.federation.measure.evaluation import Scores, metrics
 from catchment.federation.plan import Journal, Masking, Plan, Protection
@@ -55,6 +58,8 @@ from catchment.federation.runs.write import (
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import About
 from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.intervals import error_edges
+from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 
@@ -138,7 +143,7 @@ class Conductor:
             first = {"started": now(), "title": title, "base": base}
             self.store.write_facts(first | self._planned)
         known, result = conduct(self.course, self.stage)
-        model = result.predictor.read_from(dict(self.about.columns))
+        model = self._with_intervals(result, known).read_from(dict(self.about.columns))
         self.store.save_model(model)
         content = to_bytes(model)
         after = replace(known, maps=(), model=sha256_of(content))
@@ -147,6 +152,25 @@ class Conductor:
         done = Done(known, result.plan, result, model, scores)
         self._keep(done)
         return done
+
+    def _with_intervals(self, result: Result[Any, Any], known: Known) -> Predictor:
+        """Return what was trained, with intervals if the plan asks for them."""
+        model, settings = result.predictor, self.file.run
+        if not settings.intervals:
+            return model
+        if not isinstance(model, Model) or not isinstance(result.state, RidgeState):
+            raise FederationError(
+                "the training kept no statistics of each client, from which intervals are made; "
+                "leave intervals out of [run], and call catchment.calibrate"
+            )
+        algorithm = Calibration(
+            model=model,
+            edges=tuple(error_edges(model.deviation).tolist()),
+            cuts=settings.bands,
+            left_out=without_each(result.state),
+        )
+        counted = self.stage(CALIBRATION, Plan(algorithm=algorithm, limits=settings.limits), known)
+        return replace(model, intervals=counted.result)
 
     @property
     def _planned(self) -> dict[str, str]:

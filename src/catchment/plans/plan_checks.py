@@ -9,6 +9,7 @@ from catchment.plans.about import About
 from catchment.plans.normal import NAME as NORMAL_PLAN
 from catchment.plans.normal import check_data, stand_in_classes
 from catchment.plans.own_files import Files
+from catchment.readout.intervals import checked_cuts
 
 if TYPE_CHECKING:
     from catchment.plans.plan_file import PlanFile
@@ -47,6 +48,8 @@ def check(file: PlanFile) -> None:
         )
     if "personalised" in (file.run.baselines or ()) and file.sharing.test_after == 0:
         raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
+    if file.run.intervals or file.run.bands:
+        _check_intervals(file)
     alone = not file.candidates and all(isinstance(one, EchoState) for one in file.maps)
     if file.plasticity and not alone:
         raise ValueError(
@@ -57,6 +60,25 @@ def check(file: PlanFile) -> None:
     _ = file.course(About(("x",), classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
         _check_noise(file, About(("x",), classes))
+
+
+def _check_intervals(file: PlanFile) -> None:
+    """Raise ValueError if nobody could count errors of readouts without them."""
+    if not file.run.intervals:
+        raise ValueError("bands divide intervals; write intervals = true into [run], too")
+    checked_cuts(file.run.bands)
+    if file.prepare.horizon is None and _some_classes(file) is not None:
+        raise ValueError(
+            "intervals are of numbers, and [data] has a label: its classes have probabilities; "
+            "leave intervals out of [run]"
+        )
+    several = bool(file.candidates) or file.map_name == "auto"
+    if file.algorithm != "ridge" or several or file.protect:
+        raise ValueError(
+            "intervals are made from every client's own statistics, which only a ridge with one "
+            "map and without protections leaves to the server; leave intervals out of [run], and "
+            "call catchment.calibrate with clients that did not train"
+        )
 
 
 def _check_noise(file: PlanFile, about: About) -> None:

@@ -50,6 +50,11 @@ class RunSettings:
         [data].
     lags
         How many inputs back the autoregression sees.
+    intervals
+        Whether those who trained count the errors of readouts without them, one more round, so that
+        the model knows how wide an interval has to be; where numbers are predicted.
+    bands
+        Outputs, in their order, at which one width of intervals ends and another begins.
     """
 
     rounds: int | None = None
@@ -62,6 +67,8 @@ class RunSettings:
     seed: int = 0
     baselines: tuple[Baseline, ...] | None = None
     lags: int = 10
+    intervals: bool = False
+    bands: tuple[float, ...] = ()
 
     @property
     def limits(self) -> Limits:

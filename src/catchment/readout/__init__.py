@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from catchment.readout.grid import Grid as Grid
     from catchment.readout.heads import Gaussian as Gaussian
     from catchment.readout.heads import Unit as Unit
+    from catchment.readout.intervals import Intervals as Intervals
     from catchment.readout.metrics import ClassCounts as ClassCounts
     from catchment.readout.metrics import ErrorSums as ErrorSums
     from catchment.readout.metrics import accuracy as accuracy
@@ -62,6 +63,7 @@ __all__, __getattr__, __dir__ = face(
         "forecast": ["forecast_direct", "horizon_targets"],
         "grid": ["Grid"],
         "heads": ["Gaussian", "Unit"],
+        "intervals": ["Intervals"],
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
         "normal": ["NormalModel"],

@@ -42,6 +42,13 @@ class Agreement:
     simulated: bool = False
     n_clients: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.file.run.intervals:
+            raise ValueError(
+                "intervals in [run] are counted where all clients are in one process; leave them "
+                "out, and call catchment.calibrate with clients that did not train"
+            )
+
     @cached_property
     def course(self) -> Course:
         """The stages, before anything is asked of the network; no map is built."""

@@ -1,0 +1,162 @@
+"""Counting a model's errors on clients, one round: what its intervals are made of.
+
+Like an evaluation, with counts of errors in the place of their sums. Counts are whole numbers, so a
+secure sum of them is exact, and the server needs no more than that sum.
+
+Clients that trained can be asked, too: the server solves a readout without each group of clients
+from the sums that it has (`without_each`), sends all of these, and every client takes the one that
+it has no part in. Coverage is then no theorem, as the readouts are not the model's own (jackknife+
+and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.errors import FederationError, IntegrityError, UploadError
+from catchment.federation.algorithm import Data, Turn
+from catchment.federation.learn.groups import group_of, group_sums
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.measure.evaluation import targets_and_outputs
+from catchment.readout.intervals import Intervals, checked_cuts, error_counts
+from catchment.readout.model import Model
+from catchment.readout.predictor import Predictor
+from catchment.readout.quantiles import Counts
+from catchment.readout.readout import Readout
+from catchment.readout.ridge_choice import chosen_readout
+from catchment.readout.storage import to_bytes
+from catchment.wire import Parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """How far a model's outputs lie from the targets of clients that it did not learn from.
+
+    Clients prepare their raw recordings as the model says. A model's readout is sent with the
+    request; of anything else clients are told which it is, and use what they were given. The server
+    learns how each client's errors are distributed, or only their sum under a secure sum.
+
+    Parameters
+    ----------
+    model
+        What predicts numbers.
+    edges
+        Of the bins in which errors are counted.
+    cuts
+        Outputs at which a band ends that has a width of its own.
+    rows
+        How many rows are drawn of each client, so that all count alike; all rows if None.
+    left_out
+        By group of clients, the readout of all others, for clients that trained the model.
+    """
+
+    model: Predictor
+    edges: tuple[float, ...]
+    cuts: tuple[float, ...] = ()
+    rows: int | None = None
+    left_out: Mapping[int, Readout] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cuts", checked_cuts(self.cuts))
+        if self.model.classes is not None:
+            raise ValueError(
+                "the model predicts classes, which have probabilities and no intervals; use "
+                "Model.calibrated"
+            )
+        if self.rows is not None and self.rows < 1:
+            raise ValueError(f"rows is {self.rows}; pass 1 or more of each client, or None for all")
+
+    def start(self) -> Counts:
+        return Counts.zero(self.edges, self.model.n_outputs * (len(self.cuts) + 1))
+
+    def broadcast(self, state: Counts, turn: Turn) -> Parts:
+        if self.left_out:
+            groups = sorted(self.left_out)
+            W = np.stack([self.left_out[g].weights for g in groups])
+            b = np.stack([self.left_out[g].intercept for g in groups])
+            return Parts("left-out-readouts", {"groups": groups}, (W, b))
+        if isinstance(self.model, Model):
+            return self.model.readout.parts()
+        return Parts("calibrated", {"sha256": self._sha256})
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> Counts:
+        model = self.model
+        if isinstance(model, Model):
+            sent = self._without(received, turn.client) if self.left_out else None
+            model = replace(model, readout=sent or Readout.from_parts(received), statistics=None)
+        elif received.facts.get("sha256") != self._sha256:
+            raise IntegrityError("the server calibrates another model than this client was given")
+        targets, outputs = targets_and_outputs(model, data, turn.client)
+        chosen = self._drawn(targets, turn)
+        return error_counts(outputs[chosen], targets[chosen], self.edges, self.cuts)
+
+    @staticmethod
+    def _without(received: Parts, client: str) -> Readout:
+        """Return the readout of a letter that the client has no part in."""
+        W, b = received.expect("left-out-readouts", 2).arrays
+        groups, own = received.facts.get("groups"), group_of(client)
+        if not isinstance(groups, list) or own not in groups or not len(groups) == len(W) == len(b):
+            raise IntegrityError(f"no readout came without the group {own} of this client")
+        return Readout(W[groups.index(own)], b[groups.index(own)])
+
+    def _drawn(self, targets: Array, turn: Turn) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+        known = np.flatnonzero(~np.isnan(targets).all(axis=1))
+        if not len(known):
+            raise ValueError("no row has a target; calibrate on clients with targets")
+        if self.rows is None or len(known) <= self.rows:
+            return known
+        return turn.rng().choice(known, self.rows, replace=False)
+
+    def read_update(self, parts: Parts, turn: Turn) -> Counts:
+        counts = Counts.from_parts(parts)
+        expected = self.start()
+        if counts.edges != expected.edges or counts.counts.shape != expected.counts.shape:
+            raise UploadError(
+                "shape",
+                f"counts of shape {counts.counts.shape} came, not {expected.counts.shape} over the "
+                "agreed edges",
+            )
+        return counts
+
+    def server_update(self, state: Counts, total: Counts, turn: Turn) -> Counts:
+        return state + total
+
+    def result(self, state: Counts) -> Intervals:
+        return Intervals(state, self.cuts)
+
+    @cached_property
+    def _sha256(self) -> str:
+        return hashlib.sha256(to_bytes(self.model)).hexdigest()
+
+
+def without_each(state: RidgeState) -> dict[int, Readout]:
+    """Return, by group of clients, the readout of everybody else's statistics.
+
+    The ridge is the one that all clients chose together. The statistics of the others are their
+    sum, so that nothing of a group is in its readout.
+
+    Parameters
+    ----------
+    state
+        What a training ended with, the statistics of clients or of groups of them kept.
+    """
+    by_group = state.by_group or group_sums(state.by_client)
+    if state.readout is None or len(by_group) < 2:
+        raise FederationError(
+            f"the server keeps the statistics of {len(by_group)} groups of clients apart, and two "
+            "are needed to leave one out; calibrate on clients that did not train"
+        )
+    found = {}
+    for group in by_group:
+        others = reduce(add, (s for other, s in by_group.items() if other != group))
+        found[group] = chosen_readout(others, state.readout.ridge, standardise=state.standardised)[
+            1
+        ]
+    return found
