@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
+    from catchment.calibrating import calibrate as calibrate
     from catchment.data.clients import split as split
     from catchment.data.files import read as read
     from catchment.data.lake.clients import read_lake as read_lake
@@ -61,6 +62,7 @@ _HOME = {
     "fit": "catchment.verbs",
     "federate": "catchment.verbs",
     "evaluate": "catchment.verbs",
+    "calibrate": "catchment.calibrating",
     "read": "catchment.data.files",
     "read_lake": "catchment.data.lake.clients",
     "split": "catchment.data.clients",

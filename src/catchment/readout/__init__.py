@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from catchment.readout.grid import Grid as Grid
     from catchment.readout.heads import Gaussian as Gaussian
     from catchment.readout.heads import Unit as Unit
+    from catchment.readout.intervals import Intervals as Intervals
     from catchment.readout.metrics import ClassCounts as ClassCounts
     from catchment.readout.metrics import ErrorSums as ErrorSums
     from catchment.readout.metrics import accuracy as accuracy
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from catchment.readout.online import SlidingWindow as SlidingWindow
     from catchment.readout.personal_models import PersonalModels as PersonalModels
     from catchment.readout.predictor import Predictor as Predictor
+    from catchment.readout.quantiles import Counts as Counts
+    from catchment.readout.quantiles import log_edges as log_edges
     from catchment.readout.readout import Readout as Readout
     from catchment.readout.ridge_choice import RidgeChoice as RidgeChoice
     from catchment.readout.ridge_choice import choose_by_blocks as choose_by_blocks
@@ -57,11 +60,13 @@ __all__, __getattr__, __dir__ = face(
         "forecast": ["forecast_direct", "horizon_targets"],
         "grid": ["Grid"],
         "heads": ["Gaussian", "Unit"],
+        "intervals": ["Intervals"],
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
         "online": ["OnlineRidge", "SlidingWindow"],
         "personal_models": ["PersonalModels"],
         "predictor": ["Predictor"],
+        "quantiles": ["Counts", "log_edges"],
         "readout": ["Readout"],
         "ridge_choice": ["RidgeChoice", "choose_by_blocks", "choose_by_gcv"],
         "statistics": ["RidgeStatistics"],

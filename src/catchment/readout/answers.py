@@ -14,6 +14,7 @@ from catchment.arrays import Array
 from catchment.data.frames import from_frame, missing_values
 from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
+from catchment.readout.intervals import Intervals, WithIntervals
 from catchment.readout.predictor import Predictor, interval_around, pieces_of
 
 Cell = str | int | float
@@ -105,6 +106,10 @@ class Table:
         """Whether a column says whose recording it is: files have one, or models differ."""
         return "client" in self.model.columns or bool(self.model.clients)
 
+    @property
+    def _intervals(self) -> Intervals | None:
+        return self.model.intervals if isinstance(self.model, WithIntervals) else None
+
     def header(self) -> list[str]:
         """Return the names of the columns."""
         names = output_names(self.model)
@@ -112,7 +117,8 @@ class Table:
         if self.model.classes is not None:
             extra = [f"p_{name}" for name in names] if self.probabilities else []
             return [*who, "prediction", "probability", *extra]
-        ends = ("_low", "_high") if self.model.deviation is not None else ()
+        known = self._intervals is not None or self.model.deviation is not None
+        ends = ("_low", "_high") if known else ()
         return [*who, *(name + end for name in names for end in ("", *ends))]
 
     def rows(self, path: str | Path) -> Iterator[list[Cell]]:
@@ -132,7 +138,9 @@ class Table:
             every = [round(float(one), 4) for one in p] if self.probabilities else []
             return [model.classes[best], round(float(p[best]), 4), *every]
         columns = [outputs]
-        if model.deviation is not None:
+        if self._intervals is not None:
+            columns.extend(end[0] for end in self._intervals.around(outputs[None], self.coverage))
+        elif model.deviation is not None:
             columns.extend(interval_around(outputs, model.deviation, self.coverage))
         return [rounded(float(value)) for value in np.stack(columns, axis=1).ravel()]
 

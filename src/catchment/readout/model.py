@@ -28,6 +28,7 @@ from catchment.features.pipeline import Pipeline, as_pipeline
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import device_for, same_features
 from catchment.readout.feature_scale import scale_of
+from catchment.readout.intervals import Intervals
 from catchment.readout.packing import unpack
 from catchment.readout.predictor import (
     New,
@@ -67,6 +68,8 @@ class Model:
         (K,) root mean squared error that the choice of the ridge found on rows left out.
     columns
         How files name what is no channel: columns of "time", "recording", "client" and "target".
+    intervals
+        Errors that were counted on clients without a part in the training, by `calibrate`.
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(300) / 5)
@@ -85,6 +88,7 @@ class Model:
     target_range: Array | None = None
     deviation: Array | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    intervals: Intervals | None = None
 
     def __post_init__(self) -> None:
         features = self.features
@@ -138,6 +142,11 @@ class Model:
                     f"{self.n_outputs} outputs, none negative"
                 )
             object.__setattr__(self, "deviation", frozen(deviation))
+        if self.intervals is not None and self.intervals.n_outputs != self.n_outputs:
+            raise ValueError(
+                f"the intervals are of {self.intervals.n_outputs} outputs, the model has "
+                f"{self.n_outputs}; calibrate this model"
+            )
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -247,9 +256,12 @@ class Model:
     def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.
 
-        They hold a new target with this probability if errors on new data are normal and as large
-        as on the rows that were left out when the ridge was chosen.
+        Of a calibrated model they hold a new target with this probability if its error is
+        exchangeable with those counted (`catchment.readout.intervals`). Else they do so if errors
+        on new data are normal and as large as on the rows left out when the ridge was chosen.
         """
+        if self.intervals is not None:
+            return self.intervals.around(outputs, coverage)
         return interval_around(outputs, self.deviation, coverage)
 
     def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> Model:

@@ -20,6 +20,7 @@ from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.features.feature_map import FeatureMap
 from catchment.features.pipeline import Pipeline
+from catchment.readout.intervals import Intervals
 from catchment.readout.model import Model
 from catchment.readout.predictor import New, Stored, predictions
 from catchment.readout.readout import Readout
@@ -118,6 +119,10 @@ class PersonalModels:
     @property
     def deviation(self) -> Array | None:
         return self.shared.deviation
+
+    @property
+    def intervals(self) -> Intervals | None:
+        return self.shared.intervals
 
     def identity(self) -> str:
         """Return the SHA-256 of all that the models say, in hexadecimal."""

@@ -37,8 +37,10 @@ from catchment.readout.factors import NUMBERS as FACTORS
 from catchment.readout.factors import RidgeFactors
 from catchment.readout.grid import Grid
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
+from catchment.readout.intervals import Intervals
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor, Stored
+from catchment.readout.quantiles import Counts
 from catchment.readout.readout import Readout
 from catchment.readout.statistics import SUMS, RidgeStatistics
 from catchment.wire import Parts
@@ -209,6 +211,10 @@ def stored_model(model: Model) -> Stored:
     if model.statistics is not None:
         facts["statistics"], sums = _statistics_parts(model.statistics, "statistics.")
         tensors |= sums
+    if model.intervals is not None:
+        errors = model.intervals.errors
+        facts["intervals"] = {"cuts": list(model.intervals.cuts), "weight": errors.weight}
+        tensors |= {"intervals.counts": errors.counts, "intervals.edges": np.array(errors.edges)}
     return Stored("model", facts, tensors)
 
 
@@ -234,7 +240,18 @@ def model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Model:
         tensors.get("target_range"),
         tensors.get("deviation"),
         known.columns,
+        _intervals(header.get("intervals"), tensors),
     )
+
+
+def _intervals(
+    facts: Mapping[str, Any] | None, tensors: Mapping[str, NDArray[Any]]
+) -> Intervals | None:
+    if facts is None:
+        return None
+    edges = typed(tensors, "intervals.edges", np.float64)
+    errors = Counts(tensors["intervals.counts"], tuple(edges.tolist()), float(facts["weight"]))
+    return Intervals(errors, tuple(facts["cuts"]))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from catchment.federation.measure.baselines import LocalReadouts as LocalReadouts
     from catchment.federation.measure.baselines import autoregression as autoregression
     from catchment.federation.measure.baselines import mean_target as mean_target
+    from catchment.federation.measure.calibration import Calibration as Calibration
     from catchment.federation.measure.comparison import Comparison as Comparison
     from catchment.federation.measure.comparison import Outcome as Outcome
     from catchment.federation.measure.comparison import Row as Row
@@ -30,6 +31,7 @@ __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "baselines": ["Guess", "LocalReadouts", "autoregression", "mean_target"],
+        "calibration": ["Calibration"],
         "comparison": ["Comparison", "Outcome", "Row"],
         "evaluation": ["Evaluation", "Score", "Scores"],
         "outliers": ["Flag", "InfluenceCap", "RowsFlag"],

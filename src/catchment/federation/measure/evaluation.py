@@ -243,12 +243,26 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
     return prepared
 
 
-def _score(model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Array]) -> Score:
+def targets_and_outputs(
+    model: Predictor, data: Data, client: str = "", *, device: str | None = None
+) -> tuple[Array, Array]:
+    """Return targets (n, K), NaN where they are missing, and outputs (n, K) of a client's rows."""
+    prepared = _prepared(model, data)
+    return _compared(model, prepared, model.outputs_of(prepared, client, device=device))
+
+
+def _compared(
+    model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Array]
+) -> tuple[Array, Array]:
     targets = [
         targets_of(recording, len(y), model.washout if model.per_step else None, k)
         for k, (recording, y) in enumerate(zip(prepared, outputs, strict=True))
     ]
-    y, guess = np.concatenate(targets), np.concatenate(outputs)
+    return np.concatenate(targets), np.concatenate(outputs)
+
+
+def _score(model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Array]) -> Score:
+    y, guess = _compared(model, prepared, outputs)
     known = ~np.isnan(y).any(axis=1)
     counts = ClassCounts.of_scores(y[known], guess[known]) if model.classes else None
     return Score(ErrorSums.of(y[known], guess[known]), counts)

@@ -1,0 +1,142 @@
+"""`calibrate`: the verb by which a model learns how sure it is, from clients' errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from typing import overload
+
+from catchment.engine.local import Source, run_locally
+from catchment.errors import FederationError
+from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.measure.calibration import Calibration, without_each
+from catchment.federation.plan import Masking, Plan, Protection
+from catchment.readout.intervals import Intervals, error_edges
+from catchment.readout.model import Model
+from catchment.readout.personal_models import PersonalModels
+from catchment.run import Run
+
+FOLDS = 10
+Protect = Sequence[Protection | Masking]
+
+
+@overload
+def calibrate(
+    model: PersonalModels,
+    clients: Mapping[str, Source],
+    *,
+    cuts: Sequence[float] = (),
+    rows: int | None = None,
+    folds: int = FOLDS,
+    protect: Protect = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> PersonalModels: ...
+
+
+@overload
+def calibrate(
+    model: Model | Run,
+    clients: Mapping[str, Source],
+    *,
+    cuts: Sequence[float] = (),
+    rows: int | None = None,
+    folds: int = FOLDS,
+    protect: Protect = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> Model: ...
+
+
+def calibrate(
+    model: Model | PersonalModels | Run,
+    clients: Mapping[str, Source],
+    *,
+    cuts: Sequence[float] = (),
+    rows: int | None = None,
+    folds: int = FOLDS,
+    protect: Protect = (),
+    seed: int = 0,
+    threads: int | None = None,
+) -> Model | PersonalModels:
+    """Return the model with intervals, whose coverage comes from errors that clients counted.
+
+    `Model.interval(outputs, coverage)` then uses them at any coverage, and so does `catchment
+    predict`; they are saved with the model. Everything that leaves a client is how many of its
+    errors lie in each bin, one round.
+
+    Parameters
+    ----------
+    model
+        What predicts numbers. A model is calibrated on clients that it did not learn from. A `Run`
+        is calibrated on the clients that trained it: a tenth of them after the other is predicted
+        by the readout of all others' sums, which the server makes from what it has.
+    clients
+        By name: recordings with targets, or a function that returns them.
+    cuts
+        Increasing outputs that divide them into bands, each with a width of its own: where errors
+        grow with what is predicted, one width is too wide at one end and too narrow at the other.
+    rows
+        How many rows are drawn of each client. With 1, the coverage is promised for a row drawn of
+        a new client; with all rows, which is what None means, it is that of most rows, about.
+    folds
+        How many parts the clients of a `Run` are divided into.
+    protect
+        Changes to what leaves a client, such as `SecureSum(keys)`; of a `Run` they are applied to
+        each fold by itself.
+    seed
+        Names the rows that are drawn.
+    threads
+        All cores if None; the result does not depend on it.
+
+    >>> import numpy as np
+    >>> from catchment import NVAR, Recording, federate
+    >>> rng = np.random.default_rng(0)
+    >>> def machine():
+    ...     wear = np.cumsum(rng.random(60))
+    ...     return [Recording(wear + rng.normal(size=60), np.arange(60.0)[::-1])]
+    >>> train, others = ({f"m{k}": machine() for k in range(n)} for n in (20, 40))
+    >>> model = calibrate(federate(NVAR(3, order=1), train).model, others)
+    >>> low, high = model.interval(model.predict(machine()[0]), coverage=0.9)
+    >>> left = np.arange(60.0)[::-1, None]
+    >>> bool(0.8 < np.mean((low <= left) & (left <= high)) <= 1.0)
+    True
+    """
+    known = model.model if isinstance(model, Run) else model
+    edges = tuple(error_edges(known.deviation).tolist())
+
+    def counted(one: Model | PersonalModels, some: Mapping[str, Source]) -> Intervals:
+        algorithm = Calibration(model=one, edges=edges, cuts=tuple(cuts), rows=rows)
+        plan = Plan(algorithm=algorithm, protections=tuple(protect), seed=seed)
+        return run_locally(plan, some, threads=threads).result
+
+    if isinstance(known, PersonalModels):
+        shared = replace(known.shared, intervals=counted(known, clients))
+        return replace(known, shared=shared)
+    if not isinstance(model, Run):
+        return replace(known, intervals=counted(known, clients))
+    parts = without_each(_trained_by(model, clients), folds)
+    found = [
+        counted(replace(known, readout=readout), {name: clients[name] for name in names})
+        for names, readout in parts.items()
+    ]
+    errors = reduce(add, (one.errors for one in found))
+    return replace(known, intervals=Intervals(errors, tuple(cuts)))
+
+
+def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
+    """Return the state of a run; ValueError if these are not the clients that trained it."""
+    state = run.training.state
+    if not isinstance(state, RidgeState):
+        raise FederationError(
+            f"{type(state).__name__} keeps no statistics by client; calibrate run.model on clients "
+            "that did not train"
+        )
+    if missing := sorted(set(state.by_client) - set(clients)):
+        raise ValueError(
+            f"{missing[0]!r} trained the run and is not among the clients; pass those who trained, "
+            "or run.model with clients that did not"
+        )
+    return state
