@@ -165,7 +165,12 @@ def test_a_saved_model_forecasts_alone_and_equals_ridge_over_stacked_rows(tmp_pa
     model = ct.load(result.model.save(tmp_path / "model.safetensors"))
     assert output_names(model) == ("load+1", "load+6")
     raw = clients["b"][0]
-    np.testing.assert_allclose(model.predict(raw), _by_hand(clients, raw), rtol=1e-9, atol=1e-9)
+    by_hand = _by_hand(clients, raw)
+    np.testing.assert_allclose(model.predict(raw), by_hand, rtol=1e-9, atol=1e-9)
+    errors = by_hand[:-6] - np.column_stack([raw.u[1:-5, 0], raw.u[6:, 0]])
+    score = ct.evaluate(model, {"b": [raw]}).total
+    assert score is not None
+    np.testing.assert_allclose(score.errors.squared_error, (errors**2).sum(axis=0), rtol=1e-6)
 
 
 def _by_hand(clients: dict[str, list[Recording]], new: Recording) -> Array:

@@ -107,6 +107,11 @@ class Table:
         return "client" in self.model.columns or bool(self.model.clients)
 
     @property
+    def knows_intervals(self) -> bool:
+        """Whether predicted numbers come with an interval."""
+        return self._intervals is not None or self.model.deviation is not None
+
+    @property
     def _intervals(self) -> Intervals | None:
         return self.model.intervals if isinstance(self.model, WithIntervals) else None
 
@@ -117,8 +122,7 @@ class Table:
         if self.model.classes is not None:
             extra = [f"p_{name}" for name in names] if self.probabilities else []
             return [*who, "prediction", "probability", *extra]
-        known = self._intervals is not None or self.model.deviation is not None
-        ends = ("_low", "_high") if known else ()
+        ends = ("_low", "_high") if self.knows_intervals else ()
         return [*who, *(name + end for name in names for end in ("", *ends))]
 
     def rows(self, path: str | Path) -> Iterator[list[Cell]]:
