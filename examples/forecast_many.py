@@ -16,7 +16,6 @@ import numpy as np
 
 import catchment as ct
 from catchment.arrays import Array
-from catchment.engine.local import run_locally
 from catchment.federation.learn import PersonalReadouts
 from catchment.readout import PersonalModels, forecasts
 
@@ -51,7 +50,7 @@ def personal(model: ct.Model, houses: dict[str, list[ct.Recording]]) -> Personal
     """Return the model with a readout of each house's own beside the shared one."""
     ridge = ct.FederatedRidge(features=model.features, ridge=float(model.readout.ridge))
     plan = ct.Plan(algorithm=PersonalReadouts(ridge=ridge), rounds=2, prepare=model.prepare)
-    made: PersonalModels = run_locally(plan, houses).result
+    made: PersonalModels = ct.federate(plan, houses).result
     return made.prepared_by(model.prepare, model.channels)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 import catchment as ct
 from catchment.arrays import Array
+from catchment.features.pipeline import AnyMap
 from catchment.readout.forecast import horizon_targets
 from reproductions.forecast_data import N_TEST, N_TRAIN, N_VALIDATION
 
@@ -17,6 +18,29 @@ LAGS = 336
 RIDGES = (1.0, 100.0, 1000.0, 10000.0)
 FORMS = ("values", "changes")
 NAIVE = ("last value", "last day")
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What the hours before differ by from the present one; a row per step."""
+
+    lags: int = LAGS
+    bounds = (-100.0, 100.0)
+    per_step = True
+    standardise = True
+
+    @property
+    def n_features(self) -> int:
+        return self.lags - 1
+
+    @property
+    def washout(self) -> int:
+        return self.lags - 1
+
+    def rows(self, recordings: Sequence[ct.Recording]) -> list[Array]:
+        """Return the rows (T - washout, lags - 1) of each recording."""
+        seen = [np.lib.stride_tricks.sliding_window_view(r.u[:, 0], self.lags) for r in recordings]
+        return [one[:, -2::-1] - one[:, -1:] for one in seen]
 
 
 def standardised(station: ct.Recording) -> dict[str, Array]:
@@ -43,7 +67,8 @@ def stretch(series: Array, part: str) -> Array:
 def recording(series: Array, part: str, horizon: int, form: str) -> ct.Recording:
     """Return inputs (T, 1) and targets (T, horizon) of a part of a channel.
 
-    Targets are the values to come, or what they differ by from the present one.
+    Targets are the values to come, or what they differ by from the present one; with the latter
+    go inputs that are such differences too, as NLinear has them.
     """
     values = stretch(series, part)
     y = horizon_targets(values, range(1, horizon + 1))
@@ -53,8 +78,9 @@ def recording(series: Array, part: str, horizon: int, form: str) -> ct.Recording
 def fitted(series: Mapping[str, Array], horizon: int, form: str, ridge: float) -> ct.Model:
     """Return the model of all channels, each a client, in one round."""
     clients = {name: [recording(one, "train", horizon, form)] for name, one in series.items()}
-    lags = ct.NVAR(LAGS, order=1, washout=LAGS - 1)
-    pipeline = ct.Pipeline(ct.Prepare(gaps="error", scale="none"), lags)
+    lags = ct.NVAR(LAGS, order=1, washout=LAGS - 1, grid=None)
+    chosen: AnyMap = Differences() if form == "changes" else lags
+    pipeline = ct.Pipeline(ct.Prepare(gaps="error", scale="none"), chosen)
     run = ct.federate(pipeline, clients, ridge=ridge, upload="statistics")
     return replace(run.model, statistics=None)
 
@@ -119,7 +145,7 @@ def largest_gap(
 ) -> float:
     """Return the largest relative difference from ridge regression on all rows in one place.
 
-    Windows are cut by numpy and rounded to 22 binary digits, as the map says it does.
+    Windows are cut by numpy. NVAR says that it rounds values to 22 binary digits.
     """
 
     def rows(part: str) -> tuple[Array, Array]:
@@ -128,15 +154,17 @@ def largest_gap(
             values = stretch(one, part)
             looked = np.lib.stride_tricks.sliding_window_view(values, LAGS)[:-horizon, ::-1]
             later = np.lib.stride_tricks.sliding_window_view(values[LAGS:], horizon)
-            later = later - values[LAGS - 1 : -horizon, None] if form == "changes" else later
-            made.append((np.round(looked * 2.0**22) / 2.0**22, later))
+            if form == "changes":
+                made.append((looked[:, 1:] - looked[:, :1], later - looked[:, :1]))
+            else:
+                made.append((np.round(looked * 2.0**22) / 2.0**22, later))
         return np.concatenate([z for z, _ in made]), np.concatenate([y for _, y in made])
 
     z, y = rows("train")
     centre, scale, middle = z.mean(axis=0), z.std(axis=0), y.mean(axis=0)
     z -= centre
     z /= scale
-    W = np.linalg.solve(z.T @ z + ridge * np.eye(LAGS), z.T @ (y - middle))
+    W = np.linalg.solve(z.T @ z + ridge * np.eye(z.shape[1]), z.T @ (y - middle))
     new, _ = rows("test")
     pooled = (new - centre) / scale @ W + middle
     ours = np.concatenate(

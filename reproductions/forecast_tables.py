@@ -13,7 +13,7 @@ from reproductions.forecast_study import PUBLISHED, SOURCE, Cell, covered, of, r
 
 OURS = {
     "values": "ours, ridge on 336 hours",
-    "changes": "ours, the same for changes from the last value",
+    "changes": "ours, on differences from the last value",
 }
 INTRODUCTION = """# Forecasts for many owners
 
@@ -151,8 +151,8 @@ def drawn(result: dict[str, Any], path: Path) -> Path:
         values = [value for value, _, _ in _all(of(cells, "weather", name))]
         naive = name in weather.NAIVE
         left.plot(hours, values, "--" if naive else "o-", label=name, lw=1 if naive else 1.6, ms=4)
-    left.set(ylabel="RMSE of the temperature, K", ylim=(0, None))
-    left.legend(fontsize=8)
+    left.set(ylabel="RMSE of the temperature, K", ylim=(0, 6.5))
+    left.legend(fontsize=8, loc="upper left", ncols=2)
     own = of(cells, "weather", "+ personal readouts")
     for colour, coverage in zip(("tab:blue", "tab:orange"), weather.COVERAGES, strict=True):
         found = [covered(own, str(coverage), h) for h in weather.HORIZONS]
