@@ -67,7 +67,7 @@ def _setting(result: dict[str, Any]) -> str:
 
 def largest_gap(cells: Sequence[Cell]) -> float:
     """Return the largest relative difference between federated and pooled forecasts."""
-    return max(cell["gap"] for cell in cells if cell.get("gap") is not None)
+    return max(float(cell["gap"]) for cell in cells if cell.get("gap") is not None)
 
 
 def _station(cells: Sequence[Cell]) -> str:
