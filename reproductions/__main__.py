@@ -11,6 +11,7 @@ from catchment.errors import CatchmentError
 from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
+from reproductions.forecast_command import forecast
 from reproductions.freeze_command import freeze
 from reproductions.life_command import life
 from reproductions.papers import papers
@@ -27,6 +28,7 @@ for study in STUDIES:
     app.command(study)(study_command(study))
 app.command("cost")(cost)
 app.command("streams")(streams)
+app.command("forecast")(forecast)
 app.command("freeze")(freeze)
 app.command("speech")(speech)
 app.command("sentences")(sentences)

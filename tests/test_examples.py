@@ -65,6 +65,14 @@ def test_forecast_mackey_glass(tmp_path: Path) -> None:
     assert (tmp_path / "forecast.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_forecast_many(tmp_path: Path) -> None:
+    table = printed("forecast_many", tmp_path)
+    naive, shared, own = (table[name] for name in ("same hour yesterday", "shared", "personal"))
+    assert all(ours < 0.7 * theirs for ours, theirs in zip(shared, naive, strict=True))
+    assert sum(own) < sum(shared)
+    assert all(0.85 < share < 0.95 for share in table["inside 90 % intervals"])
+
+
 def test_sensor_folder(tmp_path: Path) -> None:
     table = printed("sensor_folder", tmp_path)
     assert table["reservoir, saved and loaded"][0] < 0.4

@@ -30,12 +30,12 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts Counts Detector ErrorSums Gaussian Grid Intervals Model NormalModel "
+        "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals Model NormalModel "
         "OnlineRidge PersonalModels Predictor Readout RidgeChoice RidgeFactors RidgeStatistics "
         "SlidingWindow Unit accumulate accumulate_factors accuracy bayesian_readout "
-        "choose_by_blocks choose_by_factor_blocks "
-        "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
-        "load_factors load_statistics log_edges nrmse save_factors save_statistics train"
+        "choose_by_blocks choose_by_factor_blocks choose_by_gcv conformal_quantile "
+        "conformal_readout forecast_direct forecasts horizon_targets load_factors load_statistics "
+        "log_edges nrmse save_factors save_statistics train "
     ),
     "federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "

@@ -85,7 +85,12 @@ def shared_by(
             first = first_recording({name: clients[name]})
             channels = first.channels or first.n_inputs
             per_step = has_target_per_step(prepare, first)
-            n_targets = first.n_inputs if first.y is None else first.y.shape[-1]
+            if first.y is not None:
+                n_targets = first.y.shape[-1]
+            elif prepare.horizon is not None:
+                n_targets = prepare.ahead.n_targets(channels)
+            else:
+                n_targets = first.n_inputs
             found[Shared(channels, first.classes, per_step, n_targets)] += 1
         except Exception as error:
             failed = failed or error

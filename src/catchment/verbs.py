@@ -264,7 +264,8 @@ def federate(
         ridge=ridge,
         n_targets=shared.n_targets if names is None else len(names),
     )
-    n_inputs = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    n_channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    n_inputs = prepare.n_inputs(n_channels)
     if uploads.sums_products:
         refuse_large(
             pipeline.known_map,

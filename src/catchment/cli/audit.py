@@ -63,7 +63,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     noise = [p for p in course.protections if isinstance(p, GaussianNoise)]
     return Setting(
         features=widest,
-        n_inputs=len(held.about.channels),
+        n_inputs=course.n_inputs,
         n_clients=len(held.train),
         sequences=int(np.median([len(sequences) for sequences in looked_at])),
         steps=int(np.median([s.n_steps for sequences in looked_at for s in sequences])),

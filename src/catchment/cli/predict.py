@@ -53,6 +53,10 @@ def predict(
             "--client", metavar="NAME", help="Whose readout to use; by default the files' own."
         ),
     ] = None,
+    ahead: Annotated[
+        bool,
+        typer.Option("--ahead", help="What comes after each recording: a row per horizon."),
+    ] = False,
     use: UseOption = None,
     device: DeviceOption = None,
 ) -> None:
@@ -61,11 +65,13 @@ def predict(
     Classes come with their probability, numbers with an interval where the model knows its error.
     """
     from catchment.data.files import find_files
+    from catchment.readout.ahead import AheadTable
     from catchment.readout.answers import Table
 
     if out is not None and out.is_dir():
         raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")
-    table = Table(load_predictor(model_path, use), probabilities, coverage, client, device)
+    whole = Table(load_predictor(model_path, use), probabilities, coverage, client, device)
+    table = AheadTable(whole) if ahead else whole
     paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")

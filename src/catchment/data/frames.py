@@ -14,7 +14,7 @@ from catchment.arrays import Array, Integers, as_numbers, refuse_conversions
 from catchment.data.columns import first_text, holds_text, is_missing, refuse_missing
 from catchment.data.columns import missing_values as missing_values
 from catchment.data.recording import Recording
-from catchment.data.times import order_of, seconds_of, times_of
+from catchment.data.times import epoch_of, order_of, seconds_of, times_of
 from catchment.errors import SettingError
 
 ONE_CLIENT = "all"
@@ -169,10 +169,10 @@ class Rows:
             raise ValueError(f"{where}: {error}" if where else str(error)) from error
 
     def _recording(self, rows: Integers) -> Recording:
-        seconds = None
+        seconds = epoch = None
         if self.times is not None:
             rows = rows[order_of(self.times[rows])]
-            seconds = seconds_of(self.times[rows])
+            seconds, epoch = seconds_of(self.times[rows]), epoch_of(self.times[rows])
         own = None if self.y is None else self.y[rows]
         if own is not None and not self.per_step:
             own = the_same(own)
@@ -183,6 +183,7 @@ class Rows:
             times=seconds,
             channels=self.channels,
             classes=self.classes,
+            epoch=epoch,
         )
 
 

@@ -1,7 +1,8 @@
 """What happens to raw recordings before the map, as one value that a model carries with it.
 
 In this order: the channels are compared, the steps brought to one rate, targets ahead in time
-taken (in raw units), gaps filled, channels scaled, and windows cut. `apply` does it for training
+taken (in raw units), inputs that are known ahead and the calendar put beside the channels, gaps
+filled, channels scaled, and windows cut. `apply` does it for training
 and evaluation, `inputs` for prediction; both give the same inputs to the bit.
 
 Only the scale is fitted to data. Its moments add (`catchment.data.scaling`), so many owners fit
@@ -23,6 +24,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.data.ahead import (
+    Ahead,
+    Channels,
+    checked_channels,
+    checked_horizons,
+    extended,
+    present,
+)
+from catchment.data.calendar import COLUMNS, Calendar, calendar_columns, calendar_names
 from catchment.data.channels import refuse_mixed_channels
 from catchment.data.gaps import Policy, fill_recording
 from catchment.data.recording import Recording
@@ -87,6 +97,17 @@ class Prepare:
         count in the last two. A target per recording goes to all its windows, with its weight.
     horizon
         Where recordings have no targets: predict the inputs this many steps ahead, in raw units.
+        Several numbers make a target of each.
+    predicted
+        Names or numbers of the channels that a horizon predicts; all that are not `known` if not
+        given.
+    known
+        Names or numbers of channels that are known ahead, such as a price list: their values at
+        every horizon become further inputs. Rows at the end of a recording that have a value of
+        no other channel are the future; past the last of them its value stands.
+    calendar
+        Any of "hour", "weekday" and "season": further inputs that say when a step is, four of
+        each; see `catchment.data.calendar`. Recordings need times that are dates.
     scale
         "none"; "own", by the moments of the recordings that are handed in together, those of one
         client; "federated", by moments of all training clients, which are to be fitted; or a
@@ -103,7 +124,10 @@ class Prepare:
     window: int | str | None = None
     step: int | str | None = None
     label: WindowLabel = "last"
-    horizon: int | None = None
+    horizon: int | tuple[int, ...] | None = None
+    predicted: Channels | None = None
+    known: Channels = ()
+    calendar: tuple[Calendar, ...] = ()
     scale: Scale | Scaler = "federated"
 
     def __post_init__(self) -> None:
@@ -113,8 +137,7 @@ class Prepare:
             _refuse_other("scale", self.scale, get_args(Scale))
         if self.rate is not None:
             object.__setattr__(self, "rate", _checked_rate(self.rate))
-        if self.horizon is not None:
-            object.__setattr__(self, "horizon", _checked_steps("horizon", self.horizon))
+        self._check_ahead()
         for name, length in (("window", self.window), ("step", self.step)):
             if length is not None and not isinstance(length, str):
                 object.__setattr__(self, name, _checked_steps(name, length))
@@ -129,6 +152,54 @@ class Prepare:
                 'label is "majority" and horizon is set, but inputs ahead in time are numbers; '
                 'pass label="last" or "mean"'
             )
+
+    def _check_ahead(self) -> None:
+        if self.horizon is not None:
+            object.__setattr__(self, "horizon", checked_horizons(self.horizon))
+        for name in ("predicted", "known"):
+            given = getattr(self, name)
+            if given is None or given in ((), []):
+                continue
+            if self.horizon is None:
+                raise ValueError(f"{name} is {given!r} without a horizon; pass a horizon too")
+            object.__setattr__(self, name, checked_channels(name, given))
+        object.__setattr__(self, "known", tuple(self.known))
+        both = [one for one in self.known if one in (self.predicted or ())]
+        if both:
+            raise ValueError(f"{both[0]!r} is both predicted and known ahead; name it once")
+        kinds = (self.calendar,) if isinstance(self.calendar, str) else tuple(self.calendar)
+        for kind in kinds:
+            _refuse_other("calendar", kind, get_args(Calendar))
+        object.__setattr__(self, "calendar", tuple(dict.fromkeys(kinds)))
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """Steps ahead that are predicted, one or several; none without a horizon.
+
+        >>> Prepare(horizon=3).horizons, Prepare(horizon=[1, 24]).horizons
+        ((3,), (1, 24))
+        """
+        if self.horizon is None:
+            return ()
+        return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
+
+    @cached_property
+    def ahead(self) -> Ahead:
+        """What is predicted and what is known ahead in time."""
+        return Ahead(self.horizons, self.predicted, self.known)
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether inputs of a map are more than the channels: known ahead, or a calendar."""
+        return bool(self.known or self.calendar)
+
+    def n_inputs(self, n_channels: int) -> int:
+        """Return how many inputs a map gets of recordings of this many channels.
+
+        >>> Prepare(horizon=(1, 24), known=[1], calendar=("hour",)).n_inputs(2)
+        8
+        """
+        return n_channels + len(self.horizons) * len(self.known) + COLUMNS * len(self.calendar)
 
     @property
     def is_fitted(self) -> bool:
@@ -171,7 +242,8 @@ class Prepare:
         >>> Prepare(gaps="hold").before_scaling([Recording([1.0, np.nan])])[0].u.ravel().tolist()
         [1.0, 1.0]
         """
-        return [piece.recording for piece in self._without_gaps(_without_targets(recordings))]
+        raw = _without_targets(recordings)
+        return [piece.recording for piece in self._without_gaps(raw, alone=True)]
 
     def apply(self, recordings: Iterable[Recording]) -> list[Recording]:
         """Return prepared recordings with their targets, for training and evaluation.
@@ -186,7 +258,7 @@ class Prepare:
         raw = list(recordings)
         if self._changes_nothing:
             return raw
-        return [piece.recording for piece in self._prepared(raw, self.horizon)]
+        return [piece.recording for piece in self._prepared(raw, targets=True)]
 
     def stream(self, recordings: Iterable[Recording]) -> Iterable[Recording]:
         """Yield what `apply` returns, one raw recording after another, for clients of any size.
@@ -207,7 +279,7 @@ class Prepare:
         found = False
         many = iter(recordings)
         while raw := list(islice(many, CHUNK)):
-            pieces = self._windows(raw, self._scaled(self._without_gaps(raw, self.horizon)))
+            pieces = self._windows(raw, self._scaled(self._without_gaps(raw, targets=True)))
             found = found or bool(pieces)
             yield from (piece.recording for piece in pieces)
         if not found:
@@ -242,8 +314,9 @@ class Prepare:
             "window": window,
             "step": window if step is None else step,
             "label": None if window is None else self.label,
-            "horizon": self.horizon,
+            "horizon": _listed(self.horizon),
             "scale": _scale_settings(scale),
+            **self._beside(),
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -253,8 +326,10 @@ class Prepare:
         >>> Prepare(window="5s").settings()["window"]
         '5s'
         """
-        settings = {field.name: self.__dict__[field.name] for field in fields(self)}
-        return {**settings, "scale": _scale_settings(self.scale)}
+        beside = ("predicted", "known", "calendar")
+        settings = {f.name: self.__dict__[f.name] for f in fields(self) if f.name not in beside}
+        settings["horizon"] = _listed(self.horizon)
+        return {**settings, "scale": _scale_settings(self.scale), **self._beside()}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Prepare:
@@ -278,10 +353,16 @@ class Prepare:
             scale = Scaler(np.array(scale["mean"], float), np.array(scale["scale"], float))
         return cls(**{**settings, "scale": scale})
 
+    def _beside(self) -> dict[str, Any]:
+        """Return the settings of what lies around the channels, as far as there are any."""
+        given = {"predicted": self.predicted, "known": self.known, "calendar": self.calendar}
+        return {name: list(value) for name, value in given.items() if value}
+
     @property
     def _changes_nothing(self) -> bool:
         # Missing inputs are then refused by the map, which looks for them anyway.
         alone = self.rate is None and self.window is None and self.horizon is None
+        alone = alone and not self.calendar
         return alone and self.gaps == "error" and self.scale == "none"
 
     def _canonical(self, name: str) -> Any:
@@ -292,8 +373,8 @@ class Prepare:
             return count_steps(name, length, 1 / self.rate)
         return {"seconds": duration(name, length)}
 
-    def _prepared(self, raw: list[Recording], horizon: int | None = None) -> list[Prepared]:
-        pieces = self._scaled(self._without_gaps(raw, horizon))
+    def _prepared(self, raw: list[Recording], *, targets: bool = False) -> list[Prepared]:
+        pieces = self._scaled(self._without_gaps(raw, targets=targets))
         windows = self._windows(raw, pieces)
         if raw and not windows:
             raise self._too_short(pieces)
@@ -321,13 +402,17 @@ class Prepare:
             "or longer recordings"
         )
 
-    def _without_gaps(self, raw: list[Recording], horizon: int | None = None) -> list[Prepared]:
+    def _without_gaps(
+        self, raw: list[Recording], *, targets: bool = False, alone: bool = False
+    ) -> list[Prepared]:
+        """Return pieces without gaps, not scaled; channels alone, or with all inputs of the map."""
         refuse_mixed_channels(raw)
         pieces = []
         for source, recording in enumerate(raw):
             steady = recording if self.rate is None else resample(recording, self.rate)
-            if horizon is not None:
-                steady = _with_inputs_ahead(steady, horizon, source)
+            if targets and self.horizon is not None:
+                steady = self._with_inputs_ahead(steady, source)
+            steady = present(steady, self.ahead) if alone else self._all_inputs(steady, source)
             filled, _ = fill_recording(steady, self.gaps, source, silent=np.nan)
             for start, piece in filled:
                 # Pieces share a recording's weight, windows do not.
@@ -341,6 +426,26 @@ class Prepare:
             )
         return pieces
 
+    def _with_inputs_ahead(self, recording: Recording, number: int) -> Recording:
+        if recording.y is not None:
+            raise ValueError(
+                f"recording {number} has targets, and a horizon of {self.horizon} steps asks for "
+                "inputs ahead in time instead; leave out the targets or the horizon"
+            )
+        return replace(recording, y=self.ahead.targets(recording), per_step=True)
+
+    def _all_inputs(self, recording: Recording, number: int) -> Recording:
+        """Return a recording with what is known ahead and the calendar beside its channels."""
+        if not self.looks_around:
+            return recording
+        columns, names = [], list(calendar_names(self.calendar))
+        if self.known:
+            columns.append(self.ahead.inputs(recording))
+            names = [*self.ahead.names(recording.channels or ()), *names]
+        if self.calendar:
+            columns.append(calendar_columns(recording, self.calendar, number))
+        return extended(recording, np.hstack(columns), names, self.ahead.n_present(recording))
+
     def _scaled(self, pieces: list[Prepared]) -> list[Prepared]:
         if self.scale == "federated":
             raise ValueError(
@@ -350,12 +455,35 @@ class Prepare:
             )
         own = [piece.recording for piece in pieces]
         if self.scale != "none" and own:
-            scaler = Scaler.fit(own) if isinstance(self.scale, str) else self.scale
-            own = scaler.apply(own)
+            scaler = self._own_scale(own) if isinstance(self.scale, str) else self.scale
+            own = self._widened(scaler, own[0]).apply(own)
         return [
             replace(piece, recording=_without_silence(recording))
             for piece, recording in zip(pieces, own, strict=True)
         ]
+
+    def _own_scale(self, pieces: list[Recording]) -> Scaler:
+        """Return the scale of the channels of pieces that may have further inputs."""
+        n = self._n_channels(pieces[0])
+        if n == pieces[0].n_inputs:
+            return Scaler.fit(pieces)
+        return Scaler.fit([replace(one, u=one.u[:, :n], channels=None) for one in pieces])
+
+    def _n_channels(self, prepared: Recording) -> int:
+        return prepared.n_inputs - self.n_inputs(0)
+
+    def _widened(self, scaler: Scaler, prepared: Recording) -> Scaler:
+        """Return a scale of channels that also scales what is known ahead, not the calendar."""
+        n = self._n_channels(prepared)
+        if n == prepared.n_inputs or len(scaler.mean) != n:
+            return scaler
+        channels = n if prepared.channels is None else prepared.channels[:n]
+        known, n_calendar = self.ahead.known_of(channels), COLUMNS * len(self.calendar)
+        parts = [
+            [numbers, np.tile(numbers[known], len(self.horizons)), np.full(n_calendar, plain)]
+            for numbers, plain in ((scaler.mean, 0.0), (scaler.scale, 1.0))
+        ]
+        return Scaler(*(np.concatenate(one) for one in parts))
 
     def _lengths(self, recording: Recording, number: int) -> tuple[int, int]:
         """Return the window and the step of a raw recording, in steps at the rate."""
@@ -392,15 +520,8 @@ def _without_silence(recording: Recording) -> Recording:
     return replace(recording, u=np.where(silent, 0.0, recording.u))
 
 
-def _with_inputs_ahead(recording: Recording, horizon: int, number: int) -> Recording:
-    if recording.y is not None:
-        raise ValueError(
-            f"recording {number} has targets, and a horizon of {horizon} steps asks for inputs "
-            "ahead in time instead; leave out the targets or the horizon"
-        )
-    y = np.full_like(recording.u, np.nan)
-    y[:-horizon] = recording.u[horizon:]
-    return replace(recording, y=y, per_step=True)
+def _listed(horizon: int | tuple[int, ...] | None) -> int | list[int] | None:
+    return list(horizon) if isinstance(horizon, tuple) else horizon
 
 
 def _scale_settings(scale: Scale | Scaler) -> Any:

@@ -22,8 +22,9 @@ class Recording:
     To take some of its steps use `part`, which cuts everything that belongs to a step.
 
     `times` (T,) are seconds, finite and increasing, where they are known: resampling and windows
-    of a length in seconds need them. `channels` are the names of the inputs and `classes` those of
-    the columns of one-hot targets, where they have any.
+    of a length in seconds need them. `epoch` is their time 0 in seconds since 1 January 1970 by the
+    recording's own clock, where dates are known: a calendar needs it. `channels` are the names of
+    the inputs and `classes` those of the columns of one-hot targets, where they have any.
 
     A recording that comes in stretches has a `name`. `first_step` says where in it this stretch
     begins, and `goes_on` that more is to come; the stretch without it is the last. `part` keeps
@@ -52,6 +53,7 @@ class Recording:
     name: str = ""
     first_step: int = 0
     goes_on: bool = False
+    epoch: float | None = None
 
     def __post_init__(self) -> None:
         u = as_matrix(self.u, "inputs")
@@ -71,6 +73,8 @@ class Recording:
             raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
         if self.times is not None:
             object.__setattr__(self, "times", frozen(_times(self.times, len(u)).view()))
+        if self.epoch is not None:
+            object.__setattr__(self, "epoch", _epoch(self.epoch, self.times))
         if self.channels is not None:
             object.__setattr__(self, "channels", _channels(self.channels, u.shape[1]))
         if self.classes is not None:
@@ -177,6 +181,8 @@ def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recordi
         channels=recording.channels,
         classes=None if y is None else recording.classes,
     )
+    if recording.epoch is not None:
+        made.__dict__["epoch"] = recording.epoch
     if recording.name:
         goes_on = recording.goes_on or stop < len(recording.u)
         place = {"name": recording.name, "first_step": recording.first_step + start}
@@ -190,6 +196,7 @@ def trusted(
     times: Array | None,
     channels: tuple[str, ...],
     classes: tuple[str, ...] | None,
+    epoch: float | None = None,
 ) -> Recording:
     """Return a recording of arrays that have passed all checks, with many others at once."""
     made = object.__new__(Recording)
@@ -201,6 +208,7 @@ def trusted(
         times=times,
         channels=channels,
         classes=None if y is None else classes,
+        epoch=epoch,
     )
     return made
 
@@ -251,6 +259,13 @@ def _times(value: Any, n_steps: int) -> Array:
             "sort the steps by time and keep one step per time"
         )
     return times
+
+
+def _epoch(value: Any, times: Array | None) -> float | None:
+    epoch = as_numbers(value, "epoch")
+    if epoch.ndim or not np.isfinite(epoch):
+        raise ValueError(f"epoch is {value!r}; pass one number of seconds since 1 January 1970")
+    return None if times is None else float(epoch)
 
 
 def _channels(value: Any, n_inputs: int) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from catchment.arrays import Array
+from catchment.data.ahead import inputs_ahead
 from catchment.data.prepare import Prepare
 from catchment.data.recording import Recording
 from catchment.data.windows import cut_windows
@@ -58,6 +59,11 @@ def check_continuable(prepare: Prepare) -> None:
     if prepare.scale == "own":
         raise ValueError(
             'scale is "own", which every new stretch would change; pass scale="federated" or "none"'
+        )
+    if prepare.looks_around:
+        raise ValueError(
+            "known and calendar put inputs beside the channels, which stretches do not have yet; "
+            "leave them out, or hand in whole recordings"
         )
     if isinstance(prepare.window, str) or isinstance(prepare.step, str):
         raise ValueError(
@@ -117,14 +123,14 @@ def _targets(
             f"a recording has targets, and a horizon of {prepare.horizon} steps asks for inputs "
             "ahead in time instead; leave out the targets or the horizon"
         )
-    y = np.full_like(u, np.nan)
-    y[: -prepare.horizon] = u[prepare.horizon :]
-    return y, len(u) if ends else max(0, len(u) - prepare.horizon)
+    columns = prepare.ahead.predicted_of(stretch.channels or stretch.n_inputs)
+    y = inputs_ahead(u[:, columns], prepare.horizons)
+    return y, len(u) if ends else max(0, len(u) - max(prepare.horizons))
 
 
 def _filled(prepare: Prepare, u: Array, last: Array, ends: bool) -> Array | None:
     """Return inputs without gaps, scaled; None while a channel waits for its first value."""
-    alone = replace(prepare, window=None, step=None, horizon=None)
+    alone = replace(prepare, window=None, step=None, horizon=None, predicted=None)
     if prepare.gaps == "error":
         return alone.apply([Recording(u)])[0].u
     led = np.vstack([last, u])

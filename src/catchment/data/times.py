@@ -58,6 +58,22 @@ def seconds_of(times: Values) -> Array:
         ) from error
 
 
+def epoch_of(times: Values) -> float | None:
+    """Return when the first of sorted times was, in seconds since 1 January 1970; None if unknown.
+
+    The clock is that of the times themselves: an offset from Greenwich is left out.
+
+    >>> epoch_of(np.array(["1970-01-02T00:00"], dtype="M8[ns]"))
+    86400.0
+    """
+    first = times[0]
+    if times.dtype.kind == "M":
+        return float(first.astype("M8[ns]").astype(np.int64) / 1e9)
+    if isinstance(first, dt.datetime):  # as pandas's are, too
+        return (first.replace(tzinfo=None) - dt.datetime(1970, 1, 1)).total_seconds()
+    return None
+
+
 def _of_day(clock: dt.time) -> dt.timedelta:
     return dt.timedelta(
         hours=clock.hour,

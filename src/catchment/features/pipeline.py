@@ -71,7 +71,8 @@ class Pipeline:
         return known
 
     def built(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> Pipeline:
-        """Return the pipeline with its map built for inputs of this many channels."""
+        """Return the pipeline with its map built for recordings of this many channels."""
+        n_inputs = self.prepare.n_inputs(n_inputs)
         if isinstance(self.map, MapDescription):
             described = suited(self.map, self.prepare)
             built = described.build(n_inputs, per_step=per_step, classes=classes)
@@ -79,7 +80,7 @@ class Pipeline:
         known = self.features.n_inputs
         if known not in (None, n_inputs):
             raise ValueError(
-                f"the data have {n_inputs} channels, the map was built for {known}; pass data with "
+                f"the data have {n_inputs} inputs, the map was built for {known}; pass data with "
                 "the same channels, or a description such as EchoState(200)"
             )
         return self

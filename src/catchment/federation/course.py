@@ -162,11 +162,18 @@ class Course:
         return self.channels if isinstance(self.channels, int) else len(self.channels)
 
     @property
+    def n_inputs(self) -> int:
+        """How many inputs maps get: the channels, and what the preparation puts beside them."""
+        return self.prepare.n_inputs(self.n_channels)
+
+    @property
     def n_targets(self) -> int | None:
         """How many targets every row has, None if only the clients know."""
         if self.classes is not None:
             return len(self.classes)
-        return self.n_channels if self.prepare.horizon is not None else self.targets
+        if self.prepare.horizon is not None:
+            return self.prepare.ahead.n_targets(self.channels)
+        return self.targets
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -239,7 +246,7 @@ class Course:
         return recognised(
             one,
             built,
-            self.n_channels,
+            self.n_inputs,
             per_step=self.per_step,
             classes=self.classes is not None,
             adapted=adapted,
@@ -248,7 +255,7 @@ class Course:
     def _built(self, one: FeatureMap | MapDescription) -> FeatureMap:
         if isinstance(one, MapDescription):
             classes = self.classes is not None
-            return one.build(self.n_channels, per_step=self.per_step, classes=classes)
+            return one.build(self.n_inputs, per_step=self.per_step, classes=classes)
         return one
 
     def plan(self, stage: str, known: Known, place: Place | None = None) -> AnyPlan:

@@ -225,7 +225,7 @@ class Increments:
             own = recordings.pop(stretch.name, None) if stretch.name else None
             opened = own or OpenRecording(0, Waiting.at_first(stretch))
             # Steps within the washout give no row, and yet say how many targets there are.
-            n_targets = stretch.n_inputs if stretch.y is None else stretch.y.shape[-1]
+            n_targets = self._n_targets(stretch)
             made = made or [self._zero(n_targets)]
             pieces, opened = self._prepared(stretch, opened)
             if self.prepare.window is not None:
@@ -241,6 +241,13 @@ class Increments:
             classes = self.classes is not None
             made.append(accumulate(self.features, ready, threads=1, classes=classes))
         return made, Progress("", None, recordings, ended)
+
+    def _n_targets(self, stretch: Recording) -> int:
+        if stretch.y is not None:
+            return int(stretch.y.shape[-1])
+        channels = stretch.channels or stretch.n_inputs
+        horizon = self.prepare.horizon
+        return stretch.n_inputs if horizon is None else self.prepare.ahead.n_targets(channels)
 
     def _prepared(
         self, stretch: Recording, opened: OpenRecording

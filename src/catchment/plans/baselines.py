@@ -84,6 +84,7 @@ def contenders(
         usual = ()  # nothing is known that a guess could be compared with
     lags = {"lags": file.run.lags, "washout": features.washout}
     horizon = file.prepare.horizon or 1
+    n_inputs = file.prepare.n_inputs(len(held.about.channels))
     gcv = ReadoutAveraging(features=features, ridge="gcv", classes=classes)
     training = partial(trained, threads=threads, workers=workers)
     guessing = partial(guess, workers=workers)
@@ -94,7 +95,7 @@ def contenders(
         "persistence": lambda: guessing(
             Guess(how="persistence", horizon=horizon, washout=features.washout)
         ),
-        "autoregression": lambda: training(autoregression(len(held.about.channels), **lags)),
+        "autoregression": lambda: training(autoregression(n_inputs, **lags)),
         "local": lambda: local_only(features, classes=classes, threads=threads, workers=workers),
         "averaging": lambda: training(Plan(algorithm=gcv)),
         "ensemble": lambda: training(Plan(algorithm=_ensemble(features, classes))),

@@ -282,7 +282,7 @@ class Conductor:
         """Why "auto" chose no map, if that is so."""
         course = self.course
         alone = len(course.maps) == 1 and self.file.map_name == "auto"
-        return self.file.offered(course.n_channels, course.per_step, 1).note if alone else ""
+        return self.file.offered(course.n_inputs, course.per_step, 1).note if alone else ""
 
     def finish(self, rows: Iterable[Row]) -> None:
         """Keep the rows of the comparison, and that the run is over."""

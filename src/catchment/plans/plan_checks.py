@@ -57,9 +57,10 @@ def check(file: PlanFile) -> None:
         )
     # Built of tiny stand-ins: what is wrong with any setting shows now.
     classes = None if file.prepare.horizon is not None else _some_classes(file)
-    _ = file.course(About(("x",), classes, per_step=classes is None or normal)).fingerprint
+    channels = _some_channels(file)
+    _ = file.course(About(channels, classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
-        _check_noise(file, About(("x",), classes))
+        _check_noise(file, About(channels, classes))
 
 
 def _check_intervals(file: PlanFile) -> None:
@@ -93,6 +94,13 @@ def _check_noise(file: PlanFile, about: About) -> None:
     chosen = isinstance(file.origin, Files) or sharing.test_of or sharing.split
     if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
         raise ValueError(TESTED_UNDER_NOISE)
+
+
+def _some_channels(file: PlanFile) -> tuple[str, ...]:
+    """Return channels that have all that [prepare] names, and one more."""
+    asked = (*file.prepare.known, *(file.prepare.predicted or ()))
+    last = max((one for one in asked if isinstance(one, int)), default=0)
+    return ("x", *(one for one in asked if isinstance(one, str)), *(f"x{k}" for k in range(last)))
 
 
 def _some_classes(file: PlanFile) -> tuple[str, ...] | None:

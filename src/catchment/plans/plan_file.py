@@ -165,7 +165,7 @@ class PlanFile:
         per_step = not windows and (about.per_step or bare or self.prepare.horizon is not None)
         if self._is_summed(protections):
             self._refuse_large(about, per_step)
-        offered = self.offered(len(about.channels), per_step, n_clients)
+        offered = self.offered(self.prepare.n_inputs(len(about.channels)), per_step, n_clients)
         table = self._learning(offered)
         given = Given(
             (),
@@ -229,7 +229,7 @@ class PlanFile:
         for one in self.maps:
             refuse_large(
                 one,
-                len(about.channels),
+                self.prepare.n_inputs(len(about.channels)),
                 per_step=per_step,
                 classes=about.classes is not None,
                 remedy='upload = "gradients" in [learn], ',

@@ -14,6 +14,8 @@ from catchment.faces import face
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.readout.accumulation import accumulate as accumulate
+    from catchment.readout.ahead import Forecast as Forecast
+    from catchment.readout.ahead import forecasts as forecasts
     from catchment.readout.detector import Detector as Detector
     from catchment.readout.factor_accumulation import accumulate_factors as accumulate_factors
     from catchment.readout.factor_choice import (
@@ -56,6 +58,7 @@ __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "accumulation": ["accumulate"],
+        "ahead": ["Forecast", "forecasts"],
         "detector": ["Detector"],
         "factor_accumulation": ["accumulate_factors"],
         "factor_choice": ["choose_by_factor_blocks"],

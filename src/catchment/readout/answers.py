@@ -64,8 +64,7 @@ def output_names(model: Predictor) -> tuple[str, ...]:
     """
     if model.classes is not None:
         return model.classes
-    ahead = model.channels if model.prepare.horizon is not None else None
-    for names in (_targets(model), ahead):
+    for names in (_targets(model), _ahead(model)):
         if names and len(names) == model.n_outputs:
             return tuple(names)
     return tuple(f"output_{k}" for k in range(model.n_outputs))
@@ -109,6 +108,11 @@ class Table:
         return "client" in self.model.columns or bool(self.model.clients)
 
     @property
+    def knows_intervals(self) -> bool:
+        """Whether predicted numbers come with an interval."""
+        return self._intervals is not None or self.model.deviation is not None
+
+    @property
     def _intervals(self) -> Intervals | None:
         return self.model.intervals if isinstance(self.model, WithIntervals) else None
 
@@ -121,8 +125,7 @@ class Table:
         if self.model.classes is not None:
             extra = [f"p_{name}" for name in names] if self.probabilities else []
             return [*who, "prediction", "probability", *extra]
-        known = self._intervals is not None or self.model.deviation is not None
-        ends = ("_low", "_high") if known else ()
+        ends = ("_low", "_high") if self.knows_intervals else ()
         return [*who, *(name + end for name in names for end in ("", *ends))]
 
     def rows(self, path: str | Path) -> Iterator[list[Cell]]:
@@ -250,6 +253,20 @@ def _labels(values: NDArray[Any]) -> NDArray[Any]:
 
 def _targets(model: Predictor) -> list[str]:
     return [name for name in model.columns.get("target", "").split("\n") if name]
+
+
+def _ahead(model: Predictor) -> list[str]:
+    """Return what a forecast of inputs is called: the channel, and the horizon if there are more.
+
+    Without names of the channels there is none.
+    """
+    prepare, channels = model.prepare, model.channels
+    if prepare.horizon is None or channels is None:
+        return []
+    names = [channels[k] for k in prepare.ahead.predicted_of(channels)]
+    if isinstance(prepare.horizon, int):
+        return names
+    return [f"{name}+{h}" for h in prepare.horizon for name in names]
 
 
 def _per_step(model: Predictor) -> bool:

@@ -194,6 +194,12 @@ def closed_loop_limits(
 
 def closed_loop_map(model: Model) -> EchoStateMap:
     """Return the map of a model that can be run step by step."""
+    if model.prepare.looks_around or model.prepare.predicted is not None:
+        raise ValueError(
+            "a closed loop feeds all its inputs back, and the model has inputs that are known "
+            "ahead, a calendar, or predicts some channels only; forecast directly, with several "
+            "horizons"
+        )
     _per_step(model.features)
     if not isinstance(model.features, EchoStateMap):
         raise ValueError(

@@ -105,10 +105,13 @@ class Model:
                 f"{len(set(self.classes))} different classes are named for "
                 f"{self.readout.n_outputs} outputs; name each output once"
             )
-        if self.channels is not None and features.n_inputs not in (None, len(self.channels)):
-            raise ValueError(
-                f"{len(self.channels)} channels are named, the map takes {features.n_inputs}"
-            )
+        if self.channels is not None:
+            given = self.prepare.n_inputs(len(self.channels))
+            if features.n_inputs not in (None, given):
+                raise ValueError(
+                    f"{len(self.channels)} channels are named, which make {given} inputs; the map "
+                    f"takes {features.n_inputs}"
+                )
         if self.statistics is not None:
             known = self.statistics.fingerprint
             if known and not same_features(known, features.fingerprint):

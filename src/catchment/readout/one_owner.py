@@ -58,7 +58,8 @@ def fitted_pipeline(
         raise ValueError("there are no recordings; pass at least one")
     first, prepare = recordings[0], pipeline.prepare
     per_step = has_target_per_step(prepare, first)
-    refuse_large(pipeline.known_map, first.n_inputs, per_step=per_step, classes=classes)
+    n_inputs = prepare.n_inputs(first.n_inputs)
+    refuse_large(pipeline.known_map, n_inputs, per_step=per_step, classes=classes)
     built = pipeline.built(first.n_inputs, per_step=per_step, classes=classes)
     if prepare.is_fitted:
         return built
@@ -93,10 +94,11 @@ def learn(
         if ridge != "gcv":
             raise ValueError("map 'auto' is chosen by 'gcv'; leave out ridge, or name a map")
         per_step = has_target_per_step(pipeline.prepare, recordings[0])
+        n_inputs = pipeline.prepare.n_inputs(recordings[0].n_inputs)
         return _best(
             [
                 learn(Pipeline(pipeline.prepare, one), recordings, classes=classes, threads=threads)
-                for one in described.candidates(recordings[0].n_inputs, per_step=per_step)
+                for one in described.candidates(n_inputs, per_step=per_step)
             ]
         )
     ready = fitted_pipeline(pipeline, recordings, classes=classes is not None)

@@ -168,6 +168,8 @@ def check_channels(predictor: Predictor, recording: Recording, k: int) -> None:
             f"trained on {', '.join(expected or ())}; pass these, in this order"
         )
     n_inputs = predictor.n_inputs if expected is None else len(expected)
+    if expected is None and n_inputs is not None:
+        n_inputs -= predictor.prepare.n_inputs(0)
     if n_inputs not in (None, recording.n_inputs):
         named = f" ({', '.join(expected)})" if expected else ""
         raise ValueError(

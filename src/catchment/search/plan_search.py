@@ -143,6 +143,7 @@ def search_plan(
         moments = [prepare.moments(recordings) for _, recordings in sorted(raw.items())]
         prepare = prepare.fitted(reduce(add, moments))
     clients = {name: prepare.apply(recordings) for name, recordings in raw.items()}
+    n_inputs = prepare.n_inputs(len(held.about.channels))
     if len(clients) < 2:
         raise ValueError("the plan has one training client; a search needs some to judge")
     names = cohorts(sorted(clients), validation=found.validation, test=0, seed=found.settings.seed)
@@ -156,7 +157,7 @@ def search_plan(
         features=features,
         classes=held.about.classes,
         space=found.space,
-        base=described.recipe(len(held.about.channels), per_step=per_step, classes=classes),
+        base=described.recipe(n_inputs, per_step=per_step, classes=classes),
         settings=found.settings,
         storage=storage,
         watch=watch,

@@ -25,7 +25,7 @@ from catchment.data.frames import Rows, nearest, numbers_of
 from catchment.data.lake.index import columns_in, texts_of
 from catchment.data.lake.storage import Storage, columns_of_folders
 from catchment.data.recording import Recording, trusted
-from catchment.data.times import times_of
+from catchment.data.times import epoch_of, times_of
 from catchment.errors import SettingError
 
 _TICKS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds
@@ -244,11 +244,12 @@ class RowGroup:
 
     def _one(self, start: int, stop: int) -> Recording | None:
         """Return rows as a recording; None if that takes a closer look."""
-        reader, y, seconds = self.reader, None, None
+        reader, y, seconds, epoch = self.reader, None, None, None
         if self.times is not None:
             seconds = self.times.rising(start, stop)
             if seconds is None:
                 return None
+            epoch = epoch_of(self.times.values[start:stop])
         if self.labels is not None:
             labels = self.labels
             if reader.per_step:
@@ -268,7 +269,7 @@ class RowGroup:
                 if changes is None or changes[start] != changes[stop - 1]:
                     return None
                 y = self.targets[start]
-        return trusted(self.u[start:stop], y, seconds, reader.inputs, reader.class_names)
+        return trusted(self.u[start:stop], y, seconds, reader.inputs, reader.class_names, epoch)
 
     def target_rows(self, start: int, stop: int) -> Array | None:
         """Return the targets of rows (T, K), one-hot where they are labels."""

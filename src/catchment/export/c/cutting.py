@@ -32,6 +32,11 @@ class Cutting:
         rate
             Samples a second, where windows are in seconds and the preparation has no rate.
         """
+        if prepare.looks_around:
+            raise ValueError(
+                "the model has inputs beside its channels (known, calendar), which a device does "
+                "not make; train without them, or predict with the model itself"
+            )
         hertz = rate if prepare.rate is None else prepare.rate
 
         def in_steps(name: str, length: int | str | None) -> int:

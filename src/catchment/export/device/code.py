@@ -159,7 +159,7 @@ def _settings(layout: Layout) -> str:
         "WASHOUT": code.washout,
         "LEAST": code.least_steps,
         "EVERY": layout.every,
-        "HORIZON": task.prepare.horizon or 0,
+        "HORIZON": max(task.prepare.horizons, default=0),
         "WINDOW": task.window,
         "STEP": task.step,
         "KEPT": layout.kept,

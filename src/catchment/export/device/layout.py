@@ -204,7 +204,7 @@ class Layout:
         fields += [(4, K)] if self.majority else []
         fields += [(4, 1), (word, kept * self.map.n_words)] if kept else [(word, self.map.n_words)]
         fields += [(4, kept)] if kept and self.majority else []
-        horizon = self.task.prepare.horizon
+        horizon = max(self.task.prepare.horizons, default=0)
         fields += [(8, horizon * I), (4, 2)] if horizon else []
         return struct_size([*fields, (1, I)])
 

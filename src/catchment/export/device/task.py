@@ -127,6 +127,11 @@ def _check_preparation(prepare: Prepare, *, per_step: bool) -> None:
             f"rate is {prepare.rate:g} in [prepare], and a device does not resample; let it sample "
             f"at {prepare.rate:g} steps per second and leave the rate out"
         )
+    if prepare.looks_around or prepare.predicted or isinstance(prepare.horizon, tuple):
+        raise ValueError(
+            "[prepare] has several horizons, predicted, known or calendar, and a device predicts "
+            "all its channels at one horizon; leave them out, and give one number as horizon"
+        )
     for name, length in (("window", prepare.window), ("step", prepare.step)):
         if isinstance(length, str):
             raise ValueError(

@@ -29,6 +29,7 @@ def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
     >>> without_clock(Prepare(rate=50, window="2s", scale="none")).window
     100
     """
+    refuse_around(prepare, "a graph")
     if prepare.gaps == "restart":
         raise ValueError(
             'gaps is "restart", which cuts a recording into as many pieces as it has gaps, and a '
@@ -42,7 +43,18 @@ def without_clock(prepare: Prepare, rate: float | None = None) -> Prepare:
     if not prepare.is_fitted:
         raise ValueError('scale is "federated" and not fitted; export a model that was trained')
     window, step = (in_steps(prepare, name, rate) for name in ("window", "step"))
-    return replace(prepare, rate=None, window=window, step=step, horizon=None)
+    alone = replace(prepare, horizon=None, predicted=None)
+    return replace(alone, rate=None, window=window, step=step)
+
+
+def refuse_around(prepare: Prepare, what: str) -> None:
+    """Raise ValueError if a map has inputs that only recordings with dates or a future give."""
+    if prepare.looks_around:
+        names = [name for name in ("known", "calendar") if getattr(prepare, name)]
+        raise ValueError(
+            f"the model has inputs beside its channels ({', '.join(names)}), which {what} does not "
+            "make; train without them, or predict with the model itself"
+        )
 
 
 def in_steps(prepare: Prepare, name: str, rate: float | None) -> int | None:

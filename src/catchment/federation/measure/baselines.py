@@ -121,14 +121,15 @@ class Guess:
     classes
         Names of the outputs, if they are classes.
     horizon
-        Steps from what is known to what is predicted.
+        Steps from what is known to what is predicted; several if the targets are as many blocks
+        of columns, one for each.
     washout
         Steps at the start of each sequence that are not predicted.
     """
 
     how: Literal["random", "persistence"]
     classes: tuple[str, ...] | None = None
-    horizon: int = 1
+    horizon: int | tuple[int, ...] = 1
     washout: int = 0
 
     def __post_init__(self) -> None:
@@ -136,11 +137,15 @@ class Guess:
             raise ValueError(f"how is {self.how!r}; use 'random' or 'persistence'")
         if self.how == "random" and self.classes is None:
             raise ValueError("random guesses are of classes; pass their names")
-        if self.horizon < 1 or self.washout < 0:
+        if min(self.horizons) < 1 or self.washout < 0:
             raise ValueError(
                 f"horizon is {self.horizon} and washout {self.washout}; "
                 "pass 1 step or more, and a washout that is not negative"
             )
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
 
     @property
     def needs(self) -> Needs:
@@ -167,8 +172,10 @@ class Guess:
         if self.how == "persistence":
             if not sequence.per_step:
                 raise ValueError("persistence needs a target per step; sequences have one each")
-            y, first = sequence.y, max(self.washout, self.horizon)
-            y, guess = y[first:], y[first - self.horizon : len(y) - self.horizon]
+            y, first = sequence.y, max(self.washout, *self.horizons)
+            blocks = zip(self.horizons, np.hsplit(y, len(self.horizons)), strict=True)
+            guess = np.hstack([block[first - h : max(len(y) - h, 0)] for h, block in blocks])
+            y = y[first:]
         else:
             y = sequence.y[self.washout :] if sequence.per_step else sequence.y[None]
             guess = np.eye(y.shape[1])[rng.integers(y.shape[1], size=len(y))]

@@ -236,12 +236,12 @@ def _scored_together(
 
 
 def _prepared(model: Predictor, data: Data) -> list[Recording]:
-    prepared = with_labels(model, model.prepare.apply(data()))
-    if not prepared:
+    raw = list(data())
+    if not raw:
         raise ValueError("no sequences were given; pass at least one with targets")
-    for k, recording in enumerate(prepared):
+    for k, recording in enumerate(raw):
         check_channels(model, recording, k)
-    return prepared
+    return with_labels(model, model.prepare.apply(raw))
 
 
 def targets_and_outputs(

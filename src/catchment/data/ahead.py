@@ -1,0 +1,187 @@
+"""What lies ahead in time: targets at several horizons, and channels that are known beforehand.
+
+Targets are the predicted channels at each horizon, horizon by horizon. A channel that is known
+beforehand (a price list, a timetable, a weather forecast) becomes further inputs: its value at each
+horizon. Rows at the end of a recording in which nothing but such channels has a value are the
+future; they are looked up, and are no steps of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.recording import Recording
+
+Channels = tuple[str, ...] | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Horizons in steps, and which channels are predicted and which are known beforehand.
+
+    Parameters
+    ----------
+    horizons
+        Steps ahead; none where nothing is predicted from the inputs.
+    predicted
+        Names or numbers of channels; None for all that are not known beforehand.
+    known
+        Names or numbers of channels.
+
+    >>> ahead = Ahead((1, 2), known=("price",))
+    >>> raw = Recording([[1.0, 5.0], [2.0, 6.0], [np.nan, 7.0]], channels=("load", "price"))
+    >>> ahead.targets(raw).tolist()
+    [[2.0, nan], [nan, nan], [nan, nan]]
+    >>> ahead.inputs(raw).tolist(), ahead.n_present(raw)
+    ([[6.0, 7.0], [7.0, 7.0], [7.0, 7.0]], 2)
+    """
+
+    horizons: tuple[int, ...] = ()
+    predicted: Channels | None = None
+    known: Channels = ()
+
+    def n_targets(self, channels: Sequence[str] | int) -> int:
+        """Return how many targets recordings of these channels have."""
+        return len(self.horizons) * len(self.predicted_of(channels))
+
+    def known_of(self, channels: Sequence[str] | int) -> list[int]:
+        """Return the numbers of the channels that are known beforehand."""
+        return _numbers("known", self.known, channels)
+
+    def predicted_of(self, channels: Sequence[str] | int) -> list[int]:
+        """Return the numbers of the channels that are predicted."""
+        n = channels if isinstance(channels, int) else len(channels)
+        known = self.known_of(channels)
+        if self.predicted is not None:
+            return _numbers("predicted", self.predicted, channels)
+        left = [k for k in range(n) if k not in known]
+        if not left:
+            raise ValueError(
+                f"all {n} channels are known beforehand, and none is left to predict; leave one "
+                "out of known"
+            )
+        return left
+
+    def targets(self, recording: Recording) -> Array:
+        """Return targets (T, H K) of a raw recording, NaN where they are not recorded."""
+        u = recording.u[:, self.predicted_of(_channels(recording))]
+        return inputs_ahead(u, self.horizons)
+
+    def inputs(self, recording: Recording) -> Array:
+        """Return what is known at each horizon (T, H M); past the end the last value stands."""
+        u = recording.u[:, self.known_of(_channels(recording))]
+        steps = np.arange(len(u))
+        return np.hstack([u[np.minimum(steps + h, len(u) - 1)] for h in self.horizons])
+
+    def names(self, channels: Sequence[str]) -> list[str]:
+        """Return the names of these inputs."""
+        known = [channels[k] for k in self.known_of(channels)]
+        return [f"{name} +{h}" for h in self.horizons for name in known]
+
+    def n_present(self, recording: Recording) -> int:
+        """Return how many steps are not in the future; all, where nothing is known beforehand."""
+        if not self.known:
+            return recording.n_steps
+        others = np.ones(recording.n_inputs, dtype=bool)
+        others[self.known_of(_channels(recording))] = False
+        present = np.flatnonzero(~np.isnan(recording.u[:, others]).all(axis=1))
+        if not len(present):
+            raise ValueError(
+                "a recording has values of no channel but those known beforehand; leave it out, or "
+                "take one of them out of known"
+            )
+        return int(present[-1]) + 1
+
+
+def inputs_ahead(u: Array, horizons: Sequence[int]) -> Array:
+    """Return the rows (T, H I) that come each horizon later, NaN where there are none.
+
+    >>> inputs_ahead(np.array([[1.0], [2.0], [3.0]]), (1, 2)).tolist()
+    [[2.0, 3.0], [3.0, nan], [nan, nan]]
+    """
+    T, n = u.shape
+    y = np.full((T, len(horizons), n), np.nan)
+    for k, h in enumerate(horizons):
+        y[: max(T - h, 0), k] = u[h:]
+    return y.reshape(T, -1)
+
+
+def present(recording: Recording, ahead: Ahead) -> Recording:
+    """Return the recording without the rows at its end that are the future."""
+    n = ahead.n_present(recording)
+    return recording if n == recording.n_steps else recording.part(0, n)
+
+
+def extended(recording: Recording, columns: Array, names: Sequence[str], n_steps: int) -> Recording:
+    """Return the first steps of a recording with further inputs (T, M) of these names."""
+    cut = recording if n_steps == recording.n_steps else recording.part(0, n_steps)
+    channels = None if cut.channels is None else (*cut.channels, *names)
+    return replace(cut, u=np.hstack([cut.u, columns[:n_steps]]), channels=channels)
+
+
+def checked_horizons(value: Any) -> int | tuple[int, ...]:
+    """Return a horizon, or several as a tuple that rises.
+
+    >>> checked_horizons(3), checked_horizons([1, 24])
+    (3, (1, 24))
+    """
+    many = isinstance(value, list | tuple | range | np.ndarray)
+    steps = list(value) if many else [value]
+    whole = all(_is_whole(h) and h >= 1 for h in steps)
+    if not whole or not steps:
+        raise ValueError(f"horizon is {value!r}; pass a whole number of steps, 1 or more, or some")
+    if any(b <= a for a, b in pairwise(steps)):
+        raise ValueError(f"horizon is {value!r}; pass every number of steps once, the least first")
+    return tuple(map(int, steps)) if many else int(value)
+
+
+def checked_channels(name: str, value: Any) -> Channels:
+    """Return names or numbers of channels as a tuple, each once.
+
+    >>> checked_channels("known", "price"), checked_channels("known", [0, 2])
+    (('price',), (0, 2))
+    """
+    given: list[Any] = [value] if isinstance(value, str | Integral) else list(value)
+    texts = all(isinstance(one, str) for one in given)
+    numbers = all(_is_whole(one) and one >= 0 for one in given)
+    if not given or not (texts or numbers) or len(set(given)) != len(given):
+        raise ValueError(
+            f"{name} is {value!r}; pass names of channels, or their numbers from 0 on, each once"
+        )
+    return tuple(map(str, given)) if texts else tuple(map(int, given))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _channels(recording: Recording) -> tuple[str, ...] | int:
+    return recording.n_inputs if recording.channels is None else recording.channels
+
+
+def _numbers(name: str, wanted: Channels, channels: Sequence[str] | int) -> list[int]:
+    """Return the numbers of channels that are named, or that are numbers already."""
+    n = channels if isinstance(channels, int) else len(channels)
+    found = []
+    for one in wanted:
+        if isinstance(one, str):
+            if isinstance(channels, int):
+                raise ValueError(
+                    f"{name} has the channel {one!r}, and the recordings' channels have no names; "
+                    "name them, or pass numbers"
+                )
+            if one not in channels:
+                raise ValueError(f"{name} has the channel {one!r}; there are {', '.join(channels)}")
+            found.append(list(channels).index(one))
+        elif one >= n:
+            raise ValueError(f"{name} has the channel {one}; there are {n}, counted from 0")
+        else:
+            found.append(one)
+    return found
