@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.plans.about import About
 from catchment.plans.own_files import Files
+from catchment.plans.weeks import check_weeks
 
 if TYPE_CHECKING:
     from catchment.plans.plan_file import PlanFile
@@ -35,6 +36,7 @@ def check(file: PlanFile) -> None:
             "baselines are measured on test clients, and folds keep none apart; leave out "
             "baselines, or give a share such as test = 0.25"
         )
+    check_weeks(file)
     if "personalised" in (file.run.baselines or ()) and file.sharing.test_after == 0:
         raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
     alone = not file.candidates and all(isinstance(one, EchoState) for one in file.maps)
