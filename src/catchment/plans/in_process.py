@@ -43,7 +43,7 @@ from catchment.plans.folds import ANY, folded
 from catchment.plans.notices import notices
 from catchment.plans.results import write_drawn, write_forecast
 from catchment.plans.served import keep_worst
-from catchment.plans.weeks import NOTHING_NEW, Week, begin_week, own_kinds, weekly_memories
+from catchment.plans.weeks import Week, begin_week, own_kinds, weekly_memories
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
@@ -171,8 +171,8 @@ def run_plan(
         if file.carries:
             memories |= weekly_memories(store.folder, [*held.names, *on_line])
             week = begin_week(store, held.about, held.train, memories, use=own_kinds(file))
-            if week is None:
-                return as_it_was(file, store.folder)
+            if week.idle:
+                return as_it_was(file, store.folder, week)
             held = replace(held, whole=dict(week.new))
         course = file.course(held.about, identities, len(held.train) + len(on_line))
         on_line = {name: one.within(course) for name, one in on_line.items()}
@@ -212,10 +212,10 @@ def run_plan(
     return Finished(read_run(folder), done.model, done.scores, notices(file, held))
 
 
-def as_it_was(file: PlanFile, folder: Path) -> Finished:
+def as_it_was(file: PlanFile, folder: Path, week: Week) -> Finished:
     """Return a finished run that has nothing to go on with, and says so."""
     model = load(folder / MODEL, use=own_kinds(file))
-    return Finished(read_run(folder), model, Scores(), (NOTHING_NEW,))
+    return Finished(read_run(folder), model, Scores(), week.idle)
 
 
 def weekly_rows(file: PlanFile, done: Done, week: Week, threads: int | None) -> list[Row]:

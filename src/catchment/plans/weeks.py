@@ -50,12 +50,15 @@ class Week:
         The model of the time before.
     rounds
         By stage: how many rounds it had before.
+    idle
+        Why a finished run does not go on, in a sentence each; nothing if it does.
     """
 
     number: int = 1
     new: Mapping[str, list[Recording]] = field(default_factory=dict)
     earlier: Predictor | None = None
     rounds: Mapping[str, int] = field(default_factory=dict)
+    idle: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,8 @@ def begin_week(
     memories: Mapping[str, Memory],
     *,
     use: Sequence[type] = (),
-) -> Week | None:
-    """Return what is new, None if a finished run has nothing to go on with.
+) -> Week:
+    """Return what is new, with which a finished run goes on if there is anything.
 
     A run that was stopped goes on with the time that it was at.
 
@@ -135,8 +138,8 @@ def begin_week(
     number = int(facts.get("week", "1"))
     new, unreadable = _new(train, memories)
     if "finished" in facts:
-        if not new and not unreadable:
-            return None
+        if not new:
+            return Week(number, idle=(NOTHING_NEW, *unreadable))
         _refuse_others(about, facts)
         number += 1
         replace_file(store.folder / EARLIER, (store.folder / MODEL).read_bytes(), mode=PRIVATE)
@@ -152,13 +155,13 @@ def begin_week(
 def _new(
     train: Clients, memories: Mapping[str, Memory]
 ) -> tuple[dict[str, list[Recording]], list[str]]:
-    """Return what is new by client, and whose data cannot be read: the run will name them."""
+    """Return what is new by client, and whose data cannot be read, as a run would name them."""
     new, unreadable = {}, []
     for name, source in train.items():
         try:
             found = unread(data_of(source)(), memories[name])
-        except Exception:  # whatever it is, the run names it with its reason
-            unreadable.append(name)
+        except Exception as error:  # whatever it is, the run names it with its reason
+            unreadable.append(f"{name} cannot be read: {error}")
             continue
         if found:
             new[name] = found

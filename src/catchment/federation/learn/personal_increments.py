@@ -158,19 +158,21 @@ class PersonalIncrements:
         for name, seen in judged.items():
             # In a window a client that was silent may have nothing left.
             if (step := seen.step()) and name in shared.by_client:
-                own[name] = OwnReadout(self._path(shared, name)[step], step)
+                own[name] = OwnReadout(self._path(shared, name, step)[1], step)
         return PersonalSums(shared, own, judged)
 
-    def _path(self, shared: RidgeState, client: str) -> list[Readout]:
-        """Return the readouts from the shared one to the client's own, by the sums so far."""
+    def _path(self, shared: RidgeState, client: str, step: int | None = None) -> list[Readout]:
+        """Return the shared readout and those of every step, or of one, by the sums so far."""
         own, total, readout = shared.by_client[client], shared.total, shared.readout
         if total is None or readout is None:
             return []
         standardise = self.ridge.standardised
+        steps = STRENGTHS if self.method == "towards" else SHARES
+        taken = steps if step is None else steps[step - 1 : step]
         if self.method == "towards":
-            return [readout, *towards(own, readout, STRENGTHS, scale=scale_of(own, standardise))]
+            return [readout, *towards(own, readout, taken, scale=scale_of(own, standardise))]
         scale = scale_of(total, standardise)
-        return [readout, *mixed(total, own, SHARES, readout.ridge, scale=scale)]
+        return [readout, *mixed(total, own, taken, readout.ridge, scale=scale)]
 
     def result(self, state: PersonalSums) -> PersonalModels:
         readouts = {name: own.readout for name, own in state.own.items()}
