@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -195,3 +196,20 @@ def test_plans_that_cannot_go_on(change: tuple[str, str], said: str) -> None:
         text = text.replace('target = "power"', 'target = "power"\ntest = "new"')
     with pytest.raises(ValueError, match=said):
         parse_plan(text)
+
+
+def test_the_guide_has_the_figures_that_were_measured() -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "guides" / "fleet-over-weeks.md").read_text(encoding="utf-8")
+    kept = json.loads((root / "benchmarks" / "results" / "fleet_over_weeks.json").read_text())
+    for name, weeks in kept["NRMSE"].items():
+        means = [
+            f"{np.mean([week[who] for week in weeks[7:]]):.3f}" for who in ("", "pump 3", "pump 7")
+        ]
+        assert (f"| {name} | {' | '.join(means)} |" if "so far" not in name else means[0]) in page
+    named = {
+        text.split(" (")[0]: k + 2
+        for k, who in reversed([*enumerate(kept["changed"])])
+        for text in who
+    }
+    assert named == {"pump 7": 14, "pump 3": 15}
