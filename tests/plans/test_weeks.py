@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.test_docs import WEEKS_GUIDE, run_page
 
 import catchment as ct
 from catchment.federation.learn.ridge import RidgeState
@@ -213,3 +214,10 @@ def test_the_guide_has_the_figures_that_were_measured() -> None:
         for text in who
     }
     assert named == {"pump 7": 14, "pump 3": 15}
+
+
+def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(WEEKS_GUIDE)
+    page = Path("runs/plan/report.html").read_text(encoding="utf-8")
+    assert "Clients that changed" in page
