@@ -46,8 +46,8 @@ FACES = {
         "DeepRidge Ensemble FactoredRidge FederatedPlasticity FederatedRidge FederatedScaling "
         "GradientAveraging "
         "Mean MomentPlasticity Momentum PersonalIncrements PersonalReadouts ReadoutAveraging "
-        "ReservoirEnsemble SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums "
-        "group_of join joint_features mixed personalise towards unlearn unlearn_rows"
+        "ReservoirEnsemble SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients "
+        "cluster_sums group_of join joint_features mixed personalise towards unlearn unlearn_rows"
     ),
     "federation.measure": (
         "Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
