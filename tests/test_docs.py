@@ -38,7 +38,8 @@ FIRST_GUIDE = "guides/from-files-to-predictions.md"
 VERIFY_GUIDE = "guides/verify.md"
 # These mix Python with commands; they have tests of their own.
 EDGE_GUIDE = "guides/edge.md"  # tests/engine/test_edge_guide.py
-MIXED = {ROOT / "docs" / page for page in (FIRST_GUIDE, VERIFY_GUIDE, EDGE_GUIDE)}
+WEEKS_GUIDE = "guides/fleet-over-weeks.md"  # tests/plans/test_weeks.py
+MIXED = {ROOT / "docs" / page for page in (FIRST_GUIDE, VERIFY_GUIDE, EDGE_GUIDE, WEEKS_GUIDE)}
 # And these are compared with what they print.
 FIRST = {ROOT / "README.md", ROOT / "docs" / "index.md"}
 WITH_BLOCKS = [page for page in PAGES if blocks(page) and page not in MIXED | FIRST]

@@ -46,13 +46,15 @@ FACES = {
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
         "DeepRidge Ensemble FactoredRidge FederatedNormal FederatedPlasticity FederatedRidge "
         "FederatedScaling GradientAveraging "
-        "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
-        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums "
-        "group_of join joint_features mixed personalise towards unlearn unlearn_normal unlearn_rows"
+        "Mean MomentPlasticity Momentum PersonalIncrements PersonalReadouts ReadoutAveraging "
+        "ReservoirEnsemble SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients "
+        "cluster_sums group_of join joint_features mixed personalise towards unlearn "
+        "unlearn_normal unlearn_rows"
     ),
     "federation.measure": (
-        "Calibration Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
-        "PersonalEvaluation Reason Row Score Scores autoregression mean_target"
+        "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "
+        "RowsFlag PersonalEvaluation Reason RoundScores Row Score Scores autoregression drifts "
+        "mean_target round_scores"
     ),
     "privacy": (
         "Budget Clip FileMemory GaussianNoise Identities Journal PerSequence "

@@ -61,6 +61,7 @@ def print_finished_as_json(done: Run, folder: Path, notices: Sequence[str] = ())
             "folds": [asdict(one) for one in folds_of_run(done.facts)],
             "comparison": [vars(row) for row in done.comparison or ()],
             "flags": [vars(flag) for flag in done.flags],
+            "drifts": [vars(drift) for drift in done.drifts],
             "used": last.n_used,
             "asked": last.n_asked,
             "refused": [asdict(one) for one in left_out(done.rounds)],
@@ -79,8 +80,9 @@ def opening_lines(done: Run) -> list[str]:
     from catchment.federation.runs.maps import map_sentence
 
     thin = thin_clients(done)
+    time = f", time {done.facts['week']}" if "week" in done.facts else ""
     lines = (
-        f"{done.facts['title']}: {counts(done.rounds)}",
+        f"{done.facts['title']}{time}: {counts(done.latest)}",
         map_sentence(done.facts),
         typer.style(thin, fg=typer.colors.YELLOW) if thin else "",
     )
@@ -98,7 +100,18 @@ def privacy_lines(done: Run, file: PlanFile) -> list[str]:
     lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
     if file.is_noisy:
         lines.append("other releases of the same data add to that; the plan's budget counts them")
-    return lines + [f"stands out: {flag}" for flag in done.flags]
+    return lines + [f"stands out: {flag}" for flag in done.flags] + drift_lines(done)
+
+
+def drift_lines(done: Run) -> list[str]:
+    """Return who changed at the last time that a run went on, or that it is too early to say."""
+    if "week" not in done.facts:
+        return []
+    last = done.rounds["training"][-1]
+    if "drifted clients" not in last.figures:
+        return ["too early to tell who changes: earlier times are too few to compare with"]
+    found = [f"changed: {one}" for one in done.drifts if one.round == last.round]
+    return found or ["nobody changed more than is usual"]
 
 
 def next_lines(folder: Path, file: PlanFile) -> list[str]:
@@ -124,7 +137,7 @@ def warn_of_left_out(done: Run, *, strict: bool = False) -> None:
     """
     from catchment.federation.left_out import left_out_lines
 
-    lines = left_out_lines(done.rounds)
+    lines = left_out_lines(done.latest)
     for line in lines[:MOST_NAMED]:
         warn(line)
     if len(lines) > MOST_NAMED:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -175,8 +175,15 @@ def together(
                     "folder",
                     otherwise="rename one of them or name a client column",
                 )
-            held.setdefault(name, []).extend(recordings)
+            held.setdefault(name, []).extend(_named(recordings, table.path))
     return Clients(held, found, tuple(chosen), named.kept(per_step=bool(per_step)))
+
+
+def _named(recordings: list[Recording], path: Path) -> Iterator[Recording]:
+    """Yield recordings with a name that stays when files are added, or rows at a file's end."""
+    where = f"{path.resolve().parent.name}/{path.name}"
+    for number, one in enumerate(recordings):
+        yield replace(one, name=f"{where} {number}")
 
 
 def find_files(files: str | Path | Iterable[str | Path]) -> list[Path]:

@@ -41,6 +41,7 @@ from catchment.structure.fields import members_of
 from catchment.wire import NOTHING, Parts
 
 if TYPE_CHECKING:
+    from catchment.federation.measure.drift import Drift
     from catchment.federation.measure.outliers import AnyFlag
     from catchment.federation.sums import Tally
     from catchment.readout.ridge_choice import RidgeChoice
@@ -287,7 +288,8 @@ class Kept:
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
     the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
     one was chosen; `maps` is what each feature map scored on clients left out, if several were
-    tried, and `chosen` the name of the best.
+    tried, and `chosen` the name of the best; `drifts` are clients whose new data stood out from
+    their earlier ones, where they hand in what is new.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -295,6 +297,7 @@ class Kept:
     choice: RidgeChoice | None = None
     maps: Mapping[str, float] = field(default_factory=dict)
     chosen: str = ""
+    drifts: tuple[Drift, ...] = ()
 
 
 @runtime_checkable

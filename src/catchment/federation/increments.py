@@ -96,6 +96,11 @@ class Asked:
     after: str = ""
     missed: tuple[str, ...] = ()
 
+    @property
+    def place(self) -> str:
+        """Where a client's memory has what it carries for this sum."""
+        return f"{KIND}/{self.begun}"
+
     def parts(self) -> Parts:
         facts = {"begun": self.begun, "after": self.after, "missed": list(self.missed)}
         return Parts(LETTER, facts)
@@ -179,7 +184,7 @@ class Increments:
         client reads its new data again; killed after it, it gives the same answer again.
         """
         check_continuable(self.prepare)
-        place = f"{KIND}/{asked.begun}"
+        place = asked.place
         known = Progress.from_bytes(memory[place]) if place in memory else Progress()
         if known.after and not asked.after:
             known = Progress()  # the server begins a new sum
@@ -306,6 +311,19 @@ class Increments:
             fingerprint=self.features.fingerprint,
             grid=self._grid,
         )
+
+
+def unread(found: Iterable[Recording], memory: Memory) -> list[Recording]:
+    """Return what a client's increments have not read yet of some recordings, by its memory.
+
+    >>> one = Recording([1.0, 2.0], [[0.0], [0.0]], name="monday")
+    >>> [part.n_steps for part in unread([one], {})]
+    [2]
+    """
+    places = [name for name in memory if name.startswith(f"{KIND}/")]
+    for place in places:
+        found = list(_unread(found, Progress.from_bytes(memory[place])))
+    return [one for one in found if one.n_steps]
 
 
 def _unread(found: Iterable[Recording], known: Progress) -> Iterator[Recording]:

@@ -57,6 +57,7 @@ from catchment.federation.runs.write import (
 )
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import About
+from catchment.plans.weeks import FIRST, Week
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model
@@ -122,6 +123,8 @@ class Conductor:
     known
         By client: what its data are known by in the ledger of what noise costs, where all clients
         are in this process.
+    week
+        The how manieth time that the run goes on with what is new, if it does.
     """
 
     file: PlanFile
@@ -133,6 +136,7 @@ class Conductor:
     watch: Watch | None = None
     tested: Callable[[], Scores] | None = None
     known: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    week: Week | None = None
 
     def conduct(self) -> Done:
         """Run all stages, or what is left of them, and keep what came of them."""
@@ -142,13 +146,17 @@ class Conductor:
             base = os.path.relpath(self.file.base.resolve(), self.store.folder.resolve())
             first = {"started": now(), "title": title, "base": base}
             self.store.write_facts(first | self._planned)
+        on_new = None if self.week is None else self._on_new(self.week)
         known, result = conduct(self.course, self.stage)
         model = self._with_intervals(result, known).read_from(dict(self.about.columns))
         self.store.save_model(model)
         content = to_bytes(model)
         after = replace(known, maps=(), model=sha256_of(content))
         self._deliver(after, InMemory(content, model))
-        scores = self.tested() if self.tested else self._scores(after, InMemory(content, model))
+        if on_new is not None:
+            scores = on_new
+        else:
+            scores = self.tested() if self.tested else self._scores(after, InMemory(content, model))
         done = Done(known, result.plan, result, model, scores)
         self._keep(done)
         return done
@@ -187,6 +195,10 @@ class Conductor:
     def stage(self, stage: str, plan: AnyPlan, known: Known) -> Result[Any, Any]:
         """Run a stage, or what is left of it."""
         allowed = self._charged(self.engines.allowed(stage, plan))
+        had = None if self.week is None else self.week.rounds.get(stage)
+        if had is not None:
+            allowed = replace(allowed, rounds=had + 1)
+        keeper = self.store.keeper(stage, allowed, goes_on=had is not None)
 
         def watch(round_: int, done: int, asked: int) -> None:
             if self.watch:
@@ -195,7 +207,7 @@ class Conductor:
         return run(
             allowed,
             self.engines.engine(stage, allowed),
-            keeper=Logged(self.store.keeper(stage, allowed), stage, allowed.rounds),
+            keeper=Logged(keeper, stage, allowed.rounds),
             watch=watch,
             journal=self.journal if allowed.masking else None,
             context=known.parts(),
@@ -227,6 +239,15 @@ class Conductor:
         except TooFewClientsError as error:
             log.warning("the model is not delivered: %s", error)
             self.store.write_facts({"undelivered": str(error)})
+
+    def _on_new(self, week: Week) -> Scores:
+        """Return how the model of the time before does on what is new since."""
+        if week.earlier is None:
+            self.store.write_facts({"untested": FIRST})
+            return Scores()
+        content = to_bytes(week.earlier)
+        known = Known(course=self.course.fingerprint, model=sha256_of(content))
+        return self._scores(known, InMemory(content, week.earlier))
 
     def _scores(self, known: Known, place: InMemory) -> Scores:
         """Return how the model does; with too few clients for a test, nothing, and it says why."""

@@ -34,7 +34,8 @@ class Sharing:
         median are refused unless `over_median` in [run] is more.
     test
         Share kept for the test, or "official" for the publisher's own test part; or "folds": all
-        clients train, and each is tested by a model of the other folds.
+        clients train, and each is tested by a model of the other folds; or "new": what is new is
+        predicted by the model of the time before, and then learned from.
     folds
         How many folds; no more than there are clients, and all of those where there are fewer.
     test_of
@@ -51,7 +52,7 @@ class Sharing:
     split: Literal["natural", "contiguous", "iid", "label_skew", "quantity_skew"] | None = None
     clients: int = 5
     alpha: float = 0.5
-    test: float | Literal["official", "folds"] | None = None
+    test: float | Literal["official", "folds", "new"] | None = None
     test_of: Literal["clients", "recordings", "steps"] | None = None
     test_after: float = 0.0
     seed: int = 0
@@ -64,6 +65,8 @@ class Sharing:
             raise ValueError(f"test is {self.test}; pass a share above 0 and below 1")
         if self.test == "official" and (self.test_of or self.split):
             raise ValueError("an official test part goes with no split and no test_of of one's own")
+        if self.test == "new" and (self.test_of or self.test_after):
+            raise ValueError("what is new is tested whole; leave out test_of and test_after")
         if self.test == "folds" and (self.test_of or self.test_after):
             raise ValueError("folds are of clients; leave out test_of and test_after")
         if self.folds is not None and self.test != "folds":
@@ -224,6 +227,8 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
     if sharing.test == "folds":
         if len(clients) < 3:
             raise ValueError(f"there are {len(clients)} clients, folds need 3 or more; add files")
+        return clients, {}
+    if sharing.test == "new":
         return clients, {}
     share = sharing.test if isinstance(sharing.test, float) else 0.25
     of = sharing.tests_of(found.about)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -16,13 +17,14 @@ from functools import partial
 from pathlib import Path
 
 from catchment.engine.device.device import Device, refuse_shared
-from catchment.engine.local import AnySource, LocalEngine, Workers, data_of
+from catchment.engine.local import AnySource, LocalEngine, Workers, data_of, run_locally
 from catchment.engine.processes import with_workers
 from catchment.federation.course import EVALUATION, TRAINING, AnyPlan
 from catchment.federation.delivery import DeliveredEvaluation
 from catchment.federation.loop import Engine
-from catchment.federation.measure.evaluation import Scores
-from catchment.federation.plan import Memory
+from catchment.federation.measure.comparison import Outcome, Row
+from catchment.federation.measure.evaluation import Evaluation, Scores
+from catchment.federation.plan import Memory, Plan
 from catchment.federation.prefix import EVERY
 from catchment.federation.runs.folds import folds_fact
 from catchment.federation.runs.progress import reported
@@ -30,21 +32,25 @@ from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.write import (
     CLIENTS,
     JOURNAL,
+    MODEL,
     Store,
 )
 from catchment.plans.baselines import compared
 from catchment.plans.conductor import Conductor, Done, Watch, opened, own_rows, with_own
 from catchment.plans.data import PlanData
 from catchment.plans.file import PlanFile
-from catchment.plans.folds import folded
+from catchment.plans.folds import ANY, folded
 from catchment.plans.notices import notices
 from catchment.plans.results import write_drawn, write_forecast
 from catchment.plans.served import keep_worst
+from catchment.plans.weeks import Week, begin_week, own_kinds, weekly_memories
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.secure_sum.client_rules import is_name
 from catchment.privacy.secure_sum.client_store import FileMemory
 from catchment.privacy.secure_sum.server_journal import Journal as SumsJournal
+from catchment.readout.personal_models import PersonalModels
 from catchment.readout.predictor import Predictor
+from catchment.storage import load
 
 MOST_APART = 100_000  # test clients whose scores are kept one by one
 MANY_TESTED = (
@@ -161,12 +167,19 @@ def run_plan(
             from catchment.privacy.secure_sum.keys import new_identity
 
             identities = {name: new_identity(memory) for name, memory in memories.items()}
+        week = None
+        if file.carries:
+            memories |= weekly_memories(store.folder, [*held.names, *on_line])
+            week = begin_week(store, held.about, held.train, memories, use=own_kinds(file))
+            if week.idle:
+                return as_it_was(file, store.folder, week)
+            held = replace(held, whole=dict(week.new))
         course = file.course(held.about, identities, len(held.train) + len(on_line))
         on_line = {name: one.within(course) for name, one in on_line.items()}
         models: dict[str, Predictor] = {}
         by_folds = file.sharing.test == "folds"
         # A round cut short goes on in its middle: begun anew, its noise would be spent twice.
-        with SumsJournal(store.folder / JOURNAL) if memories else nullcontext() as journal:
+        with SumsJournal(store.folder / JOURNAL) if identities else nullcontext() as journal:
             conductor = Conductor(
                 file,
                 course,
@@ -179,10 +192,14 @@ def run_plan(
                 if by_folds
                 else None,
                 known=_known(held) if file.is_noisy else {},
+                week=week,
             )
             done = conductor.conduct()
-        _show(store, file, held, done, models)
-        if by_folds:
+        shown = done if week is None or week.earlier is None else replace(done, model=week.earlier)
+        _show(store, file, held, shown, models)
+        if week is not None:
+            conductor.finish(weekly_rows(file, done, week, threads))
+        elif by_folds:
             conductor.finish(own_rows(file, done))
         elif "finished" not in store.facts():
             plan = replace(course.plan(TRAINING, done.known), protections=())
@@ -190,9 +207,27 @@ def run_plan(
                 file, plan, held, done.result, done.model, done.features, threads, tell, workers
             )
             conductor.finish(with_own(beside, own_rows(file, done)))
-        if file.is_secret:
+        if file.is_secret and not file.carries:
             forget_clients(store, identities)
     return Finished(read_run(folder), done.model, done.scores, notices(file, held))
+
+
+def as_it_was(file: PlanFile, folder: Path, week: Week) -> Finished:
+    """Return a finished run that has nothing to go on with, and says so."""
+    model = load(folder / MODEL, use=own_kinds(file))
+    return Finished(read_run(folder), model, Scores(), week.idle)
+
+
+def weekly_rows(file: PlanFile, done: Done, week: Week, threads: int | None) -> list[Row]:
+    """Return the plan's own row of the comparison, and that of the shared readout if others are."""
+    own = own_rows(file, done)
+    if not own or not isinstance(week.earlier, PersonalModels) or not week.new:
+        return own
+    plan = Plan(algorithm=Evaluation(model_under_test=week.earlier.shared), limits=ANY)
+    began = time.perf_counter()
+    result = run_locally(plan, week.new, threads=threads)
+    seconds = time.perf_counter() - began
+    return [Row.of("shared readout", Outcome(result.result, ()), seconds), *own]
 
 
 def without(held: PlanData, devices: Mapping[str, Device]) -> PlanData:

@@ -16,8 +16,10 @@ from catchment.federation.learn.alignment import AlignedRidge
 from catchment.federation.learn.ensemble import ReservoirEnsemble
 from catchment.federation.learn.optimisers import Adam, Mean, ServerOptimiser
 from catchment.federation.learn.personal import PersonalReadouts
+from catchment.federation.learn.personal_increments import PersonalIncrements
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.stacking import StackedEnsemble
+from catchment.federation.measure.drift import FALSE_ALARMS
 from catchment.federation.plan import Learner
 
 if TYPE_CHECKING:
@@ -141,15 +143,32 @@ class Personal:
         Of the shared readout: a number, "clients" or "gcv".
     n_blocks
         Stretches of a client's data that are left out in turn, to choose how far to go.
+    increments, forgetting, window, false_alarms
+        Of the shared readout, as for a ridge. With increments = "new" how far to go is chosen by
+        what came in later, and clients send nothing more than for a ridge.
     """
 
     method: Literal["towards", "mixed"] = "towards"
     ridge: float | Literal["clients", "gcv"] = "clients"
     n_blocks: int = 5
+    increments: int | Literal["new"] = 1
+    forgetting: float = 1.0
+    window: int | None = None
+    false_alarms: float = FALSE_ALARMS
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""
-        shared = FederatedRidge(features=_only(given), ridge=self.ridge, classes=given.classes)
+        shared = FederatedRidge(
+            features=_only(given),
+            ridge=self.ridge,
+            classes=given.classes,
+            increments=self.increments,
+            forgetting=self.forgetting,
+            window=self.window,
+            false_alarms=self.false_alarms,
+        )
+        if shared.carries:
+            return PersonalIncrements(ridge=shared, method=self.method)
         return PersonalReadouts(ridge=shared, method=self.method, n_blocks=self.n_blocks)
 
 

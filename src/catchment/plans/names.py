@@ -35,6 +35,7 @@ from catchment.federation.learn.optimisers import Adam, Mean, Momentum, ServerOp
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
 from catchment.federation.learn.selected import SelectedRidge
 from catchment.federation.learn.uploads import UploadKind, Uploads
+from catchment.federation.measure.drift import FALSE_ALARMS
 from catchment.federation.measure.outliers import InfluenceCap
 from catchment.federation.plan import Learner
 from catchment.federation.rounding import RoundedUpload
@@ -116,7 +117,9 @@ class Ridge:
         of 32 "groups" of clients. If not given, each client's wherever it sees them, and groups
         where the ridge is chosen by them.
     increments
-        Rounds over which a client hands in its data, each time the next stretch of it.
+        Rounds over which a client hands in its data, each time the next stretch of it. Or "new":
+        the run goes on with `catchment run --resume` whenever there are new files, and clients hand
+        in what is new.
     forgetting
         Factor on the sum before a round's statistics are added.
     window
@@ -129,6 +132,9 @@ class Ridge:
         this name also takes its settings.
     devices
         "any" lets clients compute features without a grid on any device; see `FederatedRidge`.
+    false_alarms
+        With increments = "new": the chance that a client which did not change is said to have, for
+        each client, time and kind of change.
     """
 
     ridge: float | Literal["auto", "clients", "groups", "gcv"] = "auto"
@@ -136,12 +142,13 @@ class Ridge:
     per_output: bool = False
     standardise: bool | Literal["auto"] = "auto"
     keep_clients: bool | Literal["groups"] | None = None
-    increments: int = 1
+    increments: int | Literal["new"] = 1
     forgetting: float = 1.0
     window: int | None = None
     intercept: bool = True
     head: Head | None = None
     devices: Devices = "same"
+    false_alarms: float = FALSE_ALARMS
 
     def learner(self, given: Given) -> Learner[Any, Any, Any]:
         """Return the algorithm."""

@@ -41,6 +41,8 @@ class Files:
         recording; where nobody can read all files, numbers do and labels do not.
     client_by
         What is a client where no column names one: each "file", or each "folder" with files in it.
+    goes_on
+        Whether recordings get more steps at the ends of their files; with increments = "new".
     leave_out
         Names of files that are not to be read, such as "ann.csv" or "ann/monday.csv".
     """
@@ -55,6 +57,7 @@ class Files:
     classes: tuple[str, ...] | tuple[int, ...] | Literal["auto"] = "auto"
     per_step: bool | None = None
     client_by: Literal["file", "folder"] = "file"
+    goes_on: bool = False
     leave_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from catchment.plans.normal import NAME as NORMAL_PLAN
 from catchment.plans.normal import check_data, stand_in_classes
 from catchment.plans.own_files import Files
 from catchment.readout.intervals import checked_cuts
+from catchment.plans.weeks import check_weeks
 
 if TYPE_CHECKING:
     from catchment.plans.plan_file import PlanFile
@@ -46,6 +47,7 @@ def check(file: PlanFile) -> None:
             "baselines are measured on test clients, and folds keep none apart; leave out "
             "baselines, or give a share such as test = 0.25"
         )
+    check_weeks(file)
     if "personalised" in (file.run.baselines or ()) and file.sharing.test_after == 0:
         raise ValueError("a personalised baseline needs test_after in [data]; try test_after = 0.5")
     if file.run.intervals or file.run.bands:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from catchment.data.lazy_clients import Changed
 from catchment.data.prepare import Prepare
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
@@ -37,6 +39,7 @@ from catchment.plans.normal import NAME as NORMAL_PLAN
 from catchment.plans.plan_checks import TESTED_UNDER_NOISE, check, refuse_one_class
 from catchment.plans.run_settings import RunSettings
 from catchment.plans.sources import About, Files, Origin
+from catchment.plans.weeks import Growing
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 
@@ -72,6 +75,11 @@ class PlanFile:
     def is_secret(self) -> bool:
         """Whether clients need keys: there is a secure sum."""
         return any(table.get("name") == "secure_sum" for table in self.protect)
+
+    @property
+    def carries(self) -> bool:
+        """Whether clients hand in what is new, so that a finished run goes on."""
+        return self.learn.get("increments") == "new"
 
     @property
     def is_noisy(self) -> bool:
@@ -111,6 +119,9 @@ class PlanFile:
         # Windows are entered one by one, wherever a recording is cut.
         washout = self.washout if self.prepare.window is None else 0
         refuse_one_class(found.about.classes)
+        if self.carries and isinstance(self.origin, Files):
+            growing = Changed(found.clients, partial(Growing, goes_on=self.origin.goes_on))
+            return PlanData(growing, {}, found.about, notices=found.notices)
         held = arrange(found, self.sharing, washout=washout)
         if self.is_noisy and set(held.train) & set(held.whole):
             raise ValueError(TESTED_UNDER_NOISE)

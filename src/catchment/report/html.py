@@ -65,6 +65,7 @@ def _article(run: Run, number: int, *, alone: bool) -> str:
         rounds.rounds(run),
         rounds.maps(run),
         rounds.flagged(run),
+        rounds.drifted(run),
         rounds.refused(run, number),
         ledger.what_was_run(run),
     )

@@ -18,6 +18,7 @@ from catchment.report.page import figure, named, score, table
 
 MOST_ROUNDS = 30
 MOST_REFUSED = 100
+MOST_DRIFTS = 30
 SHARES = (0.0, 1.0)
 
 
@@ -93,6 +94,19 @@ def flagged(run: Run) -> str:
     return (
         f"<h3>Clients that stand out</h3><ul>{items}</ul><p>Their data are in the sum. Someone who "
         "is different looks like this, and so does someone who sends false statistics.</p>"
+    )
+
+
+def drifted(run: Run) -> str:
+    """Return whose new data stood out from their earlier ones; nothing if nobody's did."""
+    if not run.drifts:
+        return ""
+    latest = sorted(run.drifts, key=lambda one: -one.round)[:MOST_DRIFTS]
+    items = "".join(f"<li>{escape(str(one))}</li>" for one in latest)
+    return (
+        f"<h3>Clients that changed</h3><ul>{items}</ul><p>The latest first. Their new data are in "
+        "the sum. p is the chance of such a change where nothing has changed: of many that are "
+        "judged, some stand out by chance.</p>"
     )
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from catchment.federation.learn.personal import mixed as mixed
     from catchment.federation.learn.personal import personalise as personalise
     from catchment.federation.learn.personal import towards as towards
+    from catchment.federation.learn.personal_increments import (
+        PersonalIncrements as PersonalIncrements,
+    )
     from catchment.federation.learn.plasticity import FederatedPlasticity as FederatedPlasticity
     from catchment.federation.learn.plasticity import MomentPlasticity as MomentPlasticity
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
@@ -66,6 +69,7 @@ __all__, __getattr__, __dir__ = face(
         "normal_unlearning": ["unlearn_normal"],
         "optimisers": ["Adagrad", "Adam", "Mean", "Momentum", "Yogi"],
         "personal": ["PersonalReadouts", "SHARES", "mixed", "personalise", "towards"],
+        "personal_increments": ["PersonalIncrements"],
         "plasticity": ["FederatedPlasticity", "MomentPlasticity"],
         "ridge": ["FederatedRidge"],
         "selected": ["SelectedRidge"],

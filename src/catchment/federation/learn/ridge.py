@@ -25,6 +25,14 @@ from catchment.features.feature_map import FeatureMap
 from catchment.federation.algorithm import Data, Kept, Needs, Turn
 from catchment.federation.increments import Asked, Increments
 from catchment.federation.learn.groups import MANY, group_of, group_sums, pool
+from catchment.federation.measure.drift import (
+    FALSE_ALARMS,
+    Drift,
+    RoundScores,
+    drifts,
+    is_judged,
+    round_scores,
+)
 from catchment.federation.measure.outliers import AnyFlag, flags, rows_flags
 from catchment.federation.plan import Memory
 from catchment.federation.rows import stretch
@@ -57,7 +65,8 @@ class RidgeState:
     `recent` holds the last rounds one by one if the algorithm has a window. `standardised` says
     whether the ridge acted on features divided by their spread. Where clients carry their state,
     `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
-    did not come into it, as far as the server knows.
+    did not come into it, as far as the server knows; `history` is how unlike their earlier data the
+    clients' new data were, round by round (`catchment.federation.measure.drift`).
     """
 
     total: RidgeStatistics | None = None
@@ -69,6 +78,7 @@ class RidgeState:
     begun: Annotated[str, LATER] = ""
     missed: Annotated[tuple[str, ...], LATER] = ()
     by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
+    history: Annotated[tuple[RoundScores, ...], LATER] = ()
 
     @cached_property
     def flags(self) -> tuple[AnyFlag, ...]:
@@ -125,6 +135,9 @@ class FederatedRidge:
         "any" lets clients compute features without a grid on any device, a GPU or not: their
         statistics then agree to about 1e-9 and say so in their fingerprint. On a grid every device
         gives the same integers, and nothing needs to be said.
+    false_alarms
+        With increments="new": the chance that a client which did not change is said to have, for
+        each client, round and kind of change.
     """
 
     features: FeatureMap
@@ -139,6 +152,7 @@ class FederatedRidge:
     intercept: bool = True
     head: Head | None = None
     devices: Devices = field(default="same", metadata={"later": True})
+    false_alarms: float = field(default=FALSE_ALARMS, metadata={"later": True})
 
     def __post_init__(self) -> None:
         if isinstance(self.ridge, str):
@@ -177,6 +191,8 @@ class FederatedRidge:
                 f"devices is {self.devices!r} with increments {self.increments!r}; pass 'same', or "
                 "'any' with a number of increments: clients that carry their state use one device"
             )
+        if not 0 < self.false_alarms < 1:
+            raise ValueError(f"false_alarms is {self.false_alarms}; pass a chance between 0 and 1")
         if self.head is not None and self.classes is None:
             raise ValueError(
                 f"{type(self.head).__name__} is a head for classes, and there are none; pass "
@@ -311,10 +327,25 @@ class FederatedRidge:
         # A client may have nothing new, or nothing but its washout: that is no answer to judge by.
         with_rows = {name: own for name, own in total.by_client.items() if own.n_rows}
         after = self._summed(state, replace(total, by_client=with_rows))
+        history = (*state.history, *self._judged(state, with_rows or {"": total.total}, turn))
         # Without names nobody can be missed: answers are then taken to be in the sum.
         asked = {*state.missed, *turn.cohort} if self.keep_clients is True else set()
         missed = tuple(sorted(asked.difference(total.by_client)))
-        return replace(after, begun=state.begun or turn.plan, missed=missed)
+        begun = state.begun or turn.plan
+        return replace(after, begun=begun, missed=missed, history=history)
+
+    @staticmethod
+    def _judged(
+        state: RidgeState, new: Mapping[str, RidgeStatistics], turn: Turn
+    ) -> tuple[RoundScores, ...]:
+        """Return how unlike earlier data new ones are, of everybody if only that is seen."""
+        if state.total is None or state.readout is None:
+            return ()
+        before = state.by_client or {"": state.total}
+        # Rounds are counted on where a run begins with the sums of an earlier one.
+        round_ = max(turn.round, state.history[-1].round + 1 if state.history else 1)
+        scores = round_scores(new, before, state.total, state.readout, round_)
+        return (scores,) if scores.clients else ()
 
     def _summed(self, state: RidgeState, total: Tally[RidgeStatistics]) -> RidgeState:
         if self.window is not None:
@@ -418,11 +449,19 @@ class FederatedRidge:
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, the error it was chosen by, and the norm of the weights."""
         rows = {} if state.total is None else {"rows": float(state.total.n_rows)}
+        if is_judged(state.history, self.false_alarms):
+            last = state.history[-1].round
+            drifted = {one.client for one in self.drifts(state) if one.round == last}
+            rows["drifted clients"] = float(len(drifted))
         return rows | readout_figures(state.readout, state.choice)
+
+    def drifts(self, state: RidgeState) -> tuple[Drift, ...]:
+        """Return whose new data stood out from their earlier ones in which round."""
+        return drifts(state.history, self.false_alarms)
 
     def kept(self, state: RidgeState) -> Kept:
         rows = {name: s.n_rows for name, s in state.by_client.items()}
-        return Kept(rows, state.flags, state.choice)
+        return Kept(rows, state.flags, state.choice, drifts=self.drifts(state))
 
     def sums(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
         """Return the sum of all statistics so far, and each client's own where they are kept."""

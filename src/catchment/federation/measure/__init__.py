@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from catchment.federation.measure.comparison import Comparison as Comparison
     from catchment.federation.measure.comparison import Outcome as Outcome
     from catchment.federation.measure.comparison import Row as Row
+    from catchment.federation.measure.drift import Drift as Drift
+    from catchment.federation.measure.drift import RoundScores as RoundScores
+    from catchment.federation.measure.drift import drifts as drifts
+    from catchment.federation.measure.drift import round_scores as round_scores
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
     from catchment.federation.measure.evaluation import Score as Score
     from catchment.federation.measure.evaluation import Scores as Scores
@@ -33,6 +37,7 @@ __all__, __getattr__, __dir__ = face(
         "baselines": ["Guess", "LocalReadouts", "autoregression", "mean_target"],
         "calibration": ["Calibration"],
         "comparison": ["Comparison", "Outcome", "Row"],
+        "drift": ["Drift", "RoundScores", "drifts", "round_scores"],
         "evaluation": ["Evaluation", "Score", "Scores"],
         "outliers": ["Flag", "InfluenceCap", "RowsFlag"],
         "personal_evaluation": ["PersonalEvaluation"],

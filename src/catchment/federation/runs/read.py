@@ -18,6 +18,7 @@ from catchment.arrays import Array, Integers
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.comparison import Comparison, Row
+from catchment.federation.measure.drift import Drift
 from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.runs.drawn import DrawnRecording
@@ -127,6 +128,18 @@ class Run:
     @property
     def metric(self) -> str:
         return self.facts.get("metric", "")
+
+    @property
+    def drifts(self) -> tuple[Drift, ...]:
+        """Whose new data stood out from their earlier ones, in any round."""
+        return tuple(Drift(**one) for one in json.loads(self.facts.get("drifts", "[]")))
+
+    @property
+    def latest(self) -> Mapping[str, tuple[Record, ...]]:
+        """The rounds by stage; of a run that goes on, the last one of each."""
+        if "week" not in self.facts:
+            return self.rounds
+        return {stage: records[-1:] for stage, records in self.rounds.items()}
 
     def totals(self) -> tuple[int, int, float]:
         """Return bytes up, bytes down and seconds of all stages."""

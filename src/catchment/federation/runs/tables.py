@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 
 from catchment.federation.algorithm import Kept
@@ -18,6 +21,8 @@ def write_results(
     write_scores(store, scores, classes)
     write_rows(store, kept)
     write_flags(store, kept)
+    if kept.drifts:
+        store.write_facts({"drifts": json.dumps([asdict(one) for one in kept.drifts])})
     write_path(store, kept, classes)
 
 

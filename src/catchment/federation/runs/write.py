@@ -63,6 +63,7 @@ FORMAT = 2
 DATABASE = "run.sqlite"
 PLAN = "plan.toml"
 MODEL = "model.safetensors"
+EARLIER = "earlier.safetensors"  # the model before the run went on
 CLIENTS = "clients"  # what clients of this process remember, while the run lasts
 CHARGED = "run"  # the fact by which a ledger of noise knows the run
 JOURNAL = "sums"  # the journal of secure sums
@@ -213,8 +214,22 @@ class Store:
         with self.transaction():
             break_results(self._database)
 
-    def keeper(self, stage: str, plan: Plan[S, U, R]) -> StageKeeper[S, U, R]:
-        """Return the keeper of one stage; a stage that was run with another plan is refused."""
+    def go_on(self, facts: dict[str, str]) -> None:
+        """Note that a finished run goes on, and facts about that, all at once."""
+        with self.transaction():
+            self._database.execute("DELETE FROM facts WHERE name IN ('finished', 'untested')")
+            self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
+
+    def keeper(
+        self, stage: str, plan: Plan[S, U, R], *, goes_on: bool = False
+    ) -> StageKeeper[S, U, R]:
+        """Return the keeper of one stage; a stage that was run with another plan is refused.
+
+        Parameters
+        ----------
+        goes_on
+            Whether the stage has had rounds with a plan for fewer of them, and is to have more.
+        """
         if not re.fullmatch(r"[a-z0-9_-]{1,40}", stage):
             raise ValueError(f"stage is {stage!r}; use lower-case letters, digits, - and _")
         known = self._database.execute(
@@ -226,6 +241,13 @@ class Store:
             (n,) = self._database.execute("SELECT count(*) FROM stages").fetchone()
             self.insert("stages", [(stage, n, fingerprint, plan.rounds, settings)])
             self.write_kinds(plan.messages().values())
+        elif goes_on:
+            settings = json.dumps(describe(plan), sort_keys=True)
+            with self.transaction():
+                self._database.execute(
+                    "UPDATE stages SET fingerprint = ?, rounds = ?, settings = ? WHERE stage = ?",
+                    (fingerprint, plan.rounds, settings, stage),
+                )
         elif known[0] != fingerprint:
             raise FederationError(
                 f"stage {stage!r} of {self.folder} was run with another plan; choose another folder"
@@ -446,7 +468,8 @@ def remove_run(folder: str | Path) -> None:
     _locked(place).close()
     for name in ("states", CLIENTS, JOURNAL):
         shutil.rmtree(place / name, ignore_errors=True)
-    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL, PROGRESS):
+    own = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL, EARLIER, PROGRESS)
+    for name in own:
         (place / name).unlink(missing_ok=True)
     with suppress(OSError):
         place.rmdir()

@@ -1,0 +1,175 @@
+"""Twelve pumps over twenty weeks: one wears, one is used differently. What helps, who notices?
+
+    python examples/fleet_over_weeks.py [--quick] [--picture weeks.png] [--results weeks.json]
+
+Every week each pump hands in the statistics of that week. What is new is predicted first, by the
+models of the weeks before, and then learned from. From week 9 on pump 3 takes more power each week
+for the same work; from week 14 on pump 7 runs at other speeds. Naive: the mean power so far, and
+the model of the first week for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import catchment as ct
+from catchment.arrays import Array
+from catchment.engine import run_locally
+from catchment.federation import Plan
+from catchment.federation.learn import FederatedRidge, PersonalIncrements
+from catchment.parallel import single_blas_thread
+from catchment.readout import PersonalModels
+
+PUMPS, WEEKS, STEPS, FORGETTING = 12, 20, 250, 0.7
+WORN, WEARS_FROM, MOVED, MOVED_FROM = 3, 9, 7, 14
+
+
+def week_of(pump: int, week: int) -> ct.Recording:
+    """Return a week of a pump: speed and pressure (T, 2), and the power (T, 1) that it took."""
+    own, rng = np.random.default_rng([1, pump]), np.random.default_rng([2, pump, week])
+    efficiency, friction = own.uniform(0.8, 1.2), own.uniform(0.1, 0.3)
+    if pump == WORN and week >= WEARS_FROM:
+        friction += 0.06 * (week - WEARS_FROM + 1)
+    level = 1.0 if pump == MOVED and week >= MOVED_FROM else 0.0
+    noise = rng.normal(size=(STEPS, 2))
+    speed, pressure = np.zeros(STEPS), np.zeros(STEPS)
+    for t in range(1, STEPS):
+        speed[t] = 0.9 * speed[t - 1] + 0.2 * noise[t, 0]
+        pressure[t] = 0.8 * pressure[t - 1] + 0.2 * (level + speed[t]) + 0.1 * noise[t, 1]
+    speed += level
+    power = efficiency * pressure + friction * speed**2 + 0.03 * rng.normal(size=STEPS)
+    return ct.Recording(np.column_stack([speed, pressure]), power, name=f"week {week}")
+
+
+@dataclass
+class Fleet:
+    """One way to learn on, from week to week: its sums, and what the pumps carry."""
+
+    algorithm: PersonalIncrements
+    state: Any = None
+    memories: dict[str, Any] = field(default_factory=dict)
+
+    def learn(self, new: Mapping[str, list[ct.Recording]]) -> PersonalModels:
+        """Return the models after one more week; every pump sends the sums of what is new."""
+        plan = Plan(algorithm=self.algorithm)
+        done = run_locally(plan, new, memories=self.memories, onto=self.state)
+        self.state = done.state
+        return done.result
+
+
+def weekly_errors(n_weeks: int) -> tuple[dict[str, list[dict[str, float]]], list[list[str]]]:
+    """Return NRMSE by pump ("" for all) in each week from the second on, and who drifted."""
+    features = ct.EchoState(40, washout=20).build(2, per_step=True)
+    fleets = {}
+    for name, factor in (("forgets nothing", 1.0), (f"forgetting {FORGETTING}", FORGETTING)):
+        ridge = FederatedRidge(
+            features=features, ridge=1e-2, increments="new", forgetting=factor, false_alarms=0.02
+        )
+        fleets[name] = Fleet(PersonalIncrements(ridge=ridge, method="mixed"))
+    errors: dict[str, list[dict[str, float]]] = {}
+    models: dict[str, PersonalModels] = {}
+    changed: list[list[str]] = []
+    past: list[Array] = []
+    first: list[ct.Model] = []
+    for week in range(1, n_weeks + 1):
+        new = {f"pump {k}": [week_of(k, week)] for k in range(PUMPS)}
+        if models:
+            guesses: dict[str, Any] = {"first week's model": first[0]}
+            for name, model in models.items():
+                guesses |= {f"shared, {name}": model.shared, f"personal, {name}": model}
+            for name, guess in guesses.items():
+                errors.setdefault(name, []).append(_scores(ct.evaluate(guess, new)))
+            errors.setdefault("mean so far", []).append(_mean_errors(new, np.concatenate(past)))
+        models = {name: fleet.learn(new) for name, fleet in fleets.items()}
+        first = first or [model.shared for model in models.values()]
+        past += [one.y for (one,) in new.values() if one.y is not None]
+        faithful = fleets["forgets nothing"]  # its usual is all that came before
+        found = faithful.algorithm.drifts(faithful.state)
+        changed.append([f"{one.client} ({one.kind})" for one in found if one.round == week - 1])
+    return errors, changed[1:]
+
+
+def _scores(scores: ct.Scores) -> dict[str, float]:
+    assert scores.total is not None
+    return {"": scores.total.value, **{name: one.value for name, one in scores.by_client.items()}}
+
+
+def _mean_errors(new: Mapping[str, list[ct.Recording]], past: Array) -> dict[str, float]:
+    """Return the NRMSE of the mean of the past, for each pump and for all together."""
+    targets = {name: one.y for name, (one,) in new.items() if one.y is not None}
+    targets[""] = np.concatenate(list(targets.values()))
+    return {
+        n: float(np.sqrt(np.mean((y - past.mean()) ** 2)) / y.std()) for n, y in targets.items()
+    }
+
+
+def print_table(errors: dict[str, list[dict[str, float]]], changed: list[list[str]]) -> None:
+    """Print week by week what each way erred, and who was noticed."""
+    names = [name for name in errors if name.startswith(("shared", "personal"))]
+    print("NRMSE of each week, predicted before it is learned from; who was noticed to change")
+    print("week    " + "".join(f"{name:>27}" for name in names))
+    for k, noticed in enumerate(changed):
+        cells = "".join(f"{errors[name][k]['']:27.4f}" for name in names)
+        print(f"{k + 2:4}    {cells}  {', '.join(noticed)}")
+    for who in ("", f"pump {WORN}", f"pump {MOVED}"):
+        print(f"\nmean NRMSE of {who or 'all pumps'}, weeks {WEARS_FROM} to {len(changed) + 1}")
+        for name, weeks in errors.items():
+            print(f"{name:30}  {np.mean([one[who] for one in weeks[WEARS_FROM - 2 :]]):.4f}")
+
+
+def draw(errors: dict[str, list[dict[str, float]]], changed: list[list[str]], path: Path) -> None:
+    """Draw the errors of all pumps and of the one that wears, with what was noticed."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    weeks = np.arange(2, len(changed) + 2)
+    shown = [name for name in errors if name.startswith(("shared", "personal"))]
+    for axes, who in zip(figure.subplots(1, 2), ("", f"pump {WORN}"), strict=True):
+        for name in shown:
+            style = "-" if "forgetting" in name else ":"
+            colour = "tab:blue" if name.startswith("personal") else "tab:orange"
+            values = [one[who] for one in errors[name]]
+            axes.plot(weeks, values, style, color=colour, label=name)
+        noticed = [
+            week
+            for week, found in zip(weeks, changed, strict=True)
+            if any(text.startswith(f"{who} (") or not who for text in found)
+        ]
+        for week in noticed:
+            axes.axvline(week, color="0.8", zorder=0, label="noticed" if week == noticed[0] else "")
+        axes.set(
+            title=who + " wears from week 9 on" if who else "all pumps",
+            xlabel="week",
+            ylabel="NRMSE of the new week",
+            ylim=(0, None),
+        )
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    figure.axes[1].legend(fontsize=8)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A fleet over weeks.")
+    parser.add_argument("--quick", action="store_true", help="15 weeks instead of 20")
+    parser.add_argument("--picture", type=Path, help="draw the weeks into this file")
+    parser.add_argument("--results", type=Path, help="write all errors into this JSON file")
+    asked = parser.parse_args()
+    with single_blas_thread():  # many small systems: threads would only wait for each other
+        errors, changed = weekly_errors(15 if asked.quick else WEEKS)
+    print_table(errors, changed)
+    if asked.results:
+        kept = {"weeks from": 2, "NRMSE": errors, "changed": changed}
+        asked.results.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    if asked.picture:
+        draw(errors, changed, asked.picture)
+
+
+if __name__ == "__main__":
+    main()
