@@ -30,7 +30,8 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts Counts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor "
+        "ClassCounts Counts ErrorSums Gaussian Grid KnownClasses Model OnlineRidge OpenModel "
+        "PersonalModels Predictor "
         "Readout RidgeChoice RidgeFactors RidgeStatistics SlidingWindow Unit accumulate "
         "accumulate_factors accuracy bayesian_readout choose_by_blocks choose_by_factor_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
@@ -46,8 +47,10 @@ FACES = {
         "DeepRidge Ensemble FactoredRidge FederatedPlasticity FederatedRidge FederatedScaling "
         "GradientAveraging "
         "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
-        "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums "
-        "group_of join joint_features mixed personalise towards unlearn unlearn_rows"
+        "SHARES SelectedRidge StackedEnsemble Stacking UnknownThreshold Yogi "
+        "cluster_clients cluster_sums "
+        "group_of join joint_features mixed personalise retired retired_by_class "
+        "towards unlearn unlearn_rows"
     ),
     "federation.measure": (
         "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "
