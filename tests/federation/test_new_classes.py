@@ -74,10 +74,11 @@ def test_who_sent_a_class_with_others_takes_its_rows_off(tmp_path: Path) -> None
     without = ct.retire(tmp_path / "b", "fast", EARLY, out=tmp_path / "c", threads=1)
     left = {
         client: [
-            Recording.labelled(one.u, "slow", ("slow", "hop")) for one in recordings if one.y[0]
+            Recording.labelled(one.u, "slow", ("slow", "hop"))
+            for one in recordings
+            if one.y is not None and one.y[0]
         ]
         for client, recordings in EARLY.items()
-        if recordings[0].y is not None
     }
     fitted = ct.Pipeline(run.model.prepare, MAP)
     never = ct.federate(fitted, left | LATE, classes=("slow", "hop"), threads=1)
@@ -110,9 +111,11 @@ def test_sums_by_class_retire_it_and_ask_nobody() -> None:
     }
     never = ct.Plan(algorithm=FederatedRidge(features=features, classes=left, ridge=0.1))
     expected = ct.federate(never, kept, threads=1).state
+    assert expected.readout is not None
     assert rest.weighted.total == expected.total
     assert (after.result(rest).readout.weights == expected.readout.weights).all()
     again = after.solved(among_by_class(rest, left, (*left, "new")))
+    assert again.weighted.total is not None
     assert again.weighted.total.n_targets == 3
 
 
@@ -183,6 +186,7 @@ def _write(path: Path, recordings: list[Recording]) -> None:
     lines = ["recording,x,label"]
     for k, one in enumerate(recordings):
         assert one.classes is not None
+        assert one.y is not None
         name = one.classes[int(np.argmax(one.y))]
         lines += [f"{k},{value:.6f},{name}" for value in one.u[:, 0]]
     path.parent.mkdir(exist_ok=True)
