@@ -30,12 +30,12 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals Model NormalModel "
-        "OnlineRidge PersonalModels Predictor Readout RidgeChoice RidgeFactors RidgeStatistics "
-        "SlidingWindow Unit accumulate accumulate_factors accuracy bayesian_readout "
-        "choose_by_blocks choose_by_factor_blocks choose_by_gcv conformal_quantile "
-        "conformal_readout forecast_direct forecasts horizon_targets load_factors load_statistics "
-        "log_edges nrmse save_factors save_statistics train "
+        "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses "
+        "Model NormalModel OnlineRidge OpenModel PersonalModels Predictor Readout RidgeChoice "
+        "RidgeFactors RidgeStatistics SlidingWindow Unit accumulate accumulate_factors accuracy "
+        "bayesian_readout choose_by_blocks choose_by_factor_blocks choose_by_gcv "
+        "conformal_quantile conformal_readout forecast_direct forecasts horizon_targets "
+        "load_factors load_statistics log_edges nrmse save_factors save_statistics train "
     ),
     "federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "
@@ -45,11 +45,10 @@ FACES = {
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
         "DeepRidge Ensemble FactoredRidge FederatedNormal FederatedPlasticity FederatedRidge "
-        "FederatedScaling GradientAveraging "
-        "Mean MomentPlasticity Momentum PersonalIncrements PersonalReadouts ReadoutAveraging "
-        "ReservoirEnsemble SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients "
-        "cluster_sums group_of join joint_features mixed personalise towards unlearn "
-        "unlearn_normal unlearn_rows"
+        "FederatedScaling GradientAveraging Mean MomentPlasticity Momentum PersonalIncrements "
+        "PersonalReadouts ReadoutAveraging ReservoirEnsemble SHARES SelectedRidge StackedEnsemble "
+        "Stacking UnknownThreshold Yogi cluster_clients cluster_sums group_of join joint_features "
+        "mixed personalise retired retired_by_class towards unlearn unlearn_normal unlearn_rows "
     ),
     "federation.measure": (
         "Calibration Comparison Drift Evaluation Flag Guess InfluenceCap LocalReadouts Outcome "

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Evaluation as Evaluation
     from catchment.federation.measure.evaluation import Scores as Scores
     from catchment.federation.plan import Plan as Plan
+    from catchment.new_classes import join as join
+    from catchment.new_classes import retire as retire
+    from catchment.new_classes import tell_unknown as tell_unknown
     from catchment.privacy.dp.clipping import Clip as Clip
     from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
     from catchment.privacy.secure_sum.keys import make_identities as make_identities
@@ -63,6 +66,9 @@ _HOME = {
     "federate": "catchment.verbs",
     "evaluate": "catchment.verbs",
     "calibrate": "catchment.calibrating",
+    "join": "catchment.new_classes",
+    "retire": "catchment.new_classes",
+    "tell_unknown": "catchment.new_classes",
     "read": "catchment.data.files",
     "read_lake": "catchment.data.lake.clients",
     "split": "catchment.data.clients",

@@ -16,6 +16,7 @@ import catchment
 from catchment.cli import runs
 from catchment.cli.audit import audit
 from catchment.cli.calibrate import calibrate
+from catchment.cli.classes import join, retire, unknown
 from catchment.cli.compile import compile_command
 from catchment.cli.data import data_app
 from catchment.cli.estimate import estimate
@@ -48,6 +49,9 @@ app.command("explain")(explain)
 app.command("report")(runs.report)
 app.command("watch")(watch)
 app.command("unlearn")(unlearn)
+app.command("join")(join)
+app.command("retire")(retire)
+app.command("unknown")(unknown)
 app.command("verify")(verify)
 app.command("search")(search)
 app.command("audit")(audit)

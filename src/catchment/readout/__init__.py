@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from catchment.readout.heads import Gaussian as Gaussian
     from catchment.readout.heads import Unit as Unit
     from catchment.readout.intervals import Intervals as Intervals
+    from catchment.readout.known_classes import KnownClasses as KnownClasses
     from catchment.readout.metrics import ClassCounts as ClassCounts
     from catchment.readout.metrics import ErrorSums as ErrorSums
     from catchment.readout.metrics import accuracy as accuracy
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from catchment.readout.normal import NormalModel as NormalModel
     from catchment.readout.online import OnlineRidge as OnlineRidge
     from catchment.readout.online import SlidingWindow as SlidingWindow
+    from catchment.readout.open_model import OpenModel as OpenModel
     from catchment.readout.personal_models import PersonalModels as PersonalModels
     from catchment.readout.predictor import Predictor as Predictor
     from catchment.readout.quantiles import Counts as Counts
@@ -67,10 +69,12 @@ __all__, __getattr__, __dir__ = face(
         "grid": ["Grid"],
         "heads": ["Gaussian", "Unit"],
         "intervals": ["Intervals"],
+        "known_classes": ["KnownClasses"],
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
         "normal": ["NormalModel"],
         "online": ["OnlineRidge", "SlidingWindow"],
+        "open_model": ["OpenModel"],
         "personal_models": ["PersonalModels"],
         "predictor": ["Predictor"],
         "quantiles": ["Counts", "log_edges"],

@@ -16,6 +16,8 @@ from catchment.data.prepare import Prepared
 from catchment.data.recording import Recording
 from catchment.readout.detector import Detector
 from catchment.readout.intervals import Intervals, WithIntervals
+from catchment.readout.class_columns import united
+from catchment.readout.open_model import UNKNOWN, OpenModel
 from catchment.readout.predictor import Predictor, interval_around, pieces_of
 
 Cell = str | int | float
@@ -164,7 +166,7 @@ def _with_file(path: str | Path, found: Iterator[Answer]) -> Iterator[Answer]:
 
 
 def read_for(
-    model: Predictor, path: str | Path, *, targets: bool = False
+    model: Predictor, path: str | Path, *, targets: bool = False, new_classes: bool = False
 ) -> dict[str, list[Recording]]:
     """Return the recordings of a file by client, with the columns that the model was trained on.
 
@@ -174,6 +176,8 @@ def read_for(
     ----------
     targets
         Whether to read targets too, to compare with.
+    new_classes
+        Whether a file may name classes that the model does not have; they come after its own.
     """
     from catchment.data.tables import read_columns
 
@@ -208,8 +212,15 @@ def read_for(
             "evaluation needs files that have it"
         )
     wanted = targets and bool(target)
-    if wanted and model.classes is not None:
+    classes = model.classes
+    if wanted and classes is not None:
         frame = {**frame, target[0]: _labels(frame[target[0]])}
+        if new_classes:
+            said = frame[target[0]]
+            classes = united(classes, sorted(set(said[~missing_values(said)])))
+        elif isinstance(model, OpenModel):
+            known = [one is None or one in classes for one in frame[target[0]]]
+            frame[target[0]] = np.where(known, frame[target[0]], UNKNOWN)
     client = named.get("client")
     try:
         found = from_frame(
@@ -219,7 +230,7 @@ def read_for(
             client=client,
             recording=named.get("recording"),
             time=named.get("time"),
-            classes=model.classes if wanted else None,
+            classes=classes if wanted else None,
             per_step=_per_step(model) if wanted else None,
         )
     except ValueError as error:

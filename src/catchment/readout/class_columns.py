@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from catchment.arrays import Integers
 from catchment.readout.packing import packed_length
 from catchment.readout.statistics import RidgeStatistics
 
@@ -59,6 +60,35 @@ def spread_targets(
     target_sum[at] = statistics.target_sum
     gram = np.zeros(packed_length(n_targets), statistics.target_gram.dtype)
     rows, columns = np.triu_indices(K)
-    low, high = np.minimum(at[rows], at[columns]), np.maximum(at[rows], at[columns])
-    gram[low * n_targets - low * (low - 1) // 2 + high - low] = statistics.target_gram
+    gram[_in_triangle(at[rows], at[columns], n_targets)] = statistics.target_gram
     return replace(statistics, cross=cross, target_sum=target_sum, target_gram=gram)
+
+
+def _in_triangle(rows: Integers, columns: Integers, n: int) -> Integers:
+    """Return where pairs of n targets are in a packed upper triangle."""
+    low, high = np.minimum(rows, columns), np.maximum(rows, columns)
+    return np.asarray(low * n - low * (low - 1) // 2 + high - low)
+
+
+def only_targets(statistics: RidgeStatistics, places: Sequence[int]) -> RidgeStatistics:
+    """Return the statistics with some of their targets; every row stays, whatever its class.
+
+    Of a class without rows nothing is then left, as if nobody had ever named it.
+
+    Parameters
+    ----------
+    places
+        Which targets stay, in their new order.
+
+    >>> z, y = np.array([[2.0], [3.0]]), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> only_targets(RidgeStatistics.from_states(z, y), (0, 2)).cross
+    array([[2., 3.]])
+    """
+    K, at = statistics.n_targets, np.asarray(places, dtype=np.int64)
+    rows, columns = np.triu_indices(len(at))
+    return replace(
+        statistics,
+        cross=np.ascontiguousarray(statistics.cross[:, at]),
+        target_sum=statistics.target_sum[at],
+        target_gram=statistics.target_gram[_in_triangle(at[rows], at[columns], K)],
+    )

@@ -42,10 +42,13 @@ if TYPE_CHECKING:
     )
     from catchment.federation.learn.plasticity import FederatedPlasticity as FederatedPlasticity
     from catchment.federation.learn.plasticity import MomentPlasticity as MomentPlasticity
+    from catchment.federation.learn.retiring import retired as retired
+    from catchment.federation.learn.retiring import retired_by_class as retired_by_class
     from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
     from catchment.federation.learn.selected import SelectedRidge as SelectedRidge
     from catchment.federation.learn.stacking import StackedEnsemble as StackedEnsemble
     from catchment.federation.learn.stacking import Stacking as Stacking
+    from catchment.federation.learn.unknown import UnknownThreshold as UnknownThreshold
     from catchment.federation.learn.unlearning import Certificate as Certificate
     from catchment.federation.learn.unlearning import join as join
     from catchment.federation.learn.unlearning import unlearn as unlearn
@@ -71,9 +74,11 @@ __all__, __getattr__, __dir__ = face(
         "personal": ["PersonalReadouts", "SHARES", "mixed", "personalise", "towards"],
         "personal_increments": ["PersonalIncrements"],
         "plasticity": ["FederatedPlasticity", "MomentPlasticity"],
+        "retiring": ["retired", "retired_by_class"],
         "ridge": ["FederatedRidge"],
         "selected": ["SelectedRidge"],
         "stacking": ["StackedEnsemble", "Stacking"],
+        "unknown": ["UnknownThreshold"],
         "unlearning": ["Certificate", "join", "unlearn", "unlearn_rows"],
     },
 )

@@ -49,14 +49,15 @@ class BalancedRidge:
     classes
         Names of the outputs; targets are one-hot rows.
     weights
-        "balanced" gives every class that occurs the same total weight; or one factor per class.
+        "balanced" gives every class that occurs the same total weight; "rows" every row, which is
+        the plain ridge from sums that tell its classes apart; or one factor per class.
     ridge, per_output, keep_clients
         As for `FederatedRidge`.
     """
 
     features: FeatureMap
     classes: tuple[str, ...]
-    weights: Literal["balanced"] | tuple[float, ...] = "balanced"
+    weights: Literal["balanced", "rows"] | tuple[float, ...] = "balanced"
     ridge: float | Literal["auto", "clients", "groups", "gcv"] = "clients"
     per_output: bool = False
     keep_clients: bool = True
@@ -68,12 +69,12 @@ class BalancedRidge:
                 f"keep_clients is {self.keep_clients!r}; pass True or False: sums by class are not "
                 "kept in groups"
             )
-        if self.weights == "balanced":
+        if self.weights == "balanced" or self.weights == "rows":
             return
         if len(self.weights) != len(self.classes) or not all(w >= 0 for w in self.weights):
             raise ValueError(
-                f"weights are {self.weights}; pass 'balanced' or one number, not negative, for "
-                f"each of {len(self.classes)} classes"
+                f"weights are {self.weights}; pass 'balanced', 'rows', or one number, not "
+                f"negative, for each of {len(self.classes)} classes"
             )
 
     def _solver(self) -> FederatedRidge:
@@ -135,6 +136,8 @@ class BalancedRidge:
         return replace(state, weighted=self._solver().solved(weighted))
 
     def _factors(self, total: StatisticsSet) -> list[float]:
+        if self.weights == "rows":
+            return [1.0] * len(self.classes)
         if self.weights != "balanced":
             return list(self.weights)
         size = np.array([total.members[k].weight for k in range(len(self.classes))])
@@ -159,4 +162,6 @@ class BalancedRidge:
 
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:
     members = statistics.members
+    if all(factor == 1 for factor in factors):
+        return reduce(add, (members[k] for k in range(len(factors))))  # whole numbers stay whole
     return reduce(add, (members[k].floats.scaled(factor) for k, factor in enumerate(factors)))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from catchment.errors import FederationError
+from catchment.federation.learn.balanced import ByClass
+from catchment.federation.learn.candidates import StatisticsSet
 from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import Keeper, Record
 from catchment.federation.runs.ledger import Entry
@@ -40,23 +42,46 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
     about: dict[str, Any] = {"begun": state.begun, "missed": state.missed}
     if before == after:
         return RidgeState(state.total, state.by_client, by_group=state.by_group, **about)
-    missing = [name for name in before or () if name not in (after or ())]
-    if before is None or after is None or missing:
-        raise ValueError(
-            f"the earlier run has the classes {before}, this one {after}; name all of the earlier "
-            "ones among them"
-        )
-    places = [after.index(name) for name in before]
+    places, n = _places(before, after)
 
     def spread(one: RidgeStatistics) -> RidgeStatistics:
-        return spread_targets(one, places, len(after))
+        return spread_targets(one, places, n)
 
     by_client = {name: spread(one) for name, one in state.by_client.items()}
     by_group = {group: spread(one) for group, one in state.by_group.items()}
     return RidgeState(spread(state.total), by_client, by_group=by_group, **about)
 
 
-def refuse_twice(earlier: RidgeState, clients: object) -> None:
+def among_by_class(state: ByClass, before: Classes, after: Classes) -> ByClass:
+    """Return sums by class with their classes among those of a later run, not solved.
+
+    A class that is new has sums of no rows.
+    """
+    if state.total is None or before == after:
+        return ByClass(state.total, state.by_client)
+    places, n = _places(before, after)
+
+    def spread(sums: StatisticsSet) -> StatisticsSet:
+        known = {places[k]: spread_targets(one, places, n) for k, one in sums.members.items()}
+        first = next(iter(known.values()))
+        none = RidgeStatistics.zero(first.n_features, n, first.fingerprint, first.grid)
+        return StatisticsSet({k: known.get(k, none) for k in range(n)})
+
+    return ByClass(spread(state.total), {name: spread(s) for name, s in state.by_client.items()})
+
+
+def _places(before: Classes, after: Classes) -> tuple[list[int], int]:
+    """Return where each earlier class is among the later ones, and how many these are."""
+    missing = [name for name in before or () if name not in (after or ())]
+    if before is None or after is None or missing:
+        raise ValueError(
+            f"the earlier run has the classes {before}, this one {after}; name all of the earlier "
+            "ones among them"
+        )
+    return [after.index(name) for name in before], len(after)
+
+
+def refuse_twice(earlier: RidgeState | ByClass, clients: object) -> None:
     """Raise FederationError if a client of the earlier run is to be counted again."""
     again = sorted(set(earlier.by_client) & set(clients))  # type: ignore[call-overload]
     if again:

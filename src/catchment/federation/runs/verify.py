@@ -25,7 +25,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from catchment.data.prepare import Prepare
 from catchment.errors import CatchmentError, MissingExtraError, UnknownMapError, UploadError
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.state_map import EchoStateMap
@@ -362,19 +361,17 @@ def _recordings(
 
 def _again(trained: Trained, name: str, data: Data) -> Sum:
     """Return what a client sends in all rounds of the training."""
-    prepare, algorithm = trained.model.prepare, trained.algorithm
-    rounds = range(trained.told.rounds)
-    return reduce(
-        add,
-        (
-            algorithm.client_update(NOTHING, _prepared(prepare, data), Turn(k, (), client=name))
-            for k in rounds
-        ),
-    )
+    prepared, algorithm = _prepared(trained.model, data), trained.algorithm
+    turns = (Turn(k, (), client=name) for k in range(trained.told.rounds))
+    return reduce(add, (algorithm.client_update(NOTHING, prepared, turn) for turn in turns))
 
 
-def _prepared(prepare: Prepare, data: Data) -> Data:
-    return lambda: prepare.stream(data())
+def _prepared(model: Model, data: Data) -> Data:
+    """Return recordings as the training had them, in the columns of all of its classes."""
+    classes = model.classes
+    if classes is None:
+        return lambda: model.prepare.stream(data())
+    return lambda: model.prepare.stream(one.among(classes) for one in data())
 
 
 def _why_no_clients(told: Described) -> str:

@@ -1,0 +1,427 @@
+"""Classes that come and go after a run: `join`, `retire`, and `tell_unknown`.
+
+Each begins with the sums that a run has kept, in memory or in its folder, and asks nobody who need
+not be asked. What a folder becomes is a new folder: everything that was in it, and one more round
+of its training, in which only those are named who were asked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import copytree, ignore_patterns, rmtree
+from typing import Any
+
+from catchment.clients_alike import all_classes, placed
+from catchment.engine.local import AnySource, run_locally
+from catchment.errors import FederationError
+from catchment.federation.algorithm import Completed, as_algorithm
+from catchment.federation.compression import FactorUpload, Float32
+from catchment.federation.delivery import sha256_of
+from catchment.federation.learn.balanced import BalancedRidge, ByClass
+from catchment.federation.learn.digests import digests_of
+from catchment.federation.learn.joining import among, among_by_class, refuse_twice
+from catchment.federation.learn.retiring import (
+    RowsOfClass,
+    retired,
+    retired_by_class,
+    without_class,
+)
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.unknown import UnknownThreshold
+from catchment.federation.left_out import warn_of
+from catchment.federation.loop import Keeper, Record, Result
+from catchment.federation.plan import Masking, Plan, Protection, describe
+from catchment.federation.runs.ledger import Entry
+from catchment.federation.runs.read import last_state, read_run
+from catchment.federation.runs.tables import write_flags, write_rows
+from catchment.federation.runs.training import HARMLESS, TRAINING, described
+from catchment.federation.runs.verify import CERTIFICATE
+from catchment.federation.runs.write import CLIENTS, MODEL, Store
+from catchment.federation.smallest_upload import SmallestUpload
+from catchment.readout.known_classes import Shrinkage
+from catchment.readout.model import Model
+from catchment.readout.open_model import OpenModel
+from catchment.readout.storage import to_bytes
+from catchment.run import Run
+from catchment.storage import load
+
+Ridge = FederatedRidge | BalancedRidge
+State = RidgeState | ByClass
+Own = Iterable[Callable[..., Any]]
+KEPT = {"Float32": Float32, "FactorUpload": FactorUpload, "SmallestUpload": SmallestUpload}
+STALE = ("scores", "confusion", "comparison", "forecast", "ridge_path")  # of the model before
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """What a run has learned, to begin with: its algorithm, its sums, and the model of them."""
+
+    algorithm: Ridge
+    state: State
+    model: Model
+    protections: tuple[Protection | Masking, ...] = ()
+    records: tuple[Record, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        if self.model.classes is None:
+            raise ValueError("the run learned numbers; there is no class to add or to retire")
+        return self.model.classes
+
+    def plan(self, learner: Any) -> Plan[Any, Any, Any]:
+        """Return the plan of one more round, with another learner."""
+        return Plan(
+            algorithm=learner,
+            rounds=len(self.records) + 1,
+            protections=self.protections,
+            prepare=self.model.prepare,
+            channels=self.model.channels,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Continued:
+    """A keeper of one more round of a stage, whose earlier state is another's."""
+
+    keeper: Keeper[Any]
+    state: State
+    records: tuple[Record, ...]
+
+    def resume(self) -> tuple[State, tuple[Record, ...]]:
+        return self.state, self.records
+
+    def note(self, entry: Entry) -> None:
+        self.keeper.note(entry)
+
+    def close_round(self, state: State, record: Record) -> None:
+        self.keeper.close_round(state, record)
+
+
+def join(
+    folder: str | Path,
+    clients: Mapping[str, AnySource],
+    *,
+    out: str | Path,
+    use: Own = (),
+    threads: int | None = None,
+) -> Model:
+    """Return a finished run's model with more clients in its sum, and keep it in a new folder.
+
+    They may bring classes that nobody had. Nobody of the run is asked again: its sums are in its
+    folder. For a run in memory there is `federate(..., onto=run)`.
+
+    Parameters
+    ----------
+    folder
+        Of the run; it stays as it is.
+    clients
+        By name: raw recordings. A client that is already in the sum is refused.
+    out
+        The new folder: all of the old one, and one more round of the training.
+    use
+        Classes of feature maps of one's own, as `load` has them.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from catchment import EchoState, Recording, federate
+    >>> def held(*paces):
+    ...     waves = {f"pace {p}": np.sin(np.arange(50.0) * p) for p in paces}
+    ...     return [Recording.labelled(u, name, waves) for name, u in waves.items()] * 3
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     run = federate(EchoState(9), {"ann": held(0.2, 0.5)}, out=f"{place}/first")
+    ...     grown = join(f"{place}/first", {"bob": held(0.9)}, out=f"{place}/second")
+    >>> grown.classes
+    ('pace 0.2', 'pace 0.5', 'pace 0.9')
+    """
+    begun = _of_folder(folder, use)
+    names = all_classes(begun.model.classes, clients)
+    algorithm, state = _spread(begun, names)
+    refuse_twice(state, clients)
+    grown = begun.plan(algorithm)
+    return _one_more(begun, folder, out, grown, grown, state, placed(clients, names), threads)
+
+
+def retire(
+    run: Run | str | Path,
+    name: str,
+    clients: Mapping[str, AnySource] | None = None,
+    *,
+    out: str | Path | None = None,
+    use: Own = (),
+    threads: int | None = None,
+) -> Model:
+    """Return a run's model as if a class had never been there.
+
+    Sums by class (`BalancedRidge`) are enough for it. So are the sums of clients that have this
+    class and no other. From other sums whoever has the class takes its rows off: pass `clients`
+    with the recordings that they had; each sends the sums of its rows of the class, and the run is
+    refused if some are then left.
+
+    Parameters
+    ----------
+    run
+        A run, or its folder, which stays as it is.
+    name
+        Of the class.
+    clients
+        Those who have it, by name, with their raw recordings of then, of all classes or of this.
+        Whoever is known not to be in the sum is not asked.
+    out
+        A new folder for what a folder becomes; nothing is kept if not given.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState, Recording, federate
+    >>> def held(*paces):
+    ...     waves = {f"pace {p}": np.sin(np.arange(50.0) * p) for p in paces}
+    ...     return [Recording.labelled(u, name, waves) for name, u in waves.items()] * 3
+    >>> first = federate(EchoState(9), {"ann": held(0.2, 0.5)})
+    >>> grown = federate(EchoState(9), {"bob": held(0.9)}, onto=first)
+    >>> retire(grown, "pace 0.9").classes
+    ('pace 0.2', 'pace 0.5')
+    >>> bool((retire(grown, "pace 0.9").readout.weights == first.model.readout.weights).all())
+    True
+    """
+    if isinstance(run, Run) and out is not None:
+        raise ValueError("only what a folder holds is kept in another; leave out `out`, and save")
+    begun = _of_run(run) if isinstance(run, Run) else _of_folder(run, use)
+    algorithm = begun.algorithm
+    if isinstance(algorithm, BalancedRidge):
+        assert isinstance(begun.state, ByClass)
+        after, rest = retired_by_class(algorithm, begun.state, name)
+        return _unasked(begun, run, out, after, rest)
+    assert isinstance(begun.state, RidgeState)
+    if clients is None:
+        plain, state = retired(algorithm, begun.state, name)
+        return _unasked(begun, run, out, plain, state)
+    summed = begun.state.by_client
+    asked_of = {who: clients[who] for who in clients if not summed or who in summed}
+    if not asked_of:
+        raise FederationError(f"none of {', '.join(sorted(clients)[:8])} is in the sum")
+    sending = placed(asked_of, begun.classes)
+    learner = RowsOfClass(ridge=algorithm, name=name)
+    asked, kept = begun.plan(learner), begun.plan(without_class(algorithm, name))
+    if isinstance(run, Run) or out is None:
+        done = run_locally(
+            asked,
+            sending,
+            threads=threads,
+            keeper=Continued(_Unkept(), begun.state, begun.records),
+        )
+        return _checked(done, begun)
+    return _one_more(begun, run, out, asked, kept, begun.state, sending, threads)
+
+
+def tell_unknown(
+    run: Run | str | Path,
+    clients: Mapping[str, AnySource],
+    *,
+    rate: float = 0.05,
+    held_out: bool = False,
+    shrinkage: Shrinkage = "oas",
+    protect: Sequence[Protection | Masking] = (),
+    use: Own = (),
+    threads: int | None = None,
+) -> OpenModel:
+    """Return a run's model that answers "unknown" where a recording is far from every class.
+
+    One more round: clients are sent the sum, each takes its own part off it, and counts how far its
+    recordings are from what the others know (`catchment.federation.learn.unknown`). From plain sums
+    all classes have one covariance; from sums by class (`BalancedRidge`) each has its own.
+
+    Parameters
+    ----------
+    run
+        A run, or its folder.
+    clients
+        Those that were summed, with their recordings of then; or others, or some of both.
+    rate
+        Share of recordings of known classes that may be taken for unknown.
+    held_out
+        Whether none of these clients is in the sum; a run that keeps clients apart knows.
+    shrinkage
+        Of the covariances, as `Gaussian` has it.
+    protect
+        As of `federate`: under a secure sum the server sees the counts of all together.
+
+    >>> import numpy as np
+    >>> from catchment import EchoState, Recording, federate
+    >>> rng = np.random.default_rng(0)
+    >>> def wave(pace): return np.sin(np.arange(60) * pace) + 0.1 * rng.normal(size=60)
+    >>> paces = {"slow": 0.2, "fast": 0.6}
+    >>> def held(): return [Recording.labelled(wave(p), n, paces) for n, p in paces.items()]
+    >>> clients = {name: [one for _ in range(15) for one in held()] for name in ("ann", "bob")}
+    >>> model = tell_unknown(federate(EchoState(20), clients), clients)
+    >>> model.predict([wave(0.2), wave(1.7)])
+    ['slow', 'unknown']
+    """
+    begun = _of_run(run) if isinstance(run, Run) else _of_folder(run, use)
+    assert begun.state.total is not None
+    plan = Plan(
+        algorithm=UnknownThreshold(
+            model=begun.model,
+            sums=begun.state.total,
+            rate=rate,
+            shrinkage=shrinkage,
+            summed=() if held_out else tuple(sorted(begun.state.by_client)) or None,
+        ),
+        protections=tuple(protect),
+        prepare=begun.model.prepare,
+        channels=begun.model.channels,
+    )
+    done = run_locally(plan, placed(clients, begun.classes), threads=threads)
+    warn_of({"unknown": done.records})
+    made: OpenModel = done.result
+    return made.read_from(begun.model.columns)
+
+
+@dataclass(frozen=True)
+class _Unkept:
+    """A keeper that keeps nothing."""
+
+    def resume(self) -> None:
+        """Return that nothing is there to go on with."""
+
+    def note(self, entry: Entry) -> None: ...
+
+    def close_round(self, state: State, record: Record) -> None: ...
+
+
+def _of_run(run: Run) -> Begun:
+    algorithm, state = run.training.plan.algorithm, run.training.state
+    if isinstance(algorithm, FederatedRidge | BalancedRidge):
+        return Begun(algorithm, state, run.model, (), run.records)
+    raise _cannot(type(algorithm).__name__)
+
+
+def _of_folder(folder: str | Path, use: Own) -> Begun:
+    run, place = read_run(folder), Path(folder)
+    told = described(run)
+    hidden = [one for one in told.protections if one not in HARMLESS]
+    if hidden:
+        raise FederationError(
+            f"the run had {hidden[0]}, so that what one more client sends would not be hidden or "
+            "weighed as theirs was; run the plan again with everybody, or add to a run in memory "
+            "(federate with onto)"
+        )
+    model = load(place / MODEL, use=use)
+    if not isinstance(model, Model):
+        raise _cannot(told.name)
+    parts = last_state(place, TRAINING)
+    tried = told.chosen(model, parts)
+    rebuilt = None if told.name == "AlignedRidge" else told.rebuilt(model)
+    if tried is None and rebuilt is None:
+        raise _cannot(told.name)
+    algorithm = rebuilt if tried is None else tried[0]
+    assert algorithm is not None
+    whole: Completed[Any, Any, Any] = as_algorithm(algorithm)
+    state = whole.load_state(parts) if tried is None else tried[1]
+    described_by = {name: one[name] for one in told.plan["protections"] for name in one}
+    protections = tuple(KEPT[name](**settings) for name, settings in described_by.items())
+    return Begun(algorithm, state, model, protections, run.rounds[TRAINING])
+
+
+def _cannot(name: str) -> FederationError:
+    return FederationError(
+        f"{name} keeps no sums of statistics to which classes could be added, or from which they "
+        "could be taken; use algorithm = 'ridge' or 'balanced'"
+    )
+
+
+def _spread(begun: Begun, names: tuple[str, ...] | None) -> tuple[Ridge, State]:
+    """Return algorithm and state with all classes, those that are new without rows."""
+    algorithm, before = begun.algorithm, begun.model.classes
+    if isinstance(begun.state, RidgeState):
+        assert isinstance(algorithm, FederatedRidge)
+        return replace(algorithm, classes=names), among(begun.state, before, names)
+    assert isinstance(algorithm, BalancedRidge)
+    if not isinstance(algorithm.weights, str) and before != names:
+        raise ValueError(
+            f"the run gave its {len(begun.classes)} classes weights one by one, and a new one has "
+            "none; run the plan again with everybody, or weigh them 'balanced'"
+        )
+    assert names is not None
+    return replace(algorithm, classes=names), among_by_class(begun.state, before, names)
+
+
+def _one_more(
+    begun: Begun,
+    folder: str | Path,
+    out: str | Path,
+    asked: Plan[Any, Any, Any],
+    kept: Plan[Any, Any, Any],
+    state: State,
+    clients: Mapping[str, AnySource],
+    threads: int | None,
+) -> Model:
+    """Run one more round in a copy of a folder, whose training is from then on the plan kept."""
+    with _copied(folder, out, kept) as store:
+        keeper = Continued(store.keeper(TRAINING, kept), state, begun.records)
+        done = run_locally(asked, clients, threads=threads, keeper=keeper)
+        model = _checked(done, begun)
+        _write(store, kept, done.state, model)
+    return model
+
+
+def _checked(done: Result[Any, Any], begun: Begun) -> Model:
+    """Return the model of a round in which somebody was used, read as the earlier one was."""
+    warn_of({TRAINING: done.records[-1:]})
+    return done.model.read_from(begun.model.columns)
+
+
+def _unasked(
+    begun: Begun, run: Run | str | Path, out: str | Path | None, algorithm: Ridge, state: State
+) -> Model:
+    """Return the model of a state that nobody had to be asked for, and keep it if a folder is."""
+    kept = begun.plan(algorithm)
+    model = Result(state, kept, begun.records).model.read_from(begun.model.columns)
+    if out is not None and not isinstance(run, Run):
+        with _copied(run, out, kept) as store:
+            figures = kept.whole.figures(state)
+            record = Record(len(begun.records), 0, 0, 0.0, 0, 0, (), figures)
+            saved, digests = kept.whole.save_state(state), digests_of(kept.whole.sums(state))
+            store.close_round(TRAINING, record, saved, digests)
+            _write(store, kept, state, model)
+    return model
+
+
+@contextmanager
+def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> Iterator[Store]:
+    """Yield a copy of a run's folder that says its training goes on as another plan.
+
+    If what is then done fails, there is no copy.
+    """
+    run, place = read_run(folder), Path(out)
+    if place.exists():
+        raise FederationError(f"{out} is already there; choose another folder")
+    settings = json.dumps(describe(kept), sort_keys=True)
+    rows: list[tuple[Any, ...]] = [
+        (one.name, k, kept.fingerprint(), one.rounds, settings)  # a client has part in as many
+        if one.name == TRAINING
+        else (one.name, k, one.fingerprint, one.rounds, json.dumps(one.settings, sort_keys=True))
+        for k, one in enumerate(run.stages)
+    ]
+    try:
+        copytree(folder, place, ignore=ignore_patterns("lock", CLIENTS, CERTIFICATE, "model-*"))
+        with Store(place, fingerprint=run.facts.get("fingerprint", ""), resume=True) as store:
+            store.insert("stages", rows, replace=True)
+            store.write_kinds(kept.messages().values())
+            yield store
+    except BaseException:
+        rmtree(place, ignore_errors=True)
+        raise
+
+
+def _write(store: Store, plan: Plan[Any, Any, Any], state: State, model: Model) -> None:
+    """Keep the model, and tables that are true of it; scores were of the one before."""
+    for table in STALE:
+        store.insert(table, [], replace=True)
+    kept = plan.whole.kept(state)
+    write_rows(store, kept)
+    write_flags(store, kept)
+    store.save_model(model)
+    facts = {"classes": json.dumps(model.classes), "model_sha256": sha256_of(to_bytes(model))}
+    store.write_facts(facts | {"drawn": "[]"})

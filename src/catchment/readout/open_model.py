@@ -1,0 +1,166 @@
+"""A model that may answer "unknown": a classifier, and how far from its classes is too far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catchment.arrays import Array
+from catchment.data.prepare import Prepare
+from catchment.data.recording import Recording
+from catchment.features.pipeline import as_recordings
+from catchment.readout.known_classes import KnownClasses
+from catchment.readout.model import Model
+from catchment.readout.predictor import New, Stored, predictions
+from catchment.readout.storage import model_of, save, stored_model, typed
+
+KIND = "open"
+UNKNOWN = "unknown"
+ARRAYS = ("means", "factors", "rows", "scale")
+
+
+@dataclass(frozen=True, eq=False)
+class OpenModel:
+    """A classifier with one more answer, "unknown", for what is far from all of its classes.
+
+    Among its own classes it decides as the model does. It is a value of its own and no readout, so
+    that it saves and predicts as a model but is not exported to other languages.
+
+    Parameters
+    ----------
+    model
+        The classifier.
+    known
+        A normal model of each of its classes.
+    threshold
+        Distance from the nearest class above which a row is unknown.
+
+    >>> from catchment import EchoState, Recording, federate, tell_unknown
+    >>> rng = np.random.default_rng(0)
+    >>> def wave(pace): return np.sin(np.arange(60) * pace) + 0.1 * rng.normal(size=60)
+    >>> paces = {"slow": 0.2, "fast": 0.6}
+    >>> def held(): return [Recording.labelled(wave(p), n, paces) for n, p in paces.items()] * 1
+    >>> clients = {name: [one for _ in range(15) for one in held()] for name in ("ann", "bob")}
+    >>> model = tell_unknown(federate(EchoState(20), clients), clients)
+    >>> [model.predict(wave(pace)) for pace in (0.2, 0.6, 1.7)]
+    ['slow', 'fast', 'unknown']
+    """
+
+    model: Model
+    known: KnownClasses
+    threshold: float
+
+    def __post_init__(self) -> None:
+        if self.model.classes is None or UNKNOWN in self.model.classes:
+            raise ValueError(
+                f"the model has the classes {self.model.classes}; it needs some, none of them "
+                f"called {UNKNOWN!r}"
+            )
+        if not 0 < self.threshold < np.inf:
+            raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Those of the model, and "unknown" after them."""
+        return (*(self.model.classes or ()), UNKNOWN)
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.classes)
+
+    @property
+    def prepare(self) -> Prepare:
+        return self.model.prepare
+
+    @property
+    def channels(self) -> tuple[str, ...] | None:
+        return self.model.channels
+
+    @property
+    def n_inputs(self) -> int | None:
+        return self.model.n_inputs
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        return self.model.columns
+
+    @property
+    def per_step(self) -> bool:
+        return self.model.per_step
+
+    @property
+    def washout(self) -> int:
+        return self.model.washout
+
+    @property
+    def deviation(self) -> None:
+        return None
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Nobody: it is the same for all."""
+        return ()
+
+    def novelty(self, new: New) -> list[Array]:
+        """Return for each raw recording how far its rows (n,) are from the nearest class.
+
+        1 is the threshold: what is above it is unknown.
+        """
+        found: list[list[Array]] = [[] for _ in as_recordings(new)]
+        pieces = self.prepare.inputs(as_recordings(new))
+        rows = self.model.features.rows([piece.recording.u for piece in pieces])
+        for piece, z in zip(pieces, rows, strict=True):
+            found[piece.source].append(self.known.nearest(z) / self.threshold)
+        return [np.concatenate(parts) if parts else np.zeros(0) for parts in found]
+
+    def outputs_of(
+        self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
+    ) -> list[Array]:
+        """Return the model's scores, and one for "unknown": the highest where a row is too far."""
+        rows = self.model.features.rows([one.u for one in prepared])
+        return [self._outputs(z) for z in rows]
+
+    def _outputs(self, z: Array) -> Array:
+        y = self.model.readout(z)
+        above = self.known.nearest(z) / self.threshold - 1.0
+        # Infinitely far is no number for a table, and no further than far enough.
+        unknown = y.max(axis=1) + np.minimum(above, 1e6)
+        return np.column_stack([y, unknown])
+
+    def probabilities(self, scores: Array) -> Array:
+        """Return the model's probabilities of known rows (n, K + 1); an unknown one is just that.
+
+        Whether a row is known is a decision by its distance, so "unknown" has 0 or 1.
+        """
+        known = self.model.probabilities(scores[:, :-1])
+        unknown = (scores.argmax(axis=1) == len(known.T)).astype(np.float64)
+        return np.column_stack([known * (1 - unknown)[:, None], unknown])
+
+    def predict(self, new: New, client: str = "", *, device: str | None = None) -> Any:
+        """Return the names of classes, or "unknown", of raw recordings, as `Model.predict` does."""
+        return predictions(self, new, client, device=device)
+
+    def prepared_by(self, prepare: Prepare, channels: Sequence[str] | None = None) -> OpenModel:
+        return replace(self, model=self.model.prepared_by(prepare, channels))
+
+    def read_from(self, columns: Mapping[str, str]) -> OpenModel:
+        return replace(self, model=self.model.read_from(columns))
+
+    def stored(self) -> Stored:
+        held = stored_model(self.model)
+        arrays = {f"known.{name}": getattr(self.known, name) for name in ARRAYS}
+        return Stored(KIND, {**held.facts, "threshold": self.threshold}, {**held.tensors, **arrays})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the model to a file, whole or not at all, and return its path."""
+        return save(self, path)
+
+
+def open_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> OpenModel:
+    """Return the model that a file holds."""
+    arrays = (typed(held.tensors, f"known.{name}", np.float64) for name in ARRAYS)
+    return OpenModel(model_of(held, use), KnownClasses(*arrays), float(held.facts["threshold"]))
