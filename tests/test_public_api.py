@@ -30,11 +30,11 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts ErrorSums Gaussian Grid Model OnlineRidge PersonalModels Predictor Readout "
-        "RidgeChoice RidgeFactors RidgeStatistics SlidingWindow Unit accumulate "
+        "ClassCounts Counts ErrorSums Gaussian Grid Model NormalModel OnlineRidge PersonalModels "
+        "Predictor Readout RidgeChoice RidgeFactors RidgeStatistics SlidingWindow Unit accumulate "
         "accumulate_factors accuracy bayesian_readout choose_by_blocks choose_by_factor_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
-        "load_factors load_statistics nrmse save_factors save_statistics train"
+        "load_factors load_statistics log_edges nrmse save_factors save_statistics train"
     ),
     "federation": (
         "Algorithm BLOCK ByRound Course Data Engine FactorUpload Float32 Learner Limits Needs Plan "

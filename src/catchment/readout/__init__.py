@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from catchment.readout.metrics import nrmse as nrmse
     from catchment.readout.model import Model as Model
     from catchment.readout.model import train as train
+    from catchment.readout.normal import NormalModel as NormalModel
     from catchment.readout.online import OnlineRidge as OnlineRidge
     from catchment.readout.online import SlidingWindow as SlidingWindow
     from catchment.readout.personal_models import PersonalModels as PersonalModels
     from catchment.readout.predictor import Predictor as Predictor
+    from catchment.readout.quantiles import Counts as Counts
+    from catchment.readout.quantiles import log_edges as log_edges
     from catchment.readout.readout import Readout as Readout
     from catchment.readout.ridge_choice import RidgeChoice as RidgeChoice
     from catchment.readout.ridge_choice import choose_by_blocks as choose_by_blocks
@@ -59,9 +62,11 @@ __all__, __getattr__, __dir__ = face(
         "heads": ["Gaussian", "Unit"],
         "metrics": ["ClassCounts", "ErrorSums", "accuracy", "nrmse"],
         "model": ["Model", "train"],
+        "normal": ["NormalModel"],
         "online": ["OnlineRidge", "SlidingWindow"],
         "personal_models": ["PersonalModels"],
         "predictor": ["Predictor"],
+        "quantiles": ["Counts", "log_edges"],
         "readout": ["Readout"],
         "ridge_choice": ["RidgeChoice", "choose_by_blocks", "choose_by_gcv"],
         "statistics": ["RidgeStatistics"],
