@@ -30,9 +30,9 @@ FACES = {
         "kernel_rank memory_capacity plasticity_of"
     ),
     "readout": (
-        "ClassCounts Counts ErrorSums Gaussian Grid Model NormalModel OnlineRidge PersonalModels "
-        "Predictor Readout RidgeChoice RidgeFactors RidgeStatistics SlidingWindow Unit accumulate "
-        "accumulate_factors accuracy bayesian_readout choose_by_blocks choose_by_factor_blocks "
+        "ClassCounts Counts Detector ErrorSums Gaussian Grid Model NormalModel OnlineRidge "
+        "PersonalModels Predictor Readout RidgeChoice RidgeFactors RidgeStatistics "
+        "SlidingWindow Unit accumulate accumulate_factors accuracy bayesian_readout choose_by_blocks choose_by_factor_blocks "
         "choose_by_gcv conformal_quantile conformal_readout forecast_direct horizon_targets "
         "load_factors load_statistics log_edges nrmse save_factors save_statistics train"
     ),
@@ -43,11 +43,11 @@ FACES = {
     ),
     "federation.learn": (
         "Adagrad Adam AlignedRidge BalancedRidge Candidates Certificate ConjugateGradients "
-        "DeepRidge Ensemble FactoredRidge FederatedPlasticity FederatedRidge FederatedScaling "
-        "GradientAveraging "
+        "DeepRidge Ensemble FactoredRidge FederatedNormal FederatedPlasticity FederatedRidge "
+        "FederatedScaling GradientAveraging "
         "Mean MomentPlasticity Momentum PersonalReadouts ReadoutAveraging ReservoirEnsemble "
         "SHARES SelectedRidge StackedEnsemble Stacking Yogi cluster_clients cluster_sums "
-        "group_of join joint_features mixed personalise towards unlearn unlearn_rows"
+        "group_of join joint_features mixed personalise towards unlearn unlearn_normal unlearn_rows"
     ),
     "federation.measure": (
         "Comparison Evaluation Flag Guess InfluenceCap LocalReadouts Outcome RowsFlag "

@@ -56,6 +56,8 @@ def _made(held: Stored, name: str, use: Own) -> Predictor:
             make = model_of
         case "personal":
             from catchment.readout.personal_models import personal_models_of as make
+        case "detector":
+            from catchment.readout.detector import detector_of as make
         case "network":
             from catchment.partial.network_model import network_model_of as make
         case "prompt":

@@ -29,6 +29,7 @@ from catchment.federation.learn.deep import DeepRidge
 from catchment.federation.learn.ensemble import Ensemble, ReservoirEnsemble
 from catchment.federation.learn.factored import FactoredRidge
 from catchment.federation.learn.input_scaling import FederatedScaling
+from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.learn.optimisers import Adam, Momentum, Yogi
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.plasticity import FederatedPlasticity, MomentPlasticity
@@ -170,6 +171,13 @@ def cases() -> tuple[Case, ...]:
             "selected-classes",
             SelectedRidge(features=p, classes=CLASSES, by="accuracy"),
             waves(),
+            rounds=2,
+        ),
+        _case("normal", FederatedNormal(features=z, false_alarms=0.1), series(), rounds=2),
+        _case(
+            "normal-errors",
+            FederatedNormal(features=z, score="error", calibration=0.0),
+            series(),
             rounds=2,
         ),
         _case("candidates", Candidates(features=several), series()),

@@ -14,6 +14,7 @@ from catchment.faces import face
 if TYPE_CHECKING:
     # Type checkers do not follow the table below.
     from catchment.readout.accumulation import accumulate as accumulate
+    from catchment.readout.detector import Detector as Detector
     from catchment.readout.factor_accumulation import accumulate_factors as accumulate_factors
     from catchment.readout.factor_choice import (
         choose_by_factor_blocks as choose_by_factor_blocks,
@@ -54,6 +55,7 @@ __all__, __getattr__, __dir__ = face(
     __name__,
     {
         "accumulation": ["accumulate"],
+        "detector": ["Detector"],
         "factor_accumulation": ["accumulate_factors"],
         "factor_choice": ["choose_by_factor_blocks"],
         "factors": ["RidgeFactors"],

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from catchment.federation.learn.factored import FactoredRidge as FactoredRidge
     from catchment.federation.learn.groups import group_of as group_of
     from catchment.federation.learn.input_scaling import FederatedScaling as FederatedScaling
+    from catchment.federation.learn.normal import FederatedNormal as FederatedNormal
+    from catchment.federation.learn.normal_unlearning import unlearn_normal as unlearn_normal
     from catchment.federation.learn.optimisers import Adagrad as Adagrad
     from catchment.federation.learn.optimisers import Adam as Adam
     from catchment.federation.learn.optimisers import Mean as Mean
@@ -60,6 +62,8 @@ __all__, __getattr__, __dir__ = face(
         "factored": ["FactoredRidge"],
         "groups": ["group_of"],
         "input_scaling": ["FederatedScaling"],
+        "normal": ["FederatedNormal"],
+        "normal_unlearning": ["unlearn_normal"],
         "optimisers": ["Adagrad", "Adam", "Mean", "Momentum", "Yogi"],
         "personal": ["PersonalReadouts", "SHARES", "mixed", "personalise", "towards"],
         "plasticity": ["FederatedPlasticity", "MomentPlasticity"],

@@ -162,6 +162,12 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
     >>> without.certificate.n_rows, sorted(without.state.by_client)
     (79, ['a', 'c'])
     """
+    rest = without_client(state, client)
+    return replace(rest, state=algorithm.solved(rest.state))
+
+
+def without_client(state: RidgeState, client: str) -> Unlearned[RidgeState]:
+    """Return the sums without a client's, not solved yet, and the certificate of it."""
     before, removed = _parts_of(state, client)
     kept = {name: value for name, value in state.by_client.items() if name != client}
     if not kept:
@@ -179,7 +185,7 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
         rest = replace(rest, recent=tuple(tally for tally in recent if tally.total.n_rows))
     about = (before.fingerprint, removed.n_rows)
     certificate = _certificate(client, ALL, before, after, removed, how, *about)
-    return Unlearned(algorithm.solved(rest), certificate)
+    return Unlearned(rest, certificate)
 
 
 def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> Unlearned[ByClass]:

@@ -17,6 +17,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Data, Needs, Turn
 from catchment.federation.rows import targets_of
 from catchment.federation.sums import Tally
+from catchment.readout.detector import Detector
 from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
@@ -236,6 +237,8 @@ def _scored_together(
 
 def _prepared(model: Predictor, data: Data) -> list[Recording]:
     prepared = model.prepare.apply(data())
+    if isinstance(model, Detector):
+        prepared = [model.labelled(one) for one in prepared]
     if not prepared:
         raise ValueError("no sequences were given; pass at least one with targets")
     for k, recording in enumerate(prepared):

@@ -1,0 +1,344 @@
+"""A federated model of what is normal, and a threshold with a chosen rate of false alarms.
+
+Two rounds. In the first clients send the sums of their feature rows (`RidgeStatistics`), of which
+the server makes mean and covariance, and a forecasting readout if errors are to be scored. In the
+second they are sent these and count their rows' scores in agreed bins (`Counts`), whose sum gives
+the threshold. Both are sums: a secure sum, noise, and taking a client off apply as they do to any.
+
+The rows that set the threshold are not among those of the first round, unless `calibration` is 0:
+on its own rows a model finds less that is unusual than on new ones. Where new rows are exchangeable
+with them, a new normal row is above the threshold with probability `false_alarms` at most; rows of
+one drifting series are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any, Literal
+
+import numpy as np
+
+from catchment.arrays import Array, Booleans
+from catchment.data.recording import Recording
+from catchment.errors import FederationError, UploadError
+from catchment.features.feature_map import FeatureMap
+from catchment.federation.algorithm import Data, Kept, Needs, Turn
+from catchment.federation.learn.ridge import chosen_ridge
+from catchment.federation.rows import stretch
+from catchment.federation.sums import Tally
+from catchment.federation.upload_checks import check_statistics
+from catchment.readout.accumulation import accumulate
+from catchment.readout.detector import ANOMALY, NORMAL, Detector
+from catchment.readout.grid import Grid
+from catchment.readout.normal import NormalModel, Shrinkage
+from catchment.readout.quantiles import Counts, log_edges
+from catchment.readout.ridge_choice import chosen_readout
+from catchment.readout.scoring import Score, Scoring
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import NOTHING, Parts
+
+USUALLY_NORMAL = (NORMAL, "0", "ok", "false", "no", "healthy")
+
+
+@dataclass(frozen=True, eq=False)
+class NormalState:
+    """The sums of both rounds, each client's own where they are kept, and what is normal."""
+
+    total: RidgeStatistics | None = None
+    by_client: Mapping[str, RidgeStatistics] = field(default_factory=dict)
+    counts: Counts | None = None
+    counts_by_client: Mapping[str, Counts] = field(default_factory=dict)
+    scoring: Scoring | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedNormal:
+    """Learn what is normal from all clients' sums, and above which score to raise an alarm.
+
+    Two rounds, `Plan(algorithm=..., rounds=2)`. Clients see the summed mean and covariance.
+
+    Parameters
+    ----------
+    features
+        Map from inputs to feature rows, the same on every client.
+    score
+        "features": how unusual a feature row is; "error": how unusual the error is of a forecast of
+        the inputs, which the same sums give.
+    false_alarms
+        The share of normal rows that may be above the threshold.
+    shrinkage
+        Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.normal`).
+    calibration
+        Share of every recording, its end, or of the recordings if each is one row, that sets the
+        threshold and is not in the first round's sums. With 0 all rows are in both.
+    average
+        How many rows a score is the mean of, its own and those before it.
+    horizon
+        How many steps ahead inputs are forecast, for "error".
+    ridge
+        Of the forecasting readout, for "error": a number, or "gcv", which needs only the sum.
+    standardise
+        Whether features are divided by their standard deviation before the covariance is shrunk, or
+        the ridge acts; "auto" is what the map says.
+    per_decade
+        Bins for every factor of ten of the scores: the threshold is too high by at most a factor of
+        10^(1 / per_decade), 3.7 % with 64.
+    keep_clients
+        Whether the server keeps each client's sums, as unlearning needs.
+    classes, normal_class
+        Names of the two labels of recordings, if they have any, and which of them is normal: rows
+        with the other are left out.
+
+    >>> from catchment import NVAR, Plan, federate
+    >>> rng = np.random.default_rng(0)
+    >>> clients = {name: [Recording(rng.normal(size=(400, 2)))] for name in ("a", "b", "c")}
+    >>> features = NVAR(delays=2, order=1, washout=1).build(2, per_step=True)
+    >>> plan = Plan(algorithm=FederatedNormal(features=features), rounds=2)
+    >>> detector = federate(plan, clients).result
+    >>> detector.predict(np.array([[0.0, 0.0], [0.5, 0.1], [7.0, 7.0]]))
+    array([False,  True])
+    """
+
+    features: FeatureMap
+    score: Score = "features"
+    false_alarms: float = 0.01
+    shrinkage: Shrinkage = "auto"
+    calibration: float = 0.25
+    average: int = 1
+    horizon: int = 1
+    ridge: float | Literal["gcv"] = "gcv"
+    standardise: bool | Literal["auto"] = "auto"
+    per_decade: int = 64
+    keep_clients: bool = True
+    classes: tuple[str, ...] | None = None
+    normal_class: str = ""
+
+    def __post_init__(self) -> None:
+        if self.score not in ("features", "error"):
+            raise ValueError(f"score is {self.score!r}; pass 'features' or 'error'")
+        if not 0 < self.false_alarms < 1:
+            raise ValueError(
+                f"false_alarms is {self.false_alarms}; pass a share between 0 and 1, such as 0.01"
+            )
+        if not 0 <= self.calibration < 1:
+            raise ValueError(f"calibration is {self.calibration}; pass a share from 0, below 1")
+        if not (self.shrinkage == "auto" or 0 <= float(self.shrinkage) <= 1):
+            raise ValueError(f"shrinkage is {self.shrinkage!r}; pass 0 to 1, or 'auto'")
+        for name in ("average", "horizon", "per_decade"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; pass 1 or more")
+        if self.score == "error" and not self.features.per_step:
+            raise ValueError(
+                "forecast errors need a row for every step, and the map gives one for a whole "
+                "recording; leave out the window, or score features"
+            )
+        if self.classes is not None:
+            _ = self.normal_label
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            each_client="it keeps clients apart; pass keep_clients=False"
+            if self.keep_clients
+            else "",
+            data_choice=chosen_ridge(self.ridge) if self.score == "error" else "",
+            rounds=2,
+            other_targets=True,
+        )
+
+    @property
+    def standardised(self) -> bool:
+        """Whether features are divided by their spread first."""
+        return self.features.standardise if self.standardise == "auto" else self.standardise
+
+    @cached_property
+    def edges(self) -> Array:
+        """Between which scores are counted."""
+        return log_edges(per_decade=self.per_decade)
+
+    @property
+    def normal_label(self) -> str:
+        """Which of the labels is normal; ValueError if it cannot be told."""
+        classes = (NORMAL, ANOMALY) if self.classes is None else self.classes
+        known = self.normal_class or next(
+            (name for name in classes if name.lower() in USUALLY_NORMAL), ""
+        )
+        if len(classes) != 2 or known not in classes:
+            raise ValueError(
+                f"the labels are {', '.join(classes)}, and {known or 'none of them'!r} is normal; "
+                "use two labels, and name the normal one, normal_class = ..."
+            )
+        return known
+
+    def start(self) -> NormalState:
+        return NormalState()
+
+    def broadcast(self, state: NormalState, turn: Turn) -> Parts:
+        return NOTHING if state.scoring is None else state.scoring.parts()
+
+    def client_update(self, received: Parts, data: Data, turn: Turn) -> RidgeStatistics | Counts:
+        first = 1.0 - self.calibration
+        if received.kind == NOTHING.kind:
+            return self._statistics(self._examples(data, 0.0, first))
+        begin = first if self.calibration else 0.0
+        return self._counts(self._examples(data, begin, 1.0), Scoring.from_parts(received))
+
+    def _statistics(self, examples: Iterator[Recording]) -> RidgeStatistics:
+        features, first = self.features, next(examples, None)
+        if first is None:  # too short to be cut
+            K = 1 if self.score == "features" else features.n_inputs or 1
+            return RidgeStatistics.zero(features.n_features, K, features.fingerprint, self._grid)
+        known = chain([first], examples)
+        return accumulate(features, known, threads=1, classes=self.score == "features")
+
+    def _counts(self, examples: Iterator[Recording], scoring: Scoring) -> Counts:
+        total = Counts.zero(self.edges)
+        for one in examples:
+            (scores,) = scoring.scores(self.features, [one])
+            total += Counts.of(scores[_known(one, self.features, len(scores))], self.edges)
+        return total
+
+    def _examples(self, data: Data, begin: float, end: float) -> Iterator[Recording]:
+        """Yield a share of a client's data, with targets that say which rows are normal."""
+        examples = (self._example(one) for one in data())
+        return stretch(examples, begin, end, washout=self.features.washout)
+
+    def _example(self, prepared: Recording) -> Recording:
+        """Return a recording with targets: NaN where a row is not to be learned from."""
+        per_step, normal = self.features.per_step, self._normal_steps(prepared)
+        if self.score == "features":
+            y = np.where(normal, 0.0, np.nan)[:, None]
+            y = y if per_step else y.max(axis=0)
+        else:
+            y, ahead = np.full_like(prepared.u, np.nan), self.horizon
+            both = normal[:-ahead] & normal[ahead:]
+            y[:-ahead][both] = prepared.u[ahead:][both]
+        return replace(prepared, y=y, per_step=per_step, classes=None)
+
+    def _normal_steps(self, prepared: Recording) -> Booleans:
+        """Return which steps (T,) are labelled as normal; all of them if there are no labels."""
+        if self.classes is None or prepared.y is None:
+            return np.ones(prepared.n_steps, dtype=bool)
+        label = prepared.y[..., self.classes.index(self.normal_label)]
+        return np.broadcast_to(label == 1.0, prepared.n_steps)
+
+    @property
+    def _grid(self) -> Grid | None:
+        return Grid.of(self.features, classes=self.score == "features")
+
+    def read_update(self, parts: Parts, turn: Turn) -> Tally[RidgeStatistics | Counts]:
+        value: RidgeStatistics | Counts
+        if parts.kind == Counts.KIND.name:
+            value = Counts.from_parts(parts)
+            self._check_counts(value, turn)
+        else:
+            value = RidgeStatistics.from_parts(parts)
+            noisy = not turn.client and parts.facts.get("noisy") is True
+            check_statistics(
+                value,
+                fingerprint=self.features.fingerprint,
+                n_features=self.features.n_features,
+                n_targets=1 if self.score == "features" else self.features.n_inputs,
+                state_bound=None if noisy else self.features.bounds,
+                constant=self.features.constant and not noisy,
+                grid="any" if noisy else None if turn.changed else self._grid,
+            )
+        return Tally.of(value, turn.client if self.keep_clients else "")
+
+    def _check_counts(self, counts: Counts, turn: Turn) -> None:
+        """Raise UploadError if no rows can have such counts; noise makes any."""
+        if counts.edges != tuple(self.edges.tolist()) or counts.n_columns != 1:
+            raise UploadError("shape", "scores were counted between other edges than agreed")
+        if not turn.client and counts.counts.dtype == np.float64:
+            return  # a sum with noise; no client can claim to be one
+        if counts.counts.dtype != np.int64 or int(counts.counts.sum()) > counts.weight:
+            raise UploadError("count", f"more scores are counted than {counts.weight:g} rows")
+
+    def server_update(
+        self, state: NormalState, total: Tally[RidgeStatistics | Counts], turn: Turn
+    ) -> NormalState:
+        value: Any = total.total
+        by_client: Any = total.by_client
+        if isinstance(value, Counts):
+            return replace(state, counts=value, counts_by_client=by_client)
+        return self.solved(NormalState(value, by_client))
+
+    def solved(self, state: NormalState) -> NormalState:
+        """Return the state with what is normal, from its sum; what was counted stays."""
+        total = state.total
+        if total is None or not total.weight > 0:
+            raise FederationError(
+                "no client has a normal row to learn from; their recordings are shorter than the "
+                "map's washout, or none is labelled as normal"
+            )
+        if self.score == "features":
+            normal = NormalModel.of(total, self.shrinkage, standardise=self.standardised)
+            return replace(state, scoring=Scoring(normal, average=self.average))
+        _, readout = chosen_readout(total, self.ridge, standardise=self.standardised)
+        normal = NormalModel.of_errors(total, readout, self.shrinkage)
+        return replace(state, scoring=Scoring(normal, readout, self.horizon, self.average))
+
+    def threshold(self, state: NormalState) -> float:
+        """Return the score above which there is an alarm; FederationError if too few are counted.
+
+        It is the one of rank ceil((n + 1) (1 - false_alarms)) among n scores; of counts with noise,
+        which are no numbers of rows, the quantile itself.
+        """
+        if state.counts is None:
+            raise FederationError("nothing has been counted yet; run both rounds of the plan")
+        found = self._quantile(state.counts)
+        if np.isfinite(found):
+            return found
+        n, needed = int(state.counts.n_values[0]), int(np.ceil(1.0 / self.false_alarms - 1.0))
+        raise FederationError(
+            f"{n} rows set the threshold, and {self.false_alarms:g} of false alarms takes at "
+            f"least {needed}, with scores below {self.edges[-1]:g}; raise false_alarms or "
+            "calibration, or look for what is so unusual in the recordings"
+        )
+
+    def _quantile(self, counts: Counts) -> float:
+        whole = counts.counts.dtype == np.int64
+        rule = counts.conformal if whole else counts.quantile
+        return float(rule(1.0 - self.false_alarms)[0])
+
+    def result(self, state: NormalState) -> Detector:
+        if state.scoring is None:
+            raise FederationError("nothing has been learned yet; run both rounds of the plan")
+        return Detector(
+            self.features,
+            state.scoring,
+            self.threshold(state),
+            self.false_alarms,
+            (NORMAL, ANOMALY) if self.classes is None else self.classes,
+            self.normal_label,
+        )
+
+    def figures(self, state: NormalState) -> dict[str, float]:
+        """Return the rows, how far the covariance was shrunk, and the threshold once it is set."""
+        found = {} if state.total is None else {"rows": float(state.total.n_rows)}
+        if state.scoring is not None:
+            found["shrinkage"] = state.scoring.normal.shrinkage
+        if state.counts is not None:
+            found["threshold"] = self._quantile(state.counts)
+        return found
+
+    def kept(self, state: NormalState) -> Kept:
+        return Kept({name: one.n_rows for name, one in state.by_client.items()})
+
+    def sums(self, state: NormalState) -> Tally[RidgeStatistics] | None:
+        """Return the sum of the first round, and each client's own where they are kept."""
+        return None if state.total is None else Tally(state.total, state.by_client)
+
+
+def _known(example: Recording, features: FeatureMap, n_scores: int) -> Booleans:
+    """Return which scores (n,) are of rows to count: those of a target that is not NaN."""
+    y = example.y
+    assert y is not None
+    if not example.per_step:
+        return np.full(n_scores, not np.isnan(y).any())
+    first = features.washout
+    missing: Booleans = np.isnan(y[first : first + n_scores]).any(axis=1)
+    return ~missing
