@@ -54,9 +54,14 @@ class Scored:
     scores: Array
     calm: tuple[Array, ...]
 
-    def changed(self, change: Callable[[Array], Array]) -> Scored:
-        """Return what a change of score series makes of all of them."""
-        return Scored(change(self.scores), tuple(map(change, self.calm)))
+
+def changed(found: Sequence[Scored], change: Callable[[Array], Array]) -> list[Scored]:
+    """Return what a change of score series makes of all of them, of shared ones once."""
+    known: dict[int, tuple[Array, ...]] = {}
+    for one in found:
+        if id(one.calm) not in known:
+            known[id(one.calm)] = tuple(map(change, one.calm))
+    return [Scored(change(one.scores), known[id(one.calm)]) for one in found]
 
 
 def scored(clients: Sequence[Rows], learner: Learner, shrinkage: float) -> list[Scored]:
@@ -107,13 +112,17 @@ def forecast_errors(
     return found
 
 
-def threshold(one: Scored, rate: float) -> float:
-    """Return the threshold that this share of normal scores lies above.
+def thresholds(found: Sequence[Scored], rate: float) -> list[float]:
+    """Return each client's threshold, which this share of normal scores lies above.
 
     By the sum of the histograms of those who have them.
     """
-    counts = reduce(add, (Counts.of(scores, EDGES) for scores in one.calm))
-    return float(counts.quantile(1 - rate)[0])
+    known: dict[int, float] = {}
+    for one in found:
+        if id(one.calm) not in known:
+            counts = reduce(add, (Counts.of(scores, EDGES) for scores in one.calm))
+            known[id(one.calm)] = float(counts.quantile(1 - rate)[0])
+    return [known[id(one.calm)] for one in found]
 
 
 def pooled_difference(clients: Sequence[Rows], shrinkage: float) -> float:

@@ -75,7 +75,9 @@ def window_statistics(steps: int) -> Make:
     """Return what makes statistics of the last so many steps, for each step."""
 
     def make(inputs: Sequence[Array], seed: int) -> list[Array]:
-        built = WindowStatistics(grid=None, input_range=64.0).build(inputs[0].shape[1], per_step=False)
+        built = WindowStatistics(grid=None, input_range=64.0).build(
+            inputs[0].shape[1], per_step=False
+        )
         found = []
         for u in inputs:
             padded = np.concatenate([np.repeat(u[:1], steps - 1, axis=0), u])
@@ -114,9 +116,7 @@ SKAB_FAMILIES: dict[str, tuple[Option, ...]] = {
     "quadratic lags (NVAR)": (
         Option("2 delays", of_map(lambda seed: NVAR(delays=2, grid=None)), MEMORY),
     ),
-    "trailing means": tuple(
-        Option(f"rate 1/{n}", trailing_means(1 / n), MEMORY) for n in (8, 32)
-    ),
+    "trailing means": tuple(Option(f"rate 1/{n}", trailing_means(1 / n), MEMORY) for n in (8, 32)),
     "window statistics": (Option("64 steps", window_statistics(64), 64),),
     "reservoir": tuple(
         Option(f"100 units, leak {a}", _reservoir(100, a, 0.5), MEMORY, drawn=True)
@@ -131,11 +131,7 @@ SKAB_FAMILIES: dict[str, tuple[Option, ...]] = {
 NAB_FAMILIES: dict[str, tuple[Option, ...]] = {
     "inputs": (Option("inputs", _inputs),),
     "lags": (Option("8 lags", _LAGS_8, MEMORY),),
-    "trailing means": tuple(
-        Option(f"rate 1/{n}", trailing_means(1 / n), MEMORY) for n in (8, 32)
-    ),
-    "reservoir": (
-        Option("50 units", _reservoir(50, None, 0.0), MEMORY, drawn=True),
-    ),
+    "trailing means": tuple(Option(f"rate 1/{n}", trailing_means(1 / n), MEMORY) for n in (8, 32)),
+    "reservoir": (Option("50 units", _reservoir(50, None, 0.0), MEMORY, drawn=True),),
     "forecast errors, lags": (Option("8 lags", _LAGS_8, MEMORY, errors=True),),
 }

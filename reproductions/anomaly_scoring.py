@@ -99,9 +99,7 @@ def _after(window: tuple[int, int], stop: int) -> Array:
     return sigma((np.arange(end + 1, stop) - end) / (end - start))
 
 
-def nab_score(
-    corpus: Sequence[Series], alarms: Sequence[Booleans], profile: Profile
-) -> float:
+def nab_score(corpus: Sequence[Series], alarms: Sequence[Booleans], profile: Profile) -> float:
     """Return the score of alarms (T,) of each file, 0 for no alarm at all, 100 for the best.
 
     Parameters
@@ -131,9 +129,7 @@ class Best:
     score: float
 
 
-def best_threshold(
-    corpus: Sequence[Series], scores: Sequence[Array], profile: Profile
-) -> Best:
+def best_threshold(corpus: Sequence[Series], scores: Sequence[Array], profile: Profile) -> Best:
     """Return NAB's choice: the threshold over all files whose normalised score is largest."""
     value, key, score = _sweep(corpus, scores, profile)
     order = np.argsort(-score, kind="stable")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -20,11 +21,12 @@ from reproductions.anomaly_detectors import (
     Learner,
     Rows,
     Scored,
+    changed,
     forecast_errors,
     pooled_difference,
     scored,
     statistics,
-    threshold,
+    thresholds,
 )
 from reproductions.anomaly_maps import SKAB_FAMILIES, Option
 from reproductions.anomaly_scoring import Rows as Counted
@@ -69,7 +71,12 @@ def baselines(runs: Sequence[Series]) -> list[AnomalyCell]:
             ranks[one.name] = 0.5 if name == ALWAYS else auroc(label, noise)
         cells.append(
             AnomalyCell(
-                data="skab", family=name, learner=NOTHING, seed=0, auroc=ranks, rows=rows,
+                data="skab",
+                family=name,
+                learner=NOTHING,
+                seed=0,
+                auroc=ranks,
+                rows=rows,
                 plain=rows,
             )
         )
@@ -97,9 +104,7 @@ def skab_scores(
     """Return the scores of all runs, and the rows that were judged."""
     inputs = scaled(runs, own=learner == "local")
     made = option.make(inputs, seed)
-    clients = [
-        Rows(z, option.washout, one.n_train) for z, one in zip(made, runs, strict=True)
-    ]
+    clients = [Rows(z, option.washout, one.n_train) for z, one in zip(made, runs, strict=True)]
     if option.errors:
         clients = forecast_errors(clients, inputs, learner)
     return scored(clients, learner, shrinkage), clients
@@ -128,8 +133,7 @@ def _cell(runs: Sequence[Series], family: str, learner: Learner, seed: int) -> A
             worst = max(worst, pooled_difference(clients, shrinkage))
         for steps in SMOOTHINGS:
             name = f"{option.name}, shrinkage {shrinkage:g}, mean of {steps}"
-            smooth = [one.changed(lambda s, n=steps: trailing(s, n)) for one in found]
-            tried.append(_tried(name, runs, smooth))
+            tried.append(_tried(name, runs, changed(found, partial(trailing, steps=steps))))
     upload = len(statistics(clients[0].train).parts().to_bytes())
     return AnomalyCell(
         data="skab",
@@ -147,12 +151,11 @@ def _cell(runs: Sequence[Series], family: str, learner: Learner, seed: int) -> A
 def _tried(name: str, runs: Sequence[Series], found: Sequence[Scored]) -> Tried:
     counts: dict[float, Array] = {}
     for rate in RATES:
-        rows = []
-        for k, (run, one) in enumerate(zip(runs, found, strict=True)):
-            # All but one learner have one histogram for all.
-            same = k > 0 and one.calm is found[0].calm
-            limit = limit if same else threshold(one, rate)
-            rows.append(Counted.of(judged(run), one.scores[run.n_train :] > limit))
+        limits = thresholds(found, rate)
+        rows = [
+            Counted.of(judged(run), one.scores[run.n_train :] > limit)
+            for run, one, limit in zip(runs, found, limits, strict=True)
+        ]
         counts[rate] = np.array(rows)
     ranks = [
         auroc(judged(run), one.scores[run.n_train :]) for run, one in zip(runs, found, strict=True)
@@ -172,9 +175,7 @@ def _chosen(runs: Sequence[Series], tried: Sequence[Tried]) -> dict[str, object]
             ((one, rate) for one in tried for rate in RATES),
             key=lambda pair: float(f1(pair[0].counts[pair[1]][judges].sum(axis=0))),
         )
-        fixed = max(
-            tried, key=lambda one: float(f1(one.counts[PLAIN_RATE][judges].sum(axis=0)))
-        )
+        fixed = max(tried, key=lambda one: float(f1(one.counts[PLAIN_RATE][judges].sum(axis=0))))
         ranked = max(tried, key=lambda one: float(one.auroc[judges].mean()))
         names.append(f"{free[0].name}, {free[1]:g} false alarms")
         for k in np.flatnonzero(~judges):

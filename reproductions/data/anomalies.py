@@ -68,7 +68,9 @@ def load_nab(*, directory: Path | None = None) -> tuple[Series, ...]:
     folder = _folder("nab", "combined_windows.json", directory).parent
     labels = json.loads((folder / "combined_windows.json").read_text(encoding="utf-8"))
     names = sorted(name for name in labels if name.split("/")[0] in NAB_FOLDERS)
-    return tuple(_nab_file(folder / name, name.removesuffix(".csv"), labels[name]) for name in names)
+    return tuple(
+        _nab_file(folder / name, name.removesuffix(".csv"), labels[name]) for name in names
+    )
 
 
 def probation(n_rows: int) -> int:
