@@ -43,7 +43,7 @@ class Rows:
 
 
 def statistics(z: Array, y: Array | None = None) -> RidgeStatistics:
-    """Return what a client sends of rows (n, F), with targets (n, K) where something is forecast."""
+    """Return what a client sends of rows (n, F), with targets (n, K) if it forecasts."""
     return RidgeStatistics.from_states(z, np.zeros((len(z), 1)) if y is None else y)
 
 

@@ -64,6 +64,6 @@ def nab_published() -> str:
     return (
         f"{grid(head, rows)}\n\nSource: <https://github.com/numenta/NAB>, "
         "`results/final_results.json`, and `results/*/*_standard_scores.csv` summed over the files "
-        "that are here, with the thresholds that are best for all 58. Our scorer gives the windowed "
-        "Gaussian, run again, the publisher's score of each file."
+        "that are here, with the thresholds that are best for all 58. Our scorer gives the "
+        "windowed Gaussian, run again, the publisher's score of each file."
     )
