@@ -128,7 +128,9 @@ def thresholds(found: Sequence[Scored], rate: float) -> list[float]:
 def pooled_difference(clients: Sequence[Rows], shrinkage: float) -> float:
     """Return the largest relative difference of federated scores from those of the pooled rows.
 
-    The pooled ones are computed by numpy alone from the stacked rows: no sums, no statistics.
+    The pooled ones are computed by numpy alone from the stacked rows: no sums, no statistics. Rows
+    before the first that is learned from are left out: a forecast has no error at the first step,
+    and the relative difference of a score of nothing means nothing.
     """
     stacked = np.concatenate([one.train for one in clients])
     mean, deviation = stacked.mean(axis=0), stacked.std(axis=0)
@@ -139,7 +141,7 @@ def pooled_difference(clients: Sequence[Rows], shrinkage: float) -> float:
     shrunk = (1 - shrinkage) * covariance + shrinkage * size * np.eye(len(covariance))
     largest = 0.0
     for one, ours in zip(clients, scored(clients, "federated", shrinkage), strict=True):
-        d = (one.z - mean) / deviation
+        d = (one.z[one.start :] - mean) / deviation
         theirs = np.einsum("nf,fn->n", d, np.linalg.solve(shrunk, d.T)) / d.shape[1]
-        largest = max(largest, float(np.max(np.abs(ours.scores - theirs) / theirs)))
+        largest = max(largest, float(np.max(np.abs(ours.scores[one.start :] - theirs) / theirs)))
     return largest

@@ -26,11 +26,23 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
     always = known("always alarmed", "-")[0]
     local = figures(result.of("skab", "inputs", "local"))
     shared = figures(result.of("skab", "inputs", "federated"))
+    value, low, high = difference(
+        result.of("skab", "inputs", "federated"), result.of("skab", "inputs", "local")
+    )
     yield (
-        f"**SKAB, who sends sums alarms less.** Inputs alone: a run by itself has F1 "
-        f"{local.f1:.3f} at {100 * local.false_alarms:.0f} % false alarms, where alarming always "
-        f"has {always:.3f}; everybody's sums have {shared.f1:.3f} at "
-        f"{100 * shared.false_alarms:.0f} %. Runs drift, and the others have seen where to."
+        f"**SKAB, inputs alone**: a run by itself has F1 {local.f1:.3f} at "
+        f"{100 * local.false_alarms:.0f} % false alarms, where alarming always has {always:.3f}; "
+        f"everybody's sums have {shared.f1:.3f} at {100 * shared.false_alarms:.0f} %, and miss "
+        f"{100 * shared.missed:.0f} % instead of {100 * local.missed:.0f} %. F1 changes by "
+        f"{value:+.3f} ({low:+.3f} to {high:+.3f}): {_sure(low, high)}. What federation surely "
+        "changes is how many alarms are false."
+    )
+    value, low, high = difference(
+        result.of("skab", "reservoir", "federated"), result.of("skab", "reservoir", "local")
+    )
+    yield (
+        f"**With a reservoir federation matters**: {value:+.3f} F1 ({low:+.3f} to {high:+.3f}: "
+        f"{_sure(low, high)}) against a run by itself, whose 350 rows are too few for 108 columns."
     )
     for family in ("trailing means", "reservoir"):
         cells = result.of("skab", family, "federated")
@@ -38,22 +50,24 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
             cells, list(result.of("skab", "inputs", "federated")) * len(cells)
         )
         mean, rank = known(family, "federated")
-        sure = "settled" if low > 0 else "not settled"
         yield (
             f"**Memory ({family}, federated)**: F1 {mean:.3f}, {value:+.3f} against inputs "
-            f"({low:+.3f} to {high:+.3f}: {sure}), AUROC {rank:.3f}."
+            f"({low:+.3f} to {high:+.3f}: {_sure(low, high)}), AUROC {rank:.3f}."
         )
-    reservoir, means = (result.of("skab", f, "federated") for f in ("reservoir", "trailing means"))
-    value, low, high = difference(reservoir, list(means) * len(reservoir))
-    yield (
-        f"**Of the reservoir's gain most is memory**: against exponential means of the eight "
-        f"inputs it is {value:+.3f} F1 ({low:+.3f} to {high:+.3f})."
-    )
+    for learner in ("federated", "personal"):
+        units, means = (result.of("skab", f, learner) for f in ("reservoir", "trailing means"))
+        value, low, high = difference(units, list(means) * len(units))
+        yield (
+            f"**A reservoir against exponential means of the eight inputs ({learner})**: "
+            f"{value:+.3f} F1 ({low:+.3f} to {high:+.3f}: {_sure(low, high)})."
+        )
     errors, _ = known("forecast errors, reservoir", "federated")
     drift, _ = known("inputs, drift taken off", "federated")
+    window, _ = known("window statistics", "federated")
     yield (
-        f"**What does not help**: taking a slow mean off the inputs ({drift:.3f}), because the "
-        f"anomaly lasts as long as the drift; forecast errors of a reservoir have {errors:.3f}."
+        f"**What does not help, federated**: taking a slow mean off the inputs ({drift:.3f}), "
+        f"window statistics ({window:.3f}, though they rank well), forecast errors of a reservoir "
+        f"({errors:.3f})."
     )
     best = max(SKAB_STRICT.values())[0]
     yield (
@@ -71,7 +85,7 @@ def _nab(result: AnomalyResult) -> Iterator[str]:
     own, all_ = (mean("inputs", who, "tuned, standard") for who in ("local", "federated"))
     units = [mean("reservoir", who, "tuned, standard") for who in ("local", "federated")]
     yield (
-        f"**NAB, federation gives nothing**: files have nothing in common. Tuned as NAB tunes, "
+        f"**NAB, federation gains nothing.** Tuned as NAB tunes, "
         f"inputs score {own:.1f} alone and {all_:.1f} together, a reservoir {units[0]:.1f} and "
         f"{units[1]:.1f}; random scores have {random:.1f}."
     )
@@ -83,7 +97,12 @@ def _nab(result: AnomalyResult) -> Iterator[str]:
     ]
     yield (
         f"**What is normal at the start is not enough on NAB**: with settings and threshold from "
-        f"other files the best of all has {max(honest):.1f}; on the same files {best} has "
+        f"other files the best of {len(honest)} rows of the table has {max(honest):.1f}; on the same files {best} has "
         f"{on_these_files(best):.1f}, Numenta's HTM {on_these_files('Numenta HTM'):.1f} and the "
-        f"windowed Gaussian {on_these_files('Windowed Gaussian'):.1f}, all of which go on learning."
+        f"windowed Gaussian {on_these_files('Windowed Gaussian'):.1f}, with thresholds tuned on all files; "
+        "these go on learning through a file."
     )
+
+
+def _sure(low: float, high: float) -> str:
+    return "settled" if low > 0 or high < 0 else "not settled"

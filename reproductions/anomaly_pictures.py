@@ -89,6 +89,6 @@ def _families(ax: Axes, result: AnomalyResult, colours: Theme) -> None:
     ax.set_yticks(range(len(families)), families)
     ax.invert_yaxis()
     ax.set_xlabel("F1 on SKAB, 95 % over runs", color=colours.text)
-    legend = ax.legend(loc="lower left", frameon=False, fontsize=8)
+    legend = ax.legend(loc="center left", bbox_to_anchor=(0.01, 0.34), frameon=False, fontsize=8)
     for text in legend.get_texts():
         text.set_color(colours.text)

@@ -126,7 +126,8 @@ def _nab(result: AnomalyResult) -> Iterator[str]:
         "the same files, as NAB's own tables have them. *Other files*: the other half of the files "
         "chose both. *Quantile*: the settings of other files, the threshold at one false alarm in "
         "a thousand rows of the probation, by federated quantiles (local: by one's own). Inputs "
-        "are cut off at 60 deviations of the probation."
+        "are cut off at 60 deviations of the probation. What is done with scores was made up after "
+        "looking at all files."
     )
     head = [
         "rows",
@@ -164,7 +165,9 @@ def _exactness(result: AnomalyResult) -> str:
     return (
         f"Scores of all rows by the federated sums are those of the pooled rows, computed by numpy "
         f"from the stacked rows without any sums: the largest relative difference over "
-        f"{len(known)} federated cells is {max(known):.1e}."
+        f"{len(known)} federated cells is {max(known):.1e}, rows before the washout "
+        "left out. Of forecast errors it is the scores of the errors that are compared, not the "
+        "readout that made them."
     )
 
 
