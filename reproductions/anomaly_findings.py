@@ -34,15 +34,14 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
         f"{100 * local.false_alarms:.0f} % false alarms, where alarming always has {always:.3f}; "
         f"everybody's sums have {shared.f1:.3f} at {100 * shared.false_alarms:.0f} %, and miss "
         f"{100 * shared.missed:.0f} % instead of {100 * local.missed:.0f} %. F1 changes by "
-        f"{value:+.3f} ({low:+.3f} to {high:+.3f}): {_sure(low, high)}. What federation surely "
-        "changes is how many alarms are false."
+        f"{value:+.3f} ({low:+.3f} to {high:+.3f}): {_sure(low, high)}."
     )
     value, low, high = difference(
         result.of("skab", "reservoir", "federated"), result.of("skab", "reservoir", "local")
     )
     yield (
         f"**With a reservoir federation matters**: {value:+.3f} F1 ({low:+.3f} to {high:+.3f}: "
-        f"{_sure(low, high)}) against a run by itself, whose 350 rows are too few for 108 columns."
+        f"{_sure(low, high)}) against a run by itself."
     )
     for family in ("trailing means", "reservoir"):
         cells = result.of("skab", family, "federated")
@@ -97,10 +96,10 @@ def _nab(result: AnomalyResult) -> Iterator[str]:
     ]
     yield (
         f"**What is normal at the start is not enough on NAB**: with settings and threshold from "
-        f"other files the best of {len(honest)} rows of the table has {max(honest):.1f}; on the same files {best} has "
-        f"{on_these_files(best):.1f}, Numenta's HTM {on_these_files('Numenta HTM'):.1f} and the "
-        f"windowed Gaussian {on_these_files('Windowed Gaussian'):.1f}, with thresholds tuned on all files; "
-        "these go on learning through a file."
+        f"other files the best of {len(honest)} rows of the table has "
+        f"{max(honest):.1f}; on the same files {best} has {on_these_files(best):.1f}, Numenta's HTM {on_these_files('Numenta HTM'):.1f} and the "
+        f"windowed Gaussian {on_these_files('Windowed Gaussian'):.1f}, with "
+        "thresholds tuned on all files; these go on learning through a file."
     )
 
 
