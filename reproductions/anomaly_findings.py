@@ -97,7 +97,8 @@ def _nab(result: AnomalyResult) -> Iterator[str]:
     yield (
         f"**What is normal at the start is not enough on NAB**: with settings and threshold from "
         f"other files the best of {len(honest)} rows of the table has "
-        f"{max(honest):.1f}; on the same files {best} has {on_these_files(best):.1f}, Numenta's HTM {on_these_files('Numenta HTM'):.1f} and the "
+        f"{max(honest):.1f}; on the same files {best} has "
+        f"{on_these_files(best):.1f}, Numenta's HTM {on_these_files('Numenta HTM'):.1f} and the "
         f"windowed Gaussian {on_these_files('Windowed Gaussian'):.1f}, with "
         "thresholds tuned on all files; these go on learning through a file."
     )

@@ -152,7 +152,7 @@ def _scaled(one: Series) -> Array:
     deviation = calm.std(axis=0)
     smallest = max(1e-3 * float(one.u.std()), 1e-12)
     z = (one.u - calm.mean(axis=0)) / np.maximum(deviation, smallest)
-    return np.clip(z, -LARGEST, LARGEST)
+    return np.asarray(np.clip(z, -LARGEST, LARGEST))
 
 
 def _rank(one: Series, scores: Array) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -163,7 +164,7 @@ def _tried(name: str, runs: Sequence[Series], found: Sequence[Scored]) -> Tried:
     return Tried(name, counts, np.array(ranks))
 
 
-def _chosen(runs: Sequence[Series], tried: Sequence[Tried]) -> dict[str, object]:
+def _chosen(runs: Sequence[Series], tried: Sequence[Tried]) -> dict[str, Any]:
     """Return the figures of each run with the setting that the runs of the other half choose."""
     half = np.arange(len(runs)) % 2 == 1
     rows: dict[str, tuple[int, ...]] = {}
@@ -178,7 +179,7 @@ def _chosen(runs: Sequence[Series], tried: Sequence[Tried]) -> dict[str, object]
         fixed = max(tried, key=lambda one: float(f1(one.counts[PLAIN_RATE][judges].sum(axis=0))))
         ranked = max(tried, key=lambda one: float(one.auroc[judges].mean()))
         names.append(f"{free[0].name}, {free[1]:g} false alarms")
-        for k in np.flatnonzero(~judges):
+        for k in map(int, np.flatnonzero(~judges)):
             rows[runs[k].name] = tuple(free[0].counts[free[1]][k].tolist())
             plain[runs[k].name] = tuple(fixed.counts[PLAIN_RATE][k].tolist())
             ranks[runs[k].name] = float(ranked.auroc[k])
