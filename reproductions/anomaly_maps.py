@@ -97,22 +97,23 @@ def _reservoir(units: int, leak: float | None, scaling: float) -> Make:
     return of_map(describe)
 
 
+def _lags(n: int, stride: int = 1) -> Make:
+    return of_map(lambda seed: Lags(n, stride=stride, grid=None))
+
+
 def _inputs(inputs: Sequence[Array], seed: int) -> list[Array]:
     return list(inputs)
 
 
-_LAGS = of_map(lambda seed: Lags(5, grid=None))
-_LAGS_8 = of_map(lambda seed: Lags(8, grid=None))
+_LAGS = _lags(5)
+_LAGS_8 = _lags(8)
 
 SKAB_FAMILIES: dict[str, tuple[Option, ...]] = {
     "inputs": (Option("inputs", _inputs),),
     "inputs, drift taken off": tuple(
         Option(f"mean of rate 1/{n} off", less_drift(1 / n), MEMORY) for n in (128, 512)
     ),
-    "lags": tuple(
-        Option(f"5, stride {s}", of_map(lambda seed, s=s: Lags(5, stride=s, grid=None)), MEMORY)
-        for s in (1, 5)
-    ),
+    "lags": tuple(Option(f"5, stride {s}", _lags(5, s), MEMORY) for s in (1, 5)),
     "quadratic lags (NVAR)": (
         Option("2 delays", of_map(lambda seed: NVAR(delays=2, grid=None)), MEMORY),
     ),

@@ -63,7 +63,8 @@ def baselines(runs: Sequence[Series]) -> list[AnomalyCell]:
     rng = np.random.default_rng(0)
     cells = []
     for name in (ALWAYS, RANDOM):
-        rows, ranks = {}, {}
+        rows: dict[str, tuple[int, int, int, int]] = {}
+        ranks: dict[str, float] = {}
         for one in runs:
             label = judged(one)
             noise = rng.random(len(label))

@@ -51,7 +51,7 @@ class Series:
     @property
     def seconds(self) -> Array:
         """Time (T,) of each step after the first, in seconds."""
-        return (self.times - self.times[0]) / np.timedelta64(1, "s")
+        return np.asarray((self.times - self.times[0]) / np.timedelta64(1, "s"))
 
 
 def load_skab(*, directory: Path | None = None) -> tuple[Series, ...]:
