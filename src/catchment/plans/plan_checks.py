@@ -9,8 +9,8 @@ from catchment.plans.about import About
 from catchment.plans.normal import NAME as NORMAL_PLAN
 from catchment.plans.normal import check_data, stand_in_classes
 from catchment.plans.own_files import Files
-from catchment.readout.intervals import checked_cuts
 from catchment.plans.weeks import check_weeks
+from catchment.readout.intervals import checked_cuts
 
 if TYPE_CHECKING:
     from catchment.plans.plan_file import PlanFile
