@@ -178,7 +178,7 @@ def retire(
     >>> def held(*paces):
     ...     waves = {f"pace {p}": np.sin(np.arange(50.0) * p) for p in paces}
     ...     return [Recording.labelled(u, name, waves) for name, u in waves.items()] * 3
-    >>> first = federate(EchoState(9), {"ann": held(0.2, 0.5)})
+    >>> first = federate(EchoState(9), {"ann": held(0.2, 0.5), "cid": held(0.2, 0.5)})
     >>> grown = federate(EchoState(9), {"bob": held(0.9)}, onto=first)
     >>> retire(grown, "pace 0.9").classes
     ('pace 0.2', 'pace 0.5')
