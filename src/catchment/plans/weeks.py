@@ -43,7 +43,7 @@ class Week:
     Parameters
     ----------
     number
-        The how manieth time.
+        Which time it is.
     new
         By client: the recordings that are new, and will be learned from.
     earlier
