@@ -34,7 +34,8 @@ PINS := requirements/constraints.txt
 # Python compiles what it imports; of all that is installed, pip would take two minutes for it.
 INSTALL = -m pip install -qq --disable-pip-version-check --no-compile
 INPUTS := pyproject.toml $(wildcard requirements/*.txt)
-WORKERS ?= auto
+# One more than cores, up to four: tests that start processes wait for these.
+WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) + 1 )); echo $$(( n < 4 ? n : 4 )))
 
 # For tests, whose workers have a core each: threads of theirs would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1

@@ -21,13 +21,14 @@ def assert_done(*words: str, seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_killed_workers_a_tree_and_a_lake_on_ray_then_simulated_plans_and_faults() -> None:
-    assert_done("killed", "tree", "command", "quick", "one_call", seconds=600)
+def test_killed_workers_and_a_lake_on_ray_then_simulated_plans_and_faults() -> None:
+    assert_done("killed", "command", "quick", seconds=600)
 
 
 @pytest.mark.long
-def test_what_ray_gives_up_a_killed_tree_an_aggregation_and_a_cluster() -> None:
-    assert_done("killed_tree", "one_sentence", "aggregated", "by_address", seconds=900)
+def test_what_ray_gives_up_trees_an_aggregation_and_a_cluster() -> None:
+    words = ("tree", "killed_tree", "one_sentence", "aggregated", "by_address", "one_call")
+    assert_done(*words, seconds=900)
 
 
 @pytest.mark.long

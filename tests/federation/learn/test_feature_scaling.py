@@ -229,5 +229,5 @@ def test_uploads_with_other_classes_are_refused() -> None:
 
 @pytest.mark.parametrize("weights", [(1.0,), (-1.0,) * 6])
 def test_wrong_class_weights_are_named(weights: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="pass 'balanced' or one number"):
+    with pytest.raises(ValueError, match="pass 'balanced', 'rows', or one number"):
         BalancedRidge(features=POOLED, classes=ACTIVITIES, weights=weights)
