@@ -14,6 +14,7 @@ import numpy as np
 
 import catchment as ct
 from catchment.arrays import Array
+from catchment.readout import Predictor
 
 PACES = {"slow": 0.2, "fast": 0.6, "hop": 1.5}
 OLD = ("slow", "fast")
@@ -21,7 +22,8 @@ OLD = ("slow", "fast")
 
 def wave(pace: float, rng: np.random.Generator) -> Array:
     """Return a swing (60,) of that pace, from anywhere in it, with noise."""
-    return np.sin(np.arange(60) * pace + rng.uniform(0, 6)) + 0.2 * rng.normal(size=60)
+    u = np.sin(np.arange(60) * pace + rng.uniform(0, 6)) + 0.2 * rng.normal(size=60)
+    return np.asarray(u)
 
 
 def held(names: tuple[str, ...], n: int, seed: int) -> list[ct.Recording]:
@@ -41,12 +43,15 @@ def main() -> None:
     with TemporaryDirectory() as place:
         first, second = Path(place) / "first", Path(place) / "second"
         run = ct.federate(ct.EchoState(30), early, out=first)
-        models = {
-            "two classes": run.model,
-            "may say unknown": ct.tell_unknown(run, early, rate=0.05),
-            "grown by dora": ct.join(first, late, out=second),
-            "hop retired": ct.retire(second, "hop"),
-        }
+        wary = ct.tell_unknown(run, early, rate=0.05)
+        grown = ct.join(first, late, out=second)
+        back = ct.retire(second, "hop")
+    models: dict[str, Predictor] = {
+        "two classes": run.model,
+        "may say unknown": wary,
+        "grown by dora": grown,
+        "hop retired": back,
+    }
     print(f"{'share of answers':18}" + "".join(f"{name:>10}" for name in PACES) + "   unknown hops")
     for title, model in models.items():
         answers = {name: model.predict(tested[name]) for name in PACES}
@@ -57,8 +62,8 @@ def main() -> None:
     fitted = ct.Pipeline(run.model.prepare, ct.EchoState(30))
     always = ct.federate(fitted, early | late, classes=tuple(PACES)).model
     pairs = {
-        "grown = everybody from the start": (models["grown by dora"], always),
-        "retired = the first model": (models["hop retired"], run.model),
+        "grown = everybody from the start": (grown, always),
+        "retired = the first model": (back, run.model),
     }
     for text, (ours, theirs) in pairs.items():
         print(f"{text}, to the bit: {np.array_equal(ours.readout.weights, theirs.readout.weights)}")
