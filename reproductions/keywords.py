@@ -273,6 +273,8 @@ def _balanced(first: Federation, late: Mapping[str, Any]) -> Outputs:
     brings = {who: [one.among(names) for one in held] for who, held in late.items()}
     new = ct.federate(ct.Plan(algorithm=algorithm, prepare=PREPARE), brings).state
     state = among_by_class(first.by_class.state, first.old, names)
+    assert state.total is not None
+    assert new.total is not None
     whole = algorithm.solved(replace(state, total=state.total + new.total, by_client={}))
     return algorithm.result(whole).readout
 

@@ -95,6 +95,15 @@ def test_the_results_and_the_guide_say_the_same() -> None:
     assert f"{areas['shared'].value:.3f} (" in text
     assert f"{areas['largest output'].value:.3f}" in text
     assert f"{100 * before(result, GROWN):.1f} % before" in text
+    found_in = {
+        (word.word, method): np.mean([one.right[method][0] for one in word.brought.values()])
+        / word.n_new
+        for word in result.words
+        for method in (GROWN, BALANCED)
+    }
+    nine, four, alike = (found_in[key] for key in (("9", GROWN), ("4", GROWN), ("4", BALANCED)))
+    assert f'"9" in {100 * nine:.0f} % of the cases and "4" in {100 * four:.0f} %, or ' in text
+    assert f"or {100 * alike:.0f} % with classes weighed alike" in text
 
 
 GUIDE = {
