@@ -14,6 +14,7 @@ from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
 from reproductions.forecast_command import forecast
 from reproductions.freeze_command import freeze
+from reproductions.keywords_command import keywords
 from reproductions.life_command import life
 from reproductions.papers import papers
 from reproductions.speech_command import sentences, speech
@@ -34,6 +35,7 @@ app.command("forecast")(forecast)
 app.command("freeze")(freeze)
 app.command("speech")(speech)
 app.command("sentences")(sentences)
+app.command("keywords")(keywords)
 app.command("life")(life)
 app.command("papers")(papers)
 app.command("data")(data)

@@ -96,6 +96,18 @@ def test_remaining_life(tmp_path: Path) -> None:
     assert 82 <= int(share[1]) <= 97
 
 
+def test_new_class(tmp_path: Path) -> None:
+    done = run("new_class", tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"^([^\d\n]+?) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", done.stdout, re.M)
+    table = {name: [float(value) for value in values] for name, *values in found}
+    assert min(table["two classes"][:2]) > 0.95
+    assert min(table["grown by dora"][:3]) > 0.95
+    assert table["may say unknown"][3] > 0.95
+    assert 1.7 < sum(table["may say unknown"][:2]) < 2.0
+    assert done.stdout.count("to the bit: True") == 2
+
+
 def test_fleet_over_weeks(tmp_path: Path) -> None:
     done = run("fleet_over_weeks", tmp_path, "--quick", "--picture", "weeks.png")
     assert done.returncode == 0, done.stderr

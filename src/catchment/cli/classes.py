@@ -106,8 +106,8 @@ def unknown(
         return
     typer.echo(f"wrote {path}")
     typer.echo(
-        f"unknown above a distance of {model.threshold:.4g}, which {100 * rate:g} % of recordings "
-        "of known classes exceed"
+        f"unknown above a distance of {model.threshold:.4g}, which at most {100 * rate:g} % of "
+        "recordings like these exceed"
     )
     typer.echo(f"next: catchment predict {path} FILES")
 
