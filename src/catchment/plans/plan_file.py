@@ -36,6 +36,7 @@ from catchment.plans.names import (
     with_map,
 )
 from catchment.plans.normal import NAME as NORMAL_PLAN
+from catchment.plans.normal import entered
 from catchment.plans.plan_checks import TESTED_UNDER_NOISE, check, refuse_one_class
 from catchment.plans.run_settings import RunSettings
 from catchment.plans.sources import About, Files, Origin
@@ -98,8 +99,13 @@ class PlanFile:
         tables: dict[str, Table]
         tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
         tables = tables or {"[features]": self.features}
-        found = (map_of(self._filled(table), where) for where, table in tables.items())
+        found = (self._map(table, where) for where, table in tables.items())
         return tuple(beside(one, self.base) for one in found)
+
+    def _map(self, table: Table, where: str) -> FeatureMap | MapDescription:
+        made = map_of(self._filled(table), where)
+        steps = self.prepare.window is None and not getattr(self.origin, "label", "")
+        return entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
 
     def _filled(self, table: Table) -> Table:
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
