@@ -11,7 +11,6 @@ from typing import Any
 
 from catchment.data.lazy_clients import Changed
 from catchment.data.prepare import Prepare
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.sizes import refuse_large
@@ -308,11 +307,14 @@ class PlanFile:
 
 def _washout(one: object) -> int:
     """Return the steps that a map, or the longest of the maps in it, needs to enter a recording."""
-    if isinstance(one, EchoState | FeatureMap):
+    if isinstance(one, FeatureMap):
         return one.washout
     if not is_dataclass(one):
         return 0
-    settings = (getattr(one, each.name) for each in fields(one))
+    known = {each.name: getattr(one, each.name) for each in fields(one)}
+    if "washout" in known:
+        return int(known["washout"])
+    settings = known.values()
     inside = [m for value in settings for m in (value if isinstance(value, tuple) else (value,))]
     return max((_washout(m) for m in inside), default=0)
 
