@@ -98,7 +98,7 @@ def entered(
     if "washout" not in {each.name for each in fields(one)}:
         return one
     steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
-    changed: FeatureMap | MapDescription = replace(one, washout=steps)  # type: ignore[call-arg]
+    changed: FeatureMap | MapDescription = replace(one, washout=steps)
     return changed
 
 
