@@ -15,6 +15,7 @@ from PIL import Image
 
 import catchment as ct
 from catchment.data import ACTIVITIES, contiguous, mackey_glass, narma, synthetic_wearables
+from catchment.federation.learn import FederatedNormal
 from catchment.readout import (
     accumulate,
     bayesian_readout,
@@ -96,6 +97,39 @@ def ridge_picture() -> None:
     _save(figure, "ridge")
 
 
+def anomaly_picture() -> None:
+    """Draw the channels of a machine with a fault, its scores, the threshold and the alarms."""
+    rng = [np.random.default_rng(k) for k in range(10)]
+    time = np.arange(800) / 6
+    waves = np.column_stack([np.sin(time), np.cos(time)])
+    machines = [waves + 0.1 * one.normal(size=waves.shape) for one in rng]
+    features = ct.NVAR(delays=3, order=1, washout=3).build(2, per_step=True)
+    plan = ct.Plan(algorithm=FederatedNormal(features=features, false_alarms=0.01), rounds=2)
+    clients = {f"machine-{k}": [ct.Recording(u)] for k, u in enumerate(machines[:6])}
+    detector = ct.federate(plan, clients).result
+    new = machines[9].copy()
+    new[500:530, 1] += 1.5
+    scores = detector.scores(new)
+    steps = detector.washout + np.arange(len(scores))
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    above.plot(new, lw=0.8, label=["channel 1", "channel 2"])
+    below.semilogy(steps, scores, lw=0.8, color="0.35", label="score")
+    alarms = scores > detector.threshold
+    below.plot(steps[alarms], scores[alarms], ".", color="C3", label="alarm")
+    below.axhline(detector.threshold, color="C3", ls="--", lw=1, label="threshold, for 1 %")
+    for axes in (above, below):
+        axes.axvspan(500, 530, color="C3", alpha=0.12, lw=0)
+        axes.legend(loc="upper left", ncols=3, fontsize=8)
+        axes.set_xlim(300, 700)
+    above.set_ylim(-2, 4)
+    below.set_ylim(0.01, 3000)
+    above.set_ylabel("inputs")
+    below.set_ylabel("score")
+    below.set_xlabel("step; the fault is shaded")
+    _save(figure, "anomalies")
+
+
 def report_pictures() -> None:
     """Photograph the report of the demonstration: light, dark, and on a phone."""
     with tempfile.TemporaryDirectory() as place:
@@ -163,5 +197,6 @@ if __name__ == "__main__":
     forecast_picture()
     confusion_picture()
     ridge_picture()
+    anomaly_picture()
     report_pictures()
     playground_picture()

@@ -100,7 +100,8 @@ def _nab(result: AnomalyResult) -> Iterator[str]:
         f"{max(honest):.1f}; on the same files {best} has "
         f"{on_these_files(best):.1f}, Numenta's HTM {on_these_files('Numenta HTM'):.1f} and the "
         f"windowed Gaussian {on_these_files('Windowed Gaussian'):.1f}, with "
-        "thresholds tuned on all files; these go on learning through a file."
+        "thresholds tuned on all files. The windowed Gaussian, run again here, goes on learning "
+        "through a file; of the others that was not checked."
     )
 
 

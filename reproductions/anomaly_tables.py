@@ -76,7 +76,10 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
         "the other way round; AUROC is the mean over runs, with the setting that the other runs' "
         "AUROC chose. *At 1 %*: F1 where the threshold is always at one false alarm in a hundred. "
         "The lists of options were made after looking at all runs, so figures are a little kind to "
-        "every family. Change points are not scored."
+        "every family. Change points are not scored. *kB up* is the sums of the rows that are "
+        "scored: of forecast errors a round of the sums of their regressors comes before it, which "
+        "is left out here and is as large as that of lags or of a reservoir, plus the inputs as "
+        "targets."
     )
     yield grid(
         [

@@ -115,6 +115,17 @@ def test_noise_applies_to_both_rounds() -> None:
     assert noisy.threshold == pytest.approx(plain.threshold, rel=0.3)
 
 
+def test_the_bound_of_the_sums_does_not_blur_the_counts() -> None:
+    counts = Counts.of(np.linspace(0.1, 5.0, 200), normal(per_decade=4).edges)
+    for bound in (0.5, 400.0):
+        clip = ct.Clip(bound=bound)
+        clipped = clip.clipped(counts, 2.0**-30)
+        # Shares of one bin alone would have the length of the bound, whatever it is.
+        assert clip.length(Counts.of(np.ones(50), counts.edges)) == pytest.approx(bound)
+        back = Counts.from_parts(clip.upload(clipped))
+        np.testing.assert_allclose(back.counts, counts.counts / 200, atol=1e-6)
+
+
 @pytest.mark.parametrize("grid", ["auto", None])
 def test_a_client_can_be_taken_off_as_if_it_had_never_been_there(grid: Any) -> None:
     features = ct.NVAR(delays=3, order=1, washout=3, grid=grid).build(2, per_step=True)

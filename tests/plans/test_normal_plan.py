@@ -79,6 +79,21 @@ def test_a_plan_without_labels_marks_anomalies_in_files(tmp_path: Path) -> None:
     assert all(one.threshold == pytest.approx(model.threshold, rel=1e-5) for one in drawn)
     assert 'class="mark"' in signal_chart(drawn[0])
     catchment("report", tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "share without an alarm" in page
+    assert "of the rows are without an alarm" in page
+    assert "accuracy, all test clients" not in page
+
+
+def test_rows_before_a_memory_is_filled_are_not_scored() -> None:
+    plain = PLAN.replace("washout = 2\n", "")
+    assert parse_plan(PLAN).washout == 2
+    assert parse_plan(plain).washout == 1  # two delays look one step back
+    assert parse_plan(plain.replace("delays = 2", "delays = 2\nwashout = 0")).washout == 0
+    table = plain[plain.index("[features]") : plain.index("[learn]")]
+    assert parse_plan(plain.replace(table, "")).washout == 50  # the default, a reservoir
+    windows = plain.replace(table, "[prepare]\nwindow = 20\n\n")
+    assert parse_plan(windows).washout == 0
 
 
 def test_a_client_is_taken_out_of_a_run(tmp_path: Path) -> None:

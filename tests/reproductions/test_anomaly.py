@@ -10,11 +10,15 @@ import pytest
 from sklearn.metrics import f1_score, roc_auc_score
 from typer.testing import CliRunner
 
+from catchment import EchoState, Plan, Recording, federate
 from catchment.errors import MissingDataError
+from catchment.federation.learn import FederatedNormal
+from catchment.readout import Counts
 from reproductions.__main__ import app
 from reproductions.anomaly_detectors import Rows, pooled_difference, scored
-from reproductions.anomaly_maps import exponential
+from reproductions.anomaly_maps import SKAB_FAMILIES, exponential
 from reproductions.anomaly_nab import against_last, first_of_stretch
+from reproductions.anomaly_published import NAB_FINAL, on_these_files
 from reproductions.anomaly_scoring import (
     PROFILES,
     auroc,
@@ -24,9 +28,12 @@ from reproductions.anomaly_scoring import (
     worth,
 )
 from reproductions.anomaly_scoring import Rows as Counted
-from reproductions.anomaly_skab import trailing
+from reproductions.anomaly_skab import scaled, skab_scores, trailing
+from reproductions.anomaly_tables import markdown
+from reproductions.anomaly_values import Figures, difference, figures, load_anomaly
 from reproductions.data.anomalies import Series, load_nab, load_skab, probation
 
+ROOT = Path(__file__).parents[2]
 RNG = np.random.default_rng(0)
 STANDARD = PROFILES["standard"]
 
@@ -143,6 +150,70 @@ def test_federated_scores_are_those_of_pooled_rows() -> None:
     shrunk = 0.95 * np.corrcoef(stacked.T) + 0.05 * np.eye(5)
     expected = np.einsum("nf,fg,ng->n", z, np.linalg.inv(shrunk), z) / 5
     np.testing.assert_allclose(scored(clients, "left out", 0.05)[0].scores, expected, rtol=1e-9)
+
+
+def test_the_library_has_the_federated_scores_of_the_study() -> None:
+    try:
+        runs = load_skab()[:5]
+    except MissingDataError:
+        pytest.skip("SKAB is not on this machine")
+    option = SKAB_FAMILIES["reservoir"][1]
+    found, _ = skab_scores(runs, option, "federated", 0, 0.1)
+    inputs = scaled(runs, own=False)
+    described = EchoState(100, leak_rate=0.1, input_scaling=0.5, bias=False, washout=option.washout)
+    algorithm = FederatedNormal(
+        features=described.build(8, per_step=True), shrinkage=0.1, standardise=True, calibration=0
+    )
+    clients = {one.name: [Recording(u[: one.n_train])] for one, u in zip(runs, inputs, strict=True)}
+    detector = federate(Plan(algorithm=algorithm, rounds=2), clients).result
+    for u, one in zip(inputs, found, strict=True):
+        np.testing.assert_allclose(detector.scores(u), one.scores[option.washout :], rtol=1e-9)
+    calm = Counts.of(np.concatenate(found[0].calm), algorithm.edges)
+    assert detector.threshold == calm.conformal(0.99)[0]
+
+
+def test_the_guide_says_what_was_measured() -> None:
+    result = load_anomaly(ROOT / "results" / "anomaly.json")
+
+    def skab(family: str, learner: str, what: str = "rows") -> Figures:
+        return figures(result.of("skab", family, learner), what)
+
+    def share(value: float) -> str:
+        return f"{100 * value:.0f} %"
+
+    alone, together = skab("inputs", "local"), skab("inputs", "federated")
+    _, low, high = difference(
+        result.of("skab", "inputs", "federated"), result.of("skab", "inputs", "local")
+    )
+    assert low < 0 < high
+    later = [
+        share(skab("inputs", learner, "plain").false_alarms)
+        for learner in ("federated", "left out", "local")
+    ]
+    nab = [cell for cell in result.cells if cell.data == "nab" and cell.learner != "-"]
+    tried = {(cell.family, cell.learner) for cell in nab}
+    honest = max(
+        np.mean([c.figures["other files, standard"] for c in result.of("nab", *key)])
+        for key in tried
+    )
+    best = max(map(on_these_files, NAB_FINAL))
+    claims = [
+        f"own mean has F1 {skab('reservoir', 'personal').f1:.3f}",
+        f"with inputs alone has {alone.f1:.3f}, and alarming always "
+        f"{skab('always alarmed', '-').f1:.3f}",
+        f"federated, have {skab('trailing means', 'federated').f1:.3f}, as good as a federated "
+        f"reservoir with {skab('reservoir', 'federated').f1:.3f}",
+        f"not settled: false alarms are {share(together.false_alarms)} instead of "
+        f"{share(alone.false_alarms)}, missed rows {share(together.missed)} instead of "
+        f"{share(alone.missed)}",
+        f"{later[0]} of the normal rows are above everybody's, {later[1]} if the run was not among "
+        f"those that trained, and {later[2]} above a run's own",
+        f"{honest:.1f} against {best:.1f}",
+    ]
+    guide = " ".join((ROOT / "docs/guides/anomalies.md").read_text(encoding="utf-8").split())
+    assert [claim for claim in claims if claim not in guide] == []
+    page = (ROOT / "results" / "anomaly.md").read_text(encoding="utf-8")
+    assert page == markdown(result)
 
 
 def test_sets_are_read_as_their_readmes_say(corpus: dict[str, Series]) -> None:

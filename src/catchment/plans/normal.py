@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from catchment.features.default_map import DefaultMap
+from catchment.features.feature_map import FeatureMap, MapDescription
+from catchment.features.nvar import NVAR
 from catchment.federation.learn.normal import FederatedNormal
 from catchment.federation.plan import Learner
 from catchment.readout.detector import ANOMALY, NORMAL
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from catchment.plans.names import Given
 
 NAME = "normal"
+WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +76,30 @@ def stand_in_classes(learn: Mapping[str, object]) -> tuple[str, str]:
     ('healthy', 'anomaly')
     """
     return str(learn.get("normal_class") or NORMAL), ANOMALY
+
+
+def entered(
+    one: FeatureMap | MapDescription, table: Mapping[str, object]
+) -> FeatureMap | MapDescription:
+    """Return a map with a row per step that waits until its memory is filled.
+
+    Before that, rows are unlike those that set the threshold, and most would be alarms. A washout
+    that the table of the map names stays as it is, and so do maps without the setting.
+
+    >>> entered(NVAR(delays=3, stride=2), {"map": "nvar"}).washout
+    4
+    >>> entered(NVAR(delays=3), {"map": "nvar", "washout": 0}).washout
+    0
+    """
+    if isinstance(one, DefaultMap):
+        one = one.meant(1, per_step=True)
+    if "washout" in table or not is_dataclass(one) or isinstance(one, type):
+        return one
+    if "washout" not in {each.name for each in fields(one)}:
+        return one
+    steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
+    changed: FeatureMap | MapDescription = replace(one, washout=steps)
+    return changed
 
 
 def check_data(*, target: bool, horizon: bool, baselines: bool) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from catchment.data.lazy_clients import Changed
 from catchment.data.prepare import Prepare
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.feature_map import FeatureMap, MapDescription
 from catchment.features.sizes import refuse_large
@@ -36,6 +35,7 @@ from catchment.plans.names import (
     with_map,
 )
 from catchment.plans.normal import NAME as NORMAL_PLAN
+from catchment.plans.normal import entered
 from catchment.plans.plan_checks import TESTED_UNDER_NOISE, check, refuse_one_class
 from catchment.plans.run_settings import RunSettings
 from catchment.plans.sources import About, Files, Origin
@@ -98,8 +98,13 @@ class PlanFile:
         tables: dict[str, Table]
         tables = {f"[[candidates]] {k}": {**self.features, **one} for k, one in changes}
         tables = tables or {"[features]": self.features}
-        found = (map_of(self._filled(table), where) for where, table in tables.items())
+        found = (self._map(table, where) for where, table in tables.items())
         return tuple(beside(one, self.base) for one in found)
+
+    def _map(self, table: Table, where: str) -> FeatureMap | MapDescription:
+        made = map_of(self._filled(table), where)
+        steps = self.prepare.window is None and not getattr(self.origin, "label", "")
+        return entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
 
     def _filled(self, table: Table) -> Table:
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
@@ -302,11 +307,14 @@ class PlanFile:
 
 def _washout(one: object) -> int:
     """Return the steps that a map, or the longest of the maps in it, needs to enter a recording."""
-    if isinstance(one, EchoState | FeatureMap):
+    if isinstance(one, FeatureMap):
         return one.washout
     if not is_dataclass(one):
         return 0
-    settings = (getattr(one, each.name) for each in fields(one))
+    known = {each.name: getattr(one, each.name) for each in fields(one)}
+    if "washout" in known:
+        return int(known["washout"])
+    settings = known.values()
     inside = [m for value in settings for m in (value if isinstance(value, tuple) else (value,))]
     return max((_washout(m) for m in inside), default=0)
 

@@ -38,6 +38,20 @@ def worst_client(run: Run) -> tuple[str, float]:
     return name, values[name]
 
 
+def judged_by_labels(run: Run) -> bool:
+    """Return whether test rows are of more than one class, so that a detector can be wrong twice.
+
+    Without labels all rows of a detector's test are taken for normal.
+    """
+    return run.confusion is not None and sum(row.any() for row in run.confusion) > 1
+
+
+def metric_name(run: Run) -> str:
+    """Return what the metric is called: of a detector without labels it is no accuracy."""
+    detects = any(one.threshold is not None for one in run.drawn)
+    return "share without an alarm" if detects and not judged_by_labels(run) else run.metric
+
+
 def lead(run: Run) -> str:
     """Return in one sentence what was run, and on how many clients of those asked."""
     facts = run.facts
@@ -81,7 +95,7 @@ def tiles(run: Run, link: str) -> str:
     if "" in run.scores:
         folds = f", in {len(_folds(run))} folds" if _folds(run) else ""
         total = score(run.scores[""][run.metric], run.metric)
-        shown.append((total, f"{escape(run.metric)}, all test clients{folds}"))
+        shown.append((total, f"{escape(metric_name(run))}, all test clients{folds}"))
         name, value = worst_client(run)
         if name:
             more = f' <a href="#{link}">why?</a>' if link else ""

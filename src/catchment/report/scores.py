@@ -12,7 +12,7 @@ from catchment.arrays import Array
 from catchment.federation.runs.drawn import MOST_RECORDINGS, DrawnRecording
 from catchment.federation.runs.read import Run
 from catchment.report.charts import Line, dot_chart, line_chart
-from catchment.report.headline import fold_scores, worst_client
+from catchment.report.headline import fold_scores, judged_by_labels, metric_name, worst_client
 from catchment.report.page import figure, score, scrolling
 from catchment.report.signals import signal_chart
 
@@ -31,7 +31,7 @@ def client_scores(run: Run) -> Iterator[str]:
     if not values:
         return
     worst, _ = worst_client(run)
-    more = run.metric == "accuracy"
+    more, called = run.metric == "accuracy", metric_name(run)
     order = sorted(values, key=lambda n: (math.isnan(values[n]), values[n]), reverse=not more)
     if not more:  # those without a score come last in either order
         order.sort(key=lambda name: math.isnan(values[name]))
@@ -42,8 +42,8 @@ def client_scores(run: Run) -> Iterator[str]:
     chart = dot_chart(
         shown,
         [values[name] for name in shown],
-        label=f"{run.metric} of every test client",
-        x_label=run.metric,
+        label=f"{called} of every test client",
+        x_label=called,
         marked=worst,
         whole=run.scores.get("", {}).get(run.metric),
         every=every,
@@ -51,7 +51,7 @@ def client_scores(run: Run) -> Iterator[str]:
         tick=_tick(run.metric),
         limits=SHARES if more else ERRORS,
     )
-    line = f"The line is the {run.metric} of all rows together."
+    line = f"The line is the {called} of all rows together."
     alike = len(order) > 1 and min(values.values()) == max(values.values())
     first = "All are alike." if alike else f"The worst first: {worst}."
     text = f"{first} {line}{note}"
@@ -183,6 +183,8 @@ def confusion(run: Run) -> Iterator[str]:
 def _drawn_caption(run: Run, one: DrawnRecording) -> str:
     value = run.scores.get(one.client, {}).get(run.metric, math.nan)
     known = f"{run.metric[:1].upper()}{run.metric[1:]} {score(value, run.metric)}. "
+    if one.threshold is not None:
+        return _alarms_caption(run, one)
     if not one.names_classes:
         what = one.output or "the target"
         return f"{known}Above, raw signals; below, {what} as it was and as it was predicted."
@@ -192,6 +194,15 @@ def _drawn_caption(run: Run, one: DrawnRecording) -> str:
         return f"{known}Raw signals of one recording. {wrong} here."
     some = f"{known}Raw signals of up to {MOST_RECORDINGS} recordings, one after the other. "
     return f"{some}{wrong} here, where recordings with mistakes are drawn first, up to half of all."
+
+
+def _alarms_caption(run: Run, one: DrawnRecording) -> str:
+    """Return what is seen of a detector: alarms, and mistakes only where there are labels."""
+    value = score(run.scores.get(one.client, {}).get(run.metric, math.nan), run.metric)
+    seen = "Raw signals, and below them scores over time with the threshold."
+    if judged_by_labels(run):
+        return f"{value} of the rows are as they are labelled. {seen}"
+    return f"{value} of the rows are without an alarm; if all are normal, others are false. {seen}"
 
 
 def _tick(metric: str) -> Callable[[float], str]:

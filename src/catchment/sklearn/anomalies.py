@@ -29,7 +29,8 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
     Parameters
     ----------
     contamination
-        Share of the samples of `fit` that are to count as anomalies.
+        Share of the samples of `fit` that are to count as anomalies: more of new ones do, since
+        those of `fit` are in the covariance. `FederatedNormal` sets its threshold by others.
     shrinkage
         Of the covariance: a number from 0 to 1, or "auto" (`catchment.readout.NormalModel`).
     units, washout, pool

@@ -5,7 +5,9 @@ client's vector is the upper triangle of B M B' / n, off-diagonal entries times 
 length is the Frobenius norm. B leaves (1, z) as it is, or whitens it by public statistics, and
 multiplies y by a public factor. Shortening the whole vector equals giving the client less weight,
 so what is left are still moments. Of a weighted sum, or any value with a field marked WEIGHT, the
-vector is the client's mean, and every client then weighs one. Numbers marked REMARK, such as a
+vector is the client's mean, and every client then weighs one. Of `Counts` these are shares, never
+longer than 1 (in each column): they are multiplied by the bound, whatever that was chosen for, so
+that noise is as small beside them as it can be. Numbers marked REMARK, such as a
 training loss, never leave the client: in the sum they are zero.
 
 The vector is computed in float64, also from statistics on a grid, whose sums are whole numbers:
@@ -36,6 +38,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Sent, Upload
 from catchment.federation.upload_checks import moment_matrix
 from catchment.readout.packing import matrix_size, pack, unpack
+from catchment.readout.quantiles import Counts
 from catchment.readout.statistics import RidgeStatistics
 from catchment.structure import (
     CLIENTS,
@@ -211,6 +214,7 @@ class Clip:
             vector, about = self._moments(upload.floats), {"targets": upload.n_targets}
         elif weight := _weight(upload):
             vector, about = _mean(upload.parts(), *weight)
+            vector = vector * self._stretched(upload.parts().kind, about)
             remarks: list[Fact] = [*places_of(_value(upload), REMARK)]
             about |= {"remarks": remarks} if remarks else {}
         else:
@@ -223,6 +227,16 @@ class Clip:
             raise UploadError("not-finite", "the upload holds NaN or infinite numbers")
         sent = upload.parts()
         return vector, {"kind": sent.kind, "facts": dict(sent.facts), **about}
+
+    def _stretched(self, kind: object, about: Mapping[str, Fact]) -> float:
+        """Return the factor, public, on the vector of counts: the bound over their largest length.
+
+        1 for anything else than counts.
+        """
+        shapes = about.get("shapes")
+        if kind != Counts.KIND.name or not isinstance(shapes, list):
+            return 1.0
+        return self.bound * (1 - 2 * MARGIN) / math.sqrt(max(shapes[0][0], 1))
 
     def _moments(self, statistics: RidgeStatistics) -> Array:
         if not statistics.weight > 0:
@@ -248,7 +262,8 @@ class Clip:
         if not isinstance(facts, Mapping):
             raise IntegrityError("a clipped vector does not say what it was made from")
         if K is None:
-            return _weighted(total, facts)
+            factor = self._stretched(total.about.get("kind"), total.about)
+            return _weighted(replace(total, vector=total.vector / factor), facts)
         M = unpack(total.vector / _roots(matrix_size(len(total.vector))))
         if type(K) is not int or not 0 < K < len(M) - 1:
             raise IntegrityError(f"a clipped vector of {str(K)[:20]} targets cannot be read")
