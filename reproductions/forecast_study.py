@@ -44,8 +44,8 @@ SOURCE = (
     "<https://github.com/cure-lab/LTSF-Linear/blob/main/LTSF-Benchmark.md>. There the rows of "
     "DLinear and NLinear are exchanged against the paper's Table 2 as others quote it, and the "
     "heading says a look-back of 96; names and look-back here are those of the quotations. "
-    "PatchTST/64 (Nie et al., A Time Series is Worth 64 Words, ICLR 2023, arXiv 2211.14730, Table 3; look-back "
-    "512) is as the table of another repository quotes it."
+    "PatchTST/64 (Nie et al., A Time Series is Worth 64 Words, ICLR 2023, arXiv 2211.14730, "
+    "Table 3; look-back 512) is as the table of another repository quotes it."
 )
 
 
