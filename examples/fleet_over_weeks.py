@@ -142,16 +142,17 @@ def draw(errors: dict[str, list[dict[str, float]]], changed: list[list[str]], pa
             for week, found in zip(weeks, changed, strict=True)
             if any(text.startswith(f"{who} (") or not who for text in found)
         ]
+        said = f"{who or 'a pump'} is noticed"
         for week in noticed:
-            axes.axvline(week, color="0.8", zorder=0, label="noticed" if week == noticed[0] else "")
+            axes.axvline(week, color="0.8", zorder=0, label=said if week == noticed[0] else "")
         axes.set(
-            title=who + " wears from week 9 on" if who else "all pumps",
+            title=f"{who}, which wears from week 9 on" if who else "all pumps",
             xlabel="week",
             ylabel="NRMSE of the new week",
             ylim=(0, None),
         )
         axes.xaxis.get_major_locator().set_params(integer=True)
-    figure.axes[1].legend(fontsize=8)
+        axes.legend(fontsize=8, loc="upper left" if who else "lower left")
     figure.savefig(path, dpi=120)
 
 

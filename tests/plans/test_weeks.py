@@ -199,6 +199,20 @@ def test_plans_that_cannot_go_on(change: tuple[str, str], said: str) -> None:
         parse_plan(text)
 
 
+def test_flower_refuses_a_run_that_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("flwr")
+    from catchment.plans.flower.agreement import agreement
+    from catchment.plans.flower.simulation import simulate_plan
+
+    write_week(tmp_path, 1)
+    file = plan_in(tmp_path)
+    with pytest.raises(ValueError, match="not on Flower; run it with --engine local"):
+        simulate_plan(file, tmp_path / "run")
+    with pytest.raises(ValueError, match="not on Flower"):
+        agreement(file)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_guide_has_the_figures_that_were_measured() -> None:
     root = Path(__file__).parents[2]
     page = (root / "docs" / "guides" / "fleet-over-weeks.md").read_text(encoding="utf-8")

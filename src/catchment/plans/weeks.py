@@ -105,6 +105,15 @@ def check_weeks(file: PlanFile) -> None:
         raise ValueError('baselines are of one training; leave them out with increments = "new"')
 
 
+def refuse_weeks(file: PlanFile) -> None:
+    """Raise ValueError if the plan's run goes on, for engines in which clients carry nothing."""
+    if file.carries:
+        raise ValueError(
+            'increments = "new" goes on where all clients are in this process, and not on Flower; '
+            "run it with --engine local, or leave increments out of [learn]"
+        )
+
+
 def own_kinds(file: PlanFile) -> list[type]:
     """Return the classes of one's own that the plan's map is made of."""
     from catchment.plans.names import own_classes  # it imports this module, by way of plans

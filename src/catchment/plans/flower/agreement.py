@@ -17,6 +17,7 @@ from catchment.federation.course import DELIVERY, AnyPlan, Course, Known
 from catchment.federation.delivery import Place
 from catchment.plans.file import PlanFile
 from catchment.plans.sources import About
+from catchment.plans.weeks import refuse_weeks
 from catchment.privacy.in_the_clear import networked
 from catchment.privacy.secure_sum.protection import SecureSum
 
@@ -107,6 +108,7 @@ def agreement(
             )
         known = read_identities(identities)
     refuse_folds(file)
+    refuse_weeks(file)
     return Agreement(file, file.about(), known, allow_plain_statistics)
 
 

@@ -19,6 +19,7 @@ from catchment.plans.flower.node import data_at, stages_of
 from catchment.plans.flower.places import Remembered
 from catchment.plans.flower.server import serve_plan
 from catchment.plans.in_process import client_memories
+from catchment.plans.weeks import refuse_weeks
 from catchment.privacy.secure_sum.keys import new_identity
 
 
@@ -46,6 +47,7 @@ def simulate_plan(
         How long to wait for clients.
     """
     refuse_folds(file)
+    refuse_weeks(file)
     held = file.load_data(data)
     memories: Mapping[str, Memory] = {}
     if file.is_secret:
