@@ -15,10 +15,8 @@ from catchment.arrays import Array
 from catchment.data.loaders import Dataset
 from catchment.data.sources import model_directories
 from catchment.files import replace_file
-from reproductions.speech import load_sound
-from reproductions.speech_graph import SIZE, locate_networks, write_encoder
 
-BOUND, BITS = 128.0, 12
+SIZE, BOUND, BITS = 96, 128.0, 12
 AT_ONCE = 50
 Clips = dict[str, list[ct.Recording]]
 
@@ -55,6 +53,10 @@ def spoken(directory: Path | None = None, began: Callable[[str], None] | None = 
 
     The rows are kept beside the encoder, under a name that says which encoder and clips they are.
     """
+    # They need onnx, which invented rows do not.
+    from reproductions.speech import load_sound
+    from reproductions.speech_graph import locate_networks, write_encoder
+
     sound = load_sound(directory)
     place = model_directories()[-1]
     sha256 = write_encoder(locate_networks(directory), place / "speech_encoder.onnx")
