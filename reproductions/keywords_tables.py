@@ -101,9 +101,9 @@ def _about(result: KeywordsResult) -> Iterator[str]:
         f"{len(first.brought)} speakers in turn: {n} cells. Recordings 0 to 4 are for test (the "
         f"publisher's split): {first.n_new} clips of the new word a cell, by the other speakers, "
         f"and {first.n_old} of old words, by all. Nothing but what is said below was tuned on "
-        "them; the ridge is the library's own choice from the sums. Brackets: 95 % over draws of words "
-        "and of bringing speakers; with so few they are too narrow. Published figures for this "
-        "split of words are not known to us.\n"
+        "them; the ridge is the library's own choice from the sums. Brackets: 95 % over draws of "
+        "words and of bringing speakers; with so few they are too narrow. Published figures for "
+        "this split of words are not known to us.\n"
     )
 
 
