@@ -31,8 +31,7 @@ INTEROP := .venv-interop
 NODE := .venv-node
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
-# Python compiles what it imports; of all that is installed, pip would take two minutes for it.
-INSTALL = -m pip install -qq --disable-pip-version-check --no-compile
+INSTALL = -m pip install -qq --disable-pip-version-check
 INPUTS := pyproject.toml $(wildcard requirements/*.txt)
 # One more than cores, up to four: tests that start processes wait for these.
 WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) + 1 )); echo $$(( n < 4 ? n : 4 )))
@@ -79,8 +78,10 @@ test: $(VENV)/.dev
 programs: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j1 $(if $(filter 1 true,$(CI)),browser boards) nginx spin
 
-# Compiled code is kept beside the sources, and two workers need not compile the same.
+# Compiled code is kept beside the sources, and two workers need not compile the same. Bytecode, too: where Python is
+# told to write none, every process that a test starts would compile all that it imports.
 kernels: $(VENV)/.dev
+	@$(BIN)/python -m compileall -q src tests tools
 	@$(BIN)/catchment compile
 
 security: $(VENV)/.dev nginx spin
